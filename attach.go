@@ -17,20 +17,20 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// specName is the file of a sandbox's directory that says what was asked for,
-// without the environment, in which there may be secrets.
+// specName is the file in a sandbox's directory with the spec, without the environment,
+// which may have secrets.
 const specName = "spec.json"
 
-// Attach finds a running sandbox by its [Sandbox.ID], and drives it beside its
-// owner: another process of the same user, with the same directory of state. ctx
-// bounds the finding alone.
+// Attach finds a running sandbox by its [Sandbox.ID], to use it in addition to its
+// owner: another process of the same user, with the same state directory. ctx applies
+// only until Attach returns.
 //
-// The sandbox stays its owner's. [Sandbox.Close] of what Attach returns only
-// lets go of it, and it ends when its owner closes it or ends. Its Spec is what
-// the owner asked for, without Env.
+// The sandbox still belongs to its owner. [Sandbox.Close] of what Attach returns only
+// detaches from it, and it ends when its owner closes it or ends. Its Spec is the
+// owner's, without Env.
 //
-// A text that is no id, an id that is not known and a sandbox that has ended
-// are errors for which errors.Is(err, [ErrClosed]) is true.
+// For an invalid or unknown id, and for a sandbox that has ended, errors.Is(err,
+// [ErrClosed]) is true.
 func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	what := "attach to sandbox " + strconv.Quote(text.Prefix(id, 40))
 	state, _, err := opts.stateDir()
@@ -60,8 +60,8 @@ func attachError(what string, err error) error {
 	return agentError(what, err)
 }
 
-// writeSpec leaves what was asked for where Attach finds it. A wall without a
-// directory of state cannot be attached to.
+// writeSpec writes the spec where Attach finds it. Nobody can attach to a wall without a
+// state directory.
 func writeSpec(state, id string, spec Spec) error {
 	spec.Env = nil
 	text, err := json.Marshal(spec)
@@ -77,14 +77,14 @@ func writeSpec(state, id string, spec Spec) error {
 	return nil
 }
 
-// maxSpec bounds a spec, in bytes.
+// maxSpec is the largest size of a spec, in bytes.
 const maxSpec = 16 << 20
 
 func readSpec(ctx context.Context, state, id string) (Spec, error) {
 	var spec Spec
 	text, err := hostpath.Read(ctx, state, filepath.Join("sandboxes", id, specName), maxSpec)
 	if errors.Is(err, fs.ErrNotExist) {
-		return spec, backend.ErrGone // it is there before Open returns
+		return spec, backend.ErrGone // Open writes it before it returns
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &spec)
@@ -93,21 +93,21 @@ func readSpec(ctx context.Context, state, id string) (Spec, error) {
 }
 
 // Running is a sandbox that runs, of this process or of another one of the same user
-// with the same directory of state.
+// with the same state directory.
 type Running struct {
-	// ID is what [Attach] takes.
+	// ID is the id for [Attach].
 	ID      string
 	Backend string
 	Since   time.Time
-	// Ready is false while it is being started: then there is no Spec, and Attach
+	// Ready is false while the sandbox starts: then there is no Spec, and Attach
 	// does not find it.
 	Ready bool
-	// Spec is what its owner asked for, without Env.
+	// Spec is the spec of the owner, without Env.
 	Spec Spec
 }
 
-// List returns the sandboxes that run, the oldest first. Backends whose sandboxes have
-// no directory of state are not in it.
+// List returns the sandboxes that run, the oldest first. It does not have sandboxes of
+// backends without a state directory.
 func List(ctx context.Context, opts Options) ([]Running, error) {
 	state, _, err := opts.stateDir()
 	if err != nil {

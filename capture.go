@@ -8,28 +8,28 @@ import (
 )
 
 // Capture is a writer that keeps the head and the tail of what is written to
-// it, and counts the rest. Its memory grows with what is written, up to its
-// bound. The zero value keeps 1 MiB. It is not safe for concurrent use; a
-// [Cmd] never writes concurrently to one writer.
+// it, and counts the rest. Its memory grows with what is written, up to Max.
+// The zero value keeps 1 MiB. It is not safe for concurrent use; a [Cmd] never
+// writes concurrently to one writer.
 type Capture struct {
-	// Max bounds what is kept, in bytes. 0: 1 MiB. Set it before the first Write.
+	// Max is how many bytes are kept. 0: 1 MiB. Set it before the first Write.
 	Max int64
 
 	kept text.HeadTail
 }
 
-// Kept is a writer that keeps what is written to it, as [Capture] does. What a
-// Stderr of this kind has kept is looked through for denials; and where a rule
-// has ended the output, what was kept is replaced.
+// Kept is a writer that keeps what is written to it, as [Capture] does. If Stderr is one,
+// what it has kept is searched for denials. If a rule ends the output, what was kept is
+// replaced.
 type Kept interface {
 	io.Writer
-	// Bytes is what was kept, or its beginning and its end.
+	// Bytes returns what was kept: everything, or the beginning and the end.
 	Bytes() []byte
-	// Replace keeps text in place of all that was kept.
+	// Replace replaces everything that was kept by text.
 	Replace(text []byte)
 }
 
-// keptBy returns the writer where it keeps what is written, and nil else.
+// keptBy returns the writer as a Kept, or nil if it is not one.
 func keptBy(w io.Writer) Kept {
 	if c, ok := w.(*Capture); ok && c == nil {
 		return nil
@@ -38,7 +38,7 @@ func keptBy(w io.Writer) Kept {
 	return k
 }
 
-// Replace keeps output in place of all that was kept.
+// Replace replaces everything that was kept by output.
 func (c *Capture) Replace(output []byte) {
 	*c = Capture{Max: c.Max}
 	_, _ = c.Write(output) // it never fails

@@ -2,7 +2,6 @@ package paddock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -13,57 +12,58 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Changes says what commands have made or changed, in directories of the host
-// that they could write, of what programs of the host execute or obey
-// (policy.Inventory). Paths are relative to the workspace, or absolute where
-// they lie in a mount. What others have changed there meanwhile is in it as well.
+// Changes are the files that programs of the host execute or obey (policy.Inventory) and
+// that commands have made or changed, in directories of the host that they could write.
+// Paths are relative to the workspace, or absolute if they lie in a mount. What others have
+// changed there in the meantime is included.
 type Changes struct {
 	// Sandbox is the id of the sandbox, and Workspace its directory on the host.
 	Sandbox, Workspace string
-	// Planted is what the host obeys without being told to: look at it before you
-	// use the directory.
+	// Planted is what the host obeys without being asked. Check it before you use the
+	// directory.
 	Planted []Change
 	// Programs is what the host runs when a person names it: Makefiles, scripts
 	// of packages, what runs tests.
 	Programs []Change
-	// Unseen says what could not be compared, and why. Empty: all was.
+	// Unseen says what could not be compared, and why. Empty: everything was.
 	Unseen []string
-	// Git is what commands have made of their copies of git's configuration.
+	// Git is how commands have changed their copies of git's configuration.
 	Git []GitChange
 }
 
-// GitChange is what commands have made of their copy of one file of git's
-// configuration. The host's file is as it was.
+// GitChange is how commands have changed their copy of one file of git's configuration.
+// The host's file has not changed.
 type GitChange struct {
-	File string // of the host
+	File string // on the host
 	// Added are new settings ("remote.origin.url=https://…") that [AcceptGit] takes
-	// over, and Other the keys of all else that was changed, which it never does.
+	// over, and Other the keys of all other changes, which it never takes over.
 	Added, Other []string
-	// Unread says why the copy was not read, or what was added is not kept. Empty: it was.
+	// Unread says why the copy was not read, or why what was added is not kept. It is
+	// empty if there was no problem.
 	Unread string
 }
 
 // Change is one path.
 type Change struct {
 	Path string
-	Made bool // it was not there before
+	Made bool // it did not exist before
 	// Tool is the program that obeys it, and Why says when.
 	Tool, Why string
 }
 
-// Empty reports whether there is nothing to tell.
+// Empty reports whether there is nothing to report.
 func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Unseen)+len(c.Git) == 0 }
 
-// unreportedTime bounds what a start takes to compare for owners that were killed.
+// unreportedTime is how long a start may compare for owners that were killed.
 const unreportedTime = 10 * time.Second
 
-// before looks at all of the host that commands of a sandbox can write, while the
-// backend starts, until wait returns. What wait returns is nil where there is nothing.
+// before records everything on the host that commands of a sandbox can write, while the
+// backend starts. wait returns the result, or nil if they can write nothing.
 func before(ctx context.Context, req backend.Request, p protect.Protection) (wait func() *snapshot.Snapshot) {
 	none := func() *snapshot.Snapshot { return nil }
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
-		return none // the backend says so
+		return none // the backend reports the error
 	}
 	w := snapshot.Watch{Workspace: mounts[0].Source}
 	for _, m := range mounts {
@@ -81,9 +81,10 @@ func before(ctx context.Context, req backend.Request, p protect.Protection) (wai
 	for _, at := range p.Watch {
 		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a link of a hook or of a home leads to it"})
 	}
-	return p.Take(ctx, w) // what was seen is the backend's from here on
+	return p.Take(ctx, w)
 }
 
+// newChanges returns what a comparison has found as Changes.
 func newChanges(id, workspace string, found snapshot.Changes) Changes {
 	c := Changes{Sandbox: id, Workspace: workspace, Unseen: found.Unseen}
 	for _, f := range found.List {
@@ -100,10 +101,9 @@ func newChanges(id, workspace string, found snapshot.Changes) Changes {
 	return c
 }
 
-// TellUnreported compares for sandboxes whose owners were killed, so that nobody
-// was told what their commands have left, and calls tell for each of which there
-// is something to tell. Each is told once, whoever asks first. [Open] does it
-// where [Options].Unreported is set.
+// TellUnreported compares the directories of sandboxes whose owners were killed before they
+// could report what their commands have left. It calls tell for each with changes. Each
+// sandbox is reported only once. [Open] does this if [Options].Unreported is set.
 func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error {
 	dir, _, err := opts.stateDir()
 	if err != nil {
@@ -141,20 +141,4 @@ func tellUnreported(ctx context.Context, list []run.Unreported, tell func(Change
 		u.Forget()
 	}
 	return ctx.Err()
-}
-
-// keepBefore keeps what was there before, for who comes after a killed owner.
-func (s *Sandbox) keepBefore(dir string) error {
-	if s.before == nil {
-		return nil
-	}
-	kept, err := run.KeepUnreported(dir, s.ID(), s.before.Encode())
-	if err != nil {
-		if hint := hostpath.RoomHint(err, dir); hint != "" {
-			return &Error{Message: "cannot keep what was there before sandbox " + s.ID() + ": " + err.Error(), Hint: hint}
-		}
-		return fmt.Errorf("cannot keep what was there before sandbox %s: %w", s.ID(), err)
-	}
-	s.kept = kept
-	return nil
 }

@@ -17,38 +17,37 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Cmd is a command to be run in a sandbox. Its fields and methods are those
-// of os/exec as far as a wall allows; what differs is said here. A Cmd can be
-// started once. Set the fields before that; after it, Wait, Signal and Resize
+// Cmd is a command to run in a sandbox. Its fields and methods are those of
+// os/exec as far as possible; the comments say what differs. A Cmd can be
+// started once. Set the fields before that. Afterwards Wait, Signal and Resize
 // may be called concurrently.
 type Cmd struct {
 	// Args holds the command and its arguments. A command without a slash is
 	// looked up in the PATH that it is given, inside the sandbox.
 	Args []string
-	// Env is the whole environment as "K=V"; of a repeated key the last one
-	// counts. nil: the sandbox's base environment with Spec.Env laid over it.
+	// Env is the whole environment as "K=V"; if a key is repeated, the last one
+	// counts. nil: the sandbox's base environment, overridden by Spec.Env.
 	Env []string
-	// AddEnv is laid over Env, or over what takes its place, as "K=V".
+	// AddEnv overrides variables of Env, or of its default, as "K=V".
 	AddEnv []string
 	// Dir is the working directory inside, relative to the workspace or
 	// absolute. Default: the workspace.
 	Dir string
-	// Stdin is the standard input. nil: empty. Wait does not wait for it: a
-	// command that ends early leaves the rest unread, and what was read ahead
+	// Stdin is the standard input. nil: empty. Wait does not wait for it: if the
+	// command ends early, the rest is not read, and what was read in advance
 	// (256 KiB at most) is lost.
 	Stdin io.Reader
-	// Stdout and Stderr take the output as it comes. nil: dropped. Where both
-	// are the same value, its Write is never called concurrently, and on Linux, with an
-	// agent on this host, without TTY and Spec.Redaction, it gets what both streams print
-	// in the order in which it was printed. A Write
-	// that fails is to the command what a closed pipe is: it gets SIGPIPE, 2
-	// seconds later SIGKILL, and Wait returns the failure. A Write that blocks
-	// holds up the command and Wait, except past Timeout or ctx's end.
+	// Stdout and Stderr get the output as it comes. nil: dropped. If both are the
+	// same value, its Write is never called concurrently. On Linux, with an agent on
+	// this host, without TTY and Spec.Redaction, that writer gets the output of both
+	// streams in the order in which it was printed. If a Write fails, the command
+	// gets SIGPIPE, as with a closed pipe, and 2 seconds later SIGKILL, and Wait
+	// returns the failure. A Write that blocks also blocks the command and Wait, but
+	// not beyond Timeout or ctx's end.
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run until its whole tree is killed.
-	// 0: as long as it likes. [Sandbox.Command] sets it from Spec.Limits. An
-	// agent that has not answered 2 seconds after it costs the sandbox its
-	// life: everything in it is stopped from outside.
+	// 0: without limit. [Sandbox.Command] sets it from Spec.Limits. If the agent has
+	// not answered 2 seconds after it, the whole sandbox is stopped from outside.
 	Timeout time.Duration
 	// TTY gives the command a terminal of this size, made inside the sandbox.
 	// Its output arrives on Stdout, and Stderr stays empty. nil: no terminal.
@@ -63,8 +62,8 @@ type Cmd struct {
 	ended   sync.Once
 	result  *Result
 	err     error
-	outBuf  *Capture    // what Output or CombinedOutput keeps of Stdout
-	errBuf  *Capture    // what Output keeps of Stderr
+	outBuf  *Capture    // what Output or CombinedOutput has captured of Stdout
+	errBuf  *Capture    // what Output has captured of Stderr
 	pipes   []io.Closer // the caller's ends, closed by Wait
 	inside  []io.Closer // our ends, closed when the command has ended
 	waited  bool
@@ -72,7 +71,7 @@ type Cmd struct {
 
 // Command prepares a command. When ctx ends before the command does, the
 // command's whole tree is killed, and Wait returns an error that wraps
-// ctx.Err(). As with os/exec, a nil ctx is a mistake and panics.
+// ctx.Err(). As with os/exec, a nil ctx panics.
 func (s *Sandbox) Command(ctx context.Context, name string, args ...string) *Cmd {
 	if ctx == nil {
 		panic("paddock: nil Context")
@@ -93,42 +92,32 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Start starts the command and does not wait for it. A command that does not
-// exist is [ErrNotFound] and one that cannot be executed [ErrNotExecutable];
-// a sandbox that has ended is [ErrClosed]. After success Wait must be called.
+// Start starts the command and does not wait for it. The error is [ErrNotFound] if the
+// command does not exist, [ErrNotExecutable] if it cannot be executed, and [ErrClosed] if
+// the sandbox has ended. After success Wait must be called.
 func (c *Cmd) Start() error {
 	if c.run != nil {
 		return errors.New("cannot start the command: it was started before")
 	}
-	r, err := c.start()
+	req, err := c.request()
+	if err == nil {
+		what := "start " + strconv.Quote(c.Args[0])
+		if err = c.ctx.Err(); err == nil {
+			c.run, err = run.Start(c.ctx, run.Command{Client: &c.sandbox.client, Request: req, Timeout: c.Timeout, Grace: Grace,
+				Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.stop})
+		}
+		if err != nil {
+			err = c.sandbox.explainMissing(agentError(what, err), c.Args[0], c.Dir)
+		}
+	}
 	if err != nil {
 		c.closeAll()
-		return err
 	}
-	c.run = r
-	return nil
+	return err
 }
 
-func (c *Cmd) start() (*run.Run, error) {
-	req, err := c.request()
-	if err != nil {
-		return nil, err
-	}
-	what := "start " + strconv.Quote(c.Args[0])
-	if err := c.ctx.Err(); err != nil {
-		return nil, agentError(what, err)
-	}
-	r, err := run.Start(c.ctx, run.Command{Client: &c.sandbox.client, Request: req, Timeout: c.Timeout, Grace: Grace,
-		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.stop})
-	if err != nil {
-		return nil, c.sandbox.explainMissing(agentError(what, err), c.Args[0], c.Dir)
-	}
-	return r, nil
-}
-
-// explainMissing returns the error of a command that does not exist, or cannot be
-// executed, with a hint that says where its program is, where that is known. dir is the
-// working directory.
+// explainMissing adds a hint to the error of a command that does not exist, or cannot be
+// executed: where its program is, if that is known. dir is the working directory.
 func (s *Sandbox) explainMissing(err error, name, dir string) error {
 	e, missing := (*Error)(nil), errors.Is(err, ErrNotFound)
 	if !missing && !errors.Is(err, ErrNotExecutable) || !errors.As(err, &e) || !missing && e.Hint != "" || s.spec.Commands != nil {
@@ -140,7 +129,7 @@ func (s *Sandbox) explainMissing(err error, name, dir string) error {
 	return err
 }
 
-// block replaces what was captured of an output that a rule has ended.
+// block replaces the captured output, if a rule has ended it.
 func (c *Cmd) block(rule string) {
 	if rule == "" {
 		return
@@ -155,8 +144,8 @@ func (c *Cmd) block(rule string) {
 }
 
 // Wait waits for the command to end and for its output to be written. It
-// returns nil for exit status 0 and an [*ExitError] for every other end of a
-// command.
+// returns nil for exit status 0 and an [*ExitError] if the command ended in any
+// other way.
 func (c *Cmd) Wait() error {
 	if c.run == nil {
 		return errors.New("cannot wait for the command: it was not started")
@@ -182,9 +171,9 @@ func (c *Cmd) Wait() error {
 	return &ExitError{Result: result, cause: err}
 }
 
-// said returns what was kept of the command's error output, where anything was printed there;
-// else the end of its output, into which it may have been led. Of one writer for both it
-// is all that was kept.
+// said returns what was kept of the command's error output. If nothing was printed there,
+// it returns the end of the output, to which the command may have redirected its errors,
+// or everything that was kept if one writer gets both.
 func (c *Cmd) said(r *Result) []byte {
 	for _, w := range []io.Writer{c.Stderr, c.errBuf} {
 		if k := keptBy(w); k != nil && r.StderrBytes > 0 {
@@ -202,7 +191,7 @@ func (c *Cmd) said(r *Result) []byte {
 	return nil
 }
 
-// end returns the result of a command that has ended, and what went wrong beside it.
+// end returns the result of a command that has ended, and any other error.
 func (c *Cmd) end() (*Result, error) {
 	c.ended.Do(func() {
 		out := c.run.Outcome()
@@ -218,8 +207,8 @@ func (c *Cmd) end() (*Result, error) {
 	return c.result, c.err
 }
 
-// Result is how the command ended. It is nil before Wait has returned, and
-// where the end is not known because the sandbox broke.
+// Result returns how the command ended. It is nil before Wait has returned, and
+// if the end is not known because the sandbox broke.
 func (c *Cmd) Result() *Result {
 	if c.run == nil {
 		return nil
@@ -259,7 +248,7 @@ func (c *Cmd) Resize(rows, cols uint16) error {
 	return nil
 }
 
-// String is the command and its arguments, for people: nothing is quoted.
+// String returns the command and its arguments, for people, without quotes.
 func (c *Cmd) String() string { return strings.Join(c.Args, " ") }
 
 // closeAll closes both ends of every pipe; os.File allows a second Close.
@@ -273,10 +262,10 @@ func (c *Cmd) closeAll() {
 }
 
 // Output runs the command and returns its standard output. Unlike os/exec it
-// bounds what it keeps to Limits.Output of the spec (default 1 MiB): of more,
-// the head and the tail are kept around a note of how much is left out, and
-// Result().StdoutTruncated is set. Where the command fails and Stderr was
-// nil, the ExitError holds standard error, bounded alike.
+// keeps at most Limits.Output of the spec (default 1 MiB). If there is more, it
+// keeps the head and the tail around a note of how much is left out, and
+// Result().StdoutTruncated is set. If the command fails and Stderr was nil, the
+// ExitError has standard error, bounded in the same way.
 func (c *Cmd) Output() ([]byte, error) {
 	if c.Stdout != nil {
 		return nil, errors.New("cannot capture the output: Stdout is set")
@@ -306,12 +295,13 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 	return c.outBuf.Bytes(), err
 }
 
+// capture returns a writer with the bound of the spec.
 func (c *Cmd) capture() *Capture {
 	return &Capture{Max: int64(c.sandbox.spec.Limits.Output)}
 }
 
-// StdinPipe returns a pipe to the command's standard input. Closing it is the
-// end of the input; Wait closes it too.
+// StdinPipe returns a pipe to the command's standard input. Closing it ends
+// the input; Wait closes it too.
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	if c.Stdin != nil {
 		return nil, errors.New("cannot make a pipe: Stdin is set")
@@ -342,7 +332,7 @@ func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// StderrPipe is for standard error what StdoutPipe is for standard output.
+// StderrPipe does for standard error what StdoutPipe does for standard output.
 func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
 	if c.Stderr != nil {
 		return nil, errors.New("cannot make a pipe: Stderr is set")
@@ -357,8 +347,8 @@ func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// pipe returns a pipe of the kernel's and not io.Pipe, because its buffer lets a
-// command with little to say end before anyone reads.
+// pipe returns a kernel pipe instead of an io.Pipe, because its buffer lets a
+// command with little output end before anybody reads.
 func (c *Cmd) pipe() (r, w *os.File, err error) {
 	if c.run != nil {
 		return nil, nil, errors.New("cannot make a pipe: the command was started before")
@@ -370,7 +360,7 @@ func (c *Cmd) pipe() (r, w *os.File, err error) {
 	return r, w, nil
 }
 
-// request returns what the agent is asked.
+// request returns the request for the agent.
 func (c *Cmd) request() (wire.ExecRequest, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return wire.ExecRequest{}, &Error{Message: "cannot start the command: no command was given", Code: wire.CodeBadRequest}

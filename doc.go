@@ -1,5 +1,5 @@
 // Package paddock runs commands inside sandboxes: a workspace that they may
-// change, behind walls that the kernel keeps.
+// change, behind walls that the kernel enforces.
 //
 // # Use
 //
@@ -13,19 +13,19 @@
 //	defer sandbox.Close()
 //	out, err := sandbox.Command(ctx, "go", "test", "./...").CombinedOutput()
 //
-// A [Cmd] has the fields and methods of os/exec, and where it can, their
-// meaning. What differs:
+// A [Cmd] has the fields and methods of os/exec, with the same meaning where that is
+// possible. These are the differences:
 //
-//   - The command runs in the sandbox. Its name is looked up there, its Dir is
-//     relative to the workspace, and it gets nothing of the caller's environment
-//     but the directories of Options.Path that are visible inside.
+//   - The command runs in the sandbox. Its name is looked up there, and its Dir is
+//     relative to the workspace. Of the caller's environment it gets only the
+//     directories of Options.Path that are visible inside.
 //   - When a command ends, by itself, by its Timeout, or because its context
-//     ended, all that it started is killed with it, and that is proved before
+//     ended, everything that it started is killed, and that is proved before
 //     Wait returns. Detach leaves such processes alone until the sandbox closes.
 //   - Output and CombinedOutput are bounded, by Limits.Output of the spec: the
 //     command is not trusted with the caller's memory. [Capture] is the writer
 //     that they use.
-//   - [Cmd.Result] says more than an exit status: times, byte counts, peak
+//   - [Cmd.Result] has more than an exit status: times, byte counts, peak
 //     memory, survivors, and the isolation that really held.
 //   - Wait does not wait for Stdin.
 //
@@ -35,32 +35,32 @@
 //
 // # What is inside
 //
-// The workspace is at /workspace and is where commands start. The host's
-// system directories are there, read-only; HOME and /tmp are private and
-// empty; nothing else of the host's files is visible unless Spec.Mounts names
-// it. Commands have an unprivileged user, no capabilities and no way to get
-// any, and their own processes, network, IPC and host name. Inside a writable
+// The workspace is at /workspace, and commands start there. The host's
+// system directories are visible, read-only; HOME and /tmp are private and
+// empty. No other file of the host is visible unless Spec.Mounts names it.
+// Commands run as an unprivileged user, without capabilities or a way to get
+// any, and have their own processes, network, IPC and host name. In a writable
 // workspace the files that programs of the host run by themselves (git hooks,
-// editor tasks) are read-only; see policy.Inventory. Of git's configuration
-// commands have a copy, with the linux backend; see [AcceptGit].
+// editor tasks) are read-only; see policy.Inventory. With the linux backend
+// commands have a copy of git's configuration; see [AcceptGit].
 //
-// [Plan] says for a spec what exactly would be done, and [Probe] whether this
-// host can do it. What is written in a spec is kept or refused, never quietly
-// weakened; [Sandbox.Isolation] is what holds, read back from the kernel.
+// [Plan] returns exactly what would be done for a spec, and [Probe] reports whether
+// this host can do it. A spec is enforced or refused, never quietly weakened;
+// [Sandbox.Isolation] is what really holds, read back from the kernel.
 //
 // # Limits
 //
-// The kernel is shared with the sandbox. Without cgroup limits nothing bounds
-// the memory and processor time of a sandbox as a whole. What a command does
-// to its workspace and to writable mounts is done.
+// The sandbox shares the host's kernel. Without control groups nothing limits
+// the memory and processor time of a sandbox as a whole. Changes of the workspace
+// and of writable mounts cannot be undone.
 //
 // # Errors
 //
-// A spec that makes no sense gives one or more *policy.FieldError, joined; a
-// wall that cannot be built a *backend.StartError; most of the rest an
-// [*Error] with a hint where there is something to do. [ErrNotFound],
-// [ErrNotExecutable], [ErrTimeout] and [ErrClosed] work with errors.Is. A
-// command that ran and failed is an [*ExitError].
+// The error of an invalid spec is one or more *policy.FieldError, joined, and that of
+// a wall that cannot be built a *backend.StartError. Most other errors are an [*Error],
+// with a hint if there is something to do. [ErrNotFound], [ErrNotExecutable],
+// [ErrTimeout] and [ErrClosed] work with errors.Is. A command that ran and failed
+// gives an [*ExitError].
 //
 // # Needs
 //

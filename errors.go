@@ -10,27 +10,27 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// What a caller may want to tell apart with errors.Is.
+// Errors that a caller can distinguish with errors.Is.
 var (
-	// ErrNotFound says that the command does not exist inside the sandbox.
+	// ErrNotFound means that the command does not exist inside the sandbox.
 	ErrNotFound = errors.New("the command does not exist")
-	// ErrNotExecutable says that the command exists and cannot be executed.
+	// ErrNotExecutable means that the command exists and cannot be executed.
 	ErrNotExecutable = errors.New("the command cannot be executed")
-	// ErrTimeout says that the command ran out of time. An [*ExitError] with
+	// ErrTimeout means that the command ran out of time. An [*ExitError] with
 	// TimedOut set is one.
 	ErrTimeout = errors.New("the command timed out")
-	// ErrClosed says that the sandbox has ended.
+	// ErrClosed means that the sandbox has ended.
 	ErrClosed = errors.New("the sandbox has ended")
 )
 
-// Error is something that could not be done.
+// Error is the error of something that could not be done.
 type Error struct {
 	// Message is for people: "cannot VERB OBJECT: cause".
 	Message string
-	// Hint says what to do about it; empty where there is nothing to say.
+	// Hint says what to do about it. It may be empty.
 	Hint string
-	// Code is for programs. It is empty for failures that did not come from
-	// the agent.
+	// Code is for programs. It is empty for failures that the agent did not
+	// report.
 	Code wire.Code
 }
 
@@ -50,8 +50,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// agentError turns what the wire reported into an error of this package. The
-// wire client has bounded the agent's words and made them printable.
+// agentError turns an error of the wire into one of this package. The wire client has
+// bounded the agent's text and made it printable.
 func agentError(what string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("cannot %s: %w", what, err)

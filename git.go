@@ -19,27 +19,15 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// withGitUser returns a spec's environment with who the user is to git, for what it leaves open.
-func withGitUser(spec Spec) map[string]string {
-	ctx, cancel := context.WithTimeout(context.Background(), gitWait)
-	defer cancel()
-	env := map[string]string{}
-	if dir := hostpath.Real(spec.Workspace.Source); dir != "" {
-		env = protect.GitUser(ctx, dir)
-	}
-	maps.Copy(env, spec.Env)
-	return env
-}
-
-// gitWait bounds the reading of one file of git's configuration.
+// gitWait is how long reading one file of git's configuration may take.
 const gitWait = 5 * time.Second
 
 // compareGit compares the commands' copies of git's configuration with the host's
-// files, and keeps what can be taken over.
+// files, and keeps what the user can accept.
 func (s *Sandbox) compareGit() {
 	var kept []gitconfig.Kept
 	files, added := slices.Collect(maps.Keys(s.death.Copies)), 0
-	slices.SortFunc(files, func(a, b string) int { // nested repositories come last, and go short
+	slices.SortFunc(files, func(a, b string) int { // nested repositories last: they lose if there are too many settings
 		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
 	})
 	for _, file := range files {
@@ -67,7 +55,7 @@ func (s *Sandbox) compareGit() {
 			change.Unread = err.Error()
 		}
 		change.Added, change.Other = printed(found.Settings), found.Other
-		if len(change.Added)+len(change.Other)+len(change.Unread) > 0 { // else it says the same in other words
+		if len(change.Added)+len(change.Other)+len(change.Unread) > 0 { // otherwise it differs only in form
 			s.changes.Git = append(s.changes.Git, change)
 		}
 		if len(found.Settings) > 0 {
@@ -80,13 +68,13 @@ func (s *Sandbox) compareGit() {
 	if err := gitconfig.Keep(s.state, s.ID(), kept); err != nil {
 		for i := range s.changes.Git {
 			if c := &s.changes.Git[i]; len(c.Added) > 0 {
-				c.Added, c.Unread = nil, "it cannot be kept: "+err.Error()
+				c.Added, c.Unread = nil, "cannot keep it: "+err.Error()
 			}
 		}
 	}
 }
 
-// noCopy says in words what stands in the place of a copy.
+// noCopy says why a copy was not read.
 func noCopy(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -99,6 +87,7 @@ func noCopy(err error) string {
 	return "cannot read it: " + hostpath.Reason(err)
 }
 
+// printed returns settings as printable lines.
 func printed(settings []gitconfig.Setting) []string {
 	var all []string
 	for _, s := range settings {
@@ -107,49 +96,50 @@ func printed(settings []gitconfig.Setting) []string {
 	return all
 }
 
-// GitAccept says what [AcceptGit] is to take over.
+// GitAccept says what [AcceptGit] takes over.
 type GitAccept struct {
-	// Dir chooses sandboxes over this directory, and the file of a repository here.
-	// "" chooses all.
+	// Dir chooses the sandboxes whose workspace is or holds this directory, and the
+	// file of a repository here. "" chooses everything.
 	Dir string
-	// Sandbox chooses one by its id. "" chooses all.
+	// Sandbox chooses one sandbox by its id. "" chooses all.
 	Sandbox string
-	// Drop forgets what is kept, and adds nothing.
+	// Drop only forgets what is kept.
 	Drop bool
-	// Agree is asked before the first write, with all that would be added. nil: nothing is.
+	// Agree is asked before the first write, with all that would be added. nil: nothing
+	// is written.
 	Agree func(offered []GitAccepted) (bool, error)
 }
 
-// GitAccepted is what one file of git's configuration can take over, or has.
+// GitAccepted is what one file of git's configuration can take over, or has taken over.
 type GitAccepted struct {
 	File string
 	// Sandboxes are those whose commands added it, the newest first.
 	Sandboxes []string
 	// Added are the settings that it can take over, or has now.
 	Added []string
-	// Left are those that it does not take over, each with why.
+	// Left are those that it does not take over, each with the reason.
 	Left []GitLeft
-	// Err says why it took nothing over that is still kept. nil: nothing is.
+	// Err says why the file took nothing over; then it is still kept.
 	Err error
 }
 
 // GitLeft is a setting that a file does not take over.
 type GitLeft struct{ Setting, Why string }
 
-// GitAcceptance is what has become of it.
+// GitAcceptance is the result of [AcceptGit].
 type GitAcceptance struct {
 	Files []GitAccepted
-	// Agreed says that the files have the settings now; else they can take them over.
+	// Agreed says that the files have the settings now. Otherwise they can take them over.
 	Agreed bool
-	// Forgotten says of which sandboxes nothing could be read, and why.
+	// Forgotten names the sandboxes whose additions could not be read, with the reasons.
 	Forgotten []string
 }
 
-// AcceptGit has the host's configuration of git take over what commands of sandboxes
-// have added to their copies of it: remotes with https and ssh URLs, what branches
-// follow, the user's name and address. Of what several gave a key the newest counts.
-// It takes nothing else over, changes no value that is there, and forgets what it has
-// taken over or never can.
+// AcceptGit adds what commands of sandboxes have added to their copies of git's
+// configuration to the host's: remotes with https and ssh URLs, what branches follow, the
+// user's name and address. If several sandboxes set a key, the newest one counts. It takes
+// nothing else over, changes no existing value, and forgets what it has taken over or never
+// can.
 func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 	state, _, err := opts.stateDir()
 	if err != nil {
@@ -176,6 +166,7 @@ func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 	return GitAcceptance{accepted(found.Files), found.Agreed, found.Forgotten}, err
 }
 
+// accepted returns the files as the types of this package.
 func accepted(files []gitconfig.Accepted) (all []GitAccepted) {
 	for _, f := range files {
 		one := GitAccepted{File: f.File, Sandboxes: f.Sandboxes, Added: printed(f.Settings), Err: f.Err}
@@ -190,23 +181,23 @@ func accepted(files []gitconfig.Accepted) (all []GitAccepted) {
 	return all
 }
 
-// LinkWorktree returns the spec with a mount of the repository of which its workspace
-// is a linked worktree, where the default walls are asked for: at the path by which git
-// in the workspace looks for it, read-only where the workspace is. Commands can add
-// objects and move references there; configuration, hooks and other worktrees are
-// protected. Where the workspace is none the spec is returned as it is, and so is one
-// that Open refuses. A ".git" file that leads elsewhere is a *policy.FieldError.
+// LinkWorktree returns the spec with a mount of the repository of which its workspace is a
+// linked worktree, for the default walls. The mount is at the path at which git in the
+// workspace looks for the repository, and read-only if the workspace is. Commands can add
+// objects and move references there; configuration, hooks and other worktrees are protected.
+// If the workspace is not a linked worktree, or Open would refuse the spec, the spec is
+// returned unchanged. A ".git" file that leads elsewhere is a *policy.FieldError.
 func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
 	be, resolved, err := opts.prepare(spec)
 	w := resolved.Workspace
 	if err != nil || be.Name() != policy.BackendLinux || resolved.Level != policy.LevelFull || w.Mode == policy.ModeCopy || w.Source == "" ||
 		slices.Contains(w.Unprotected, ".git") || slices.Contains(w.Unprotected, "*") {
-		return spec, nil // Open says so
+		return spec, nil // Open reports the error
 	}
 	_, seen, err := opts.stateDir()
 	dir := hostpath.Real(w.Source)
 	if err != nil || dir == "" {
-		return spec, nil // likewise
+		return spec, nil // Open reports the error
 	}
 	var shown []string
 	for _, m := range resolved.Mounts {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
@@ -26,29 +27,29 @@ type Sandbox struct {
 	discreet bool
 	// attached says that another process owns it.
 	attached bool
-	// lost is what is open to commands of what the host executes or obeys.
+	// lost says what commands can change although the host executes or obeys it.
 	lost []string
 	// planted is Options.Planted.
 	planted func(*Sandbox)
-	// before is what was there of the host's before any command; nil: nothing of
-	// it can be written. kept is the same on disk.
+	// before is what was on the host before any command ran; nil: commands cannot
+	// write anything of the host. kept is the same on disk.
 	before *snapshot.Snapshot
 	kept   run.Unreported
-	state  string // the directory of state
+	state  string // the state directory
 
 	stopOnce sync.Once
-	stopped  chan struct{} // closed once those below are final
+	stopped  chan struct{} // closed when the fields below are final
 	changes  Changes
 	death    backend.Death
 	stopErr  error
 }
 
 // Open builds the sandbox that spec describes and returns when it can run
-// commands. ctx bounds the building alone.
+// commands. ctx applies only until then.
 //
-// A spec that makes no sense is one or more *policy.FieldError, joined; a
-// wall that cannot be built here is a *backend.StartError. After an error
-// nothing is left behind.
+// The error of an invalid spec is one or more *policy.FieldError, joined. The error of
+// a wall that cannot be built here is a *backend.StartError. After an error nothing is
+// left behind.
 func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	be, req, err := opts.request(spec)
 	if err != nil {
@@ -70,7 +71,19 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	s := newSandbox(wall, req.Spec)
 	s.search, s.discreet = opts.Path, opts.NoLinks
 	s.planted, s.lost, s.before, s.state = opts.Planted, losses(protection), found, req.StateDir
-	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
+	err = writeSpec(req.StateDir, s.ID(), req.Spec)
+	if s.before != nil { // for the process that comes after this one was killed
+		var kerr error
+		if s.kept, kerr = run.KeepUnreported(req.StateDir, s.ID(), s.before.Encode()); kerr != nil {
+			what := "cannot keep what was there before sandbox " + s.ID() + ": "
+			if hint := hostpath.RoomHint(kerr, req.StateDir); hint != "" {
+				kerr = &Error{Message: what + kerr.Error(), Hint: hint}
+			} else {
+				kerr = fmt.Errorf("%s%w", what, kerr)
+			}
+			err = errors.Join(err, kerr)
+		}
+	}
 	if err == nil && opts.Unreported != nil {
 		err = tellUnreported(ctx, run.TakeUnreported(req.StateDir, false), opts.Unreported)
 	}
@@ -84,28 +97,27 @@ func newSandbox(wall backend.Sandbox, spec Spec) *Sandbox {
 	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}
 }
 
-// Client speaks to the sandbox's agent, for what this package has no words for:
-// files, archives, shells, services, secrets. See package wire.
+// Client returns a client of the sandbox's agent, for what this package has no methods
+// for: files, archives, shells, services, secrets. See package wire.
 func (s *Sandbox) Client() *wire.Client { return &s.client }
 
-// ID is the sandbox's random name.
+// ID returns the sandbox's random name.
 func (s *Sandbox) ID() string { return s.wall.ID() }
 
-// Spec is what was asked for, with the defaults filled in.
+// Spec returns the spec, with the defaults filled in.
 func (s *Sandbox) Spec() Spec { return s.spec }
 
-// Isolation is what really holds, as verified from outside.
+// Isolation returns what really holds, as verified from outside.
 func (s *Sandbox) Isolation() Isolation {
 	held := s.wall.Isolation()
 	held.Lost = slices.Concat(held.Lost, s.lost)
 	return held
 }
 
-// Done is closed when the sandbox has ended, by Close or by itself.
+// Done returns a channel that is closed when the sandbox has ended, by Close or by itself.
 func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }
 
-// Planted lists the paths of [Changes].Planted. It is known after
-// [Sandbox.Close], and empty before.
+// Planted returns the paths of [Changes].Planted. It is empty before [Sandbox.Close].
 func (s *Sandbox) Planted() []string {
 	var paths []string
 	for _, c := range s.Changes().Planted {
@@ -114,8 +126,8 @@ func (s *Sandbox) Planted() []string {
 	return paths
 }
 
-// Changes is what the commands have made or changed of what programs of the
-// host execute or obey. It is known after [Sandbox.Close], and empty before.
+// Changes returns what the commands have made or changed among what programs of the host
+// execute or obey. It is empty before [Sandbox.Close].
 func (s *Sandbox) Changes() Changes {
 	select {
 	case <-s.stopped:
@@ -126,8 +138,8 @@ func (s *Sandbox) Changes() Changes {
 }
 
 // Close kills everything inside and returns when the kernel has confirmed
-// that no process is left. Later calls return what the first one did. A sandbox
-// of [Attach] is only let go of.
+// that no process is left. Later calls return what the first one did. For a sandbox
+// of [Attach], Close only detaches from it.
 func (s *Sandbox) Close() error {
 	death, err := s.stop()
 	if err != nil {
@@ -139,7 +151,7 @@ func (s *Sandbox) Close() error {
 	return nil
 }
 
-// stop ends the sandbox once. It takes no context: a caller in a hurry must
+// stop ends the sandbox once. It takes no context, because an impatient caller must
 // not be able to leave processes behind.
 func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
@@ -157,4 +169,44 @@ func (s *Sandbox) stop() (backend.Death, error) {
 		}
 	})
 	return s.death, s.stopErr
+}
+
+// Stats is what runs in a sandbox and what it uses. Sandbox is nil if no control group
+// counts all commands together. What the group does not count is nil too.
+type Stats = wire.UsageResult
+
+// Stats asks the agent what runs now. Only the agent vouches for the numbers.
+func (s *Sandbox) Stats(ctx context.Context) (Stats, error) {
+	stats, err := wire.Call(ctx, &s.client, wire.Usage, wire.UsageRequest{})
+	if err != nil {
+		return Stats{}, agentError("read the statistics", err)
+	}
+	return stats, nil
+}
+
+// Freeze pauses every command of the sandbox, and returns when all of them have stopped.
+// Timeouts keep running, and frozen commands can be killed. It fails if the backend cannot
+// do it: the linux backend needs control groups.
+func (s *Sandbox) Freeze(ctx context.Context) error {
+	f, err := s.freezer()
+	if err != nil {
+		return err
+	}
+	return f.Freeze(ctx)
+}
+
+// Thaw lets the commands continue.
+func (s *Sandbox) Thaw(ctx context.Context) error {
+	f, err := s.freezer()
+	if err != nil {
+		return err
+	}
+	return f.Thaw(ctx)
+}
+
+func (s *Sandbox) freezer() (backend.Freezer, error) {
+	if f, ok := s.wall.(backend.Freezer); ok {
+		return f, nil
+	}
+	return nil, &Error{Message: "cannot freeze sandbox " + s.ID() + ": its backend has no means for it"}
 }

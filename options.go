@@ -16,8 +16,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// The words of a specification and of its effect are package policy's; they
-// are repeated here so that most programs need to import this package alone.
+// These types are package policy's and wire's. They are repeated here so that most
+// programs need to import only this package.
 type (
 	// Spec is what a sandbox should be. Its zero value is safe.
 	Spec = policy.Spec
@@ -27,7 +27,7 @@ type (
 	Mount = policy.Mount
 	// Limits bound what commands may use.
 	Limits = policy.Limits
-	// Duration is a time span that reads and prints as "90s".
+	// Duration is a duration that reads and prints as "90s".
 	Duration = policy.Duration
 	// Size is a number of bytes that reads and prints as "512MiB".
 	Size = policy.Size
@@ -39,8 +39,8 @@ type (
 	TTY = wire.TTY
 )
 
-// Options say how a sandbox is built, as opposed to what it is. The zero
-// value is what the paddock program uses.
+// Options say how a sandbox is built; the spec says what it is. The paddock program
+// uses the zero value.
 type Options struct {
 	// Backend builds the wall. Default: the linux backend.
 	Backend backend.Backend
@@ -48,50 +48,50 @@ type Options struct {
 	// $PADDOCK_AGENT, else the file paddock-agent beside the running program.
 	Agent string
 	// StateDir is where sandboxes keep their state. Default: [DefaultStateDir].
-	// What sandboxes could write is listed there, and, unless StateDir is set, in the
-	// usual place too, so that starts that use another directory know of it.
+	// It has a list of what sandboxes could write. Unless StateDir is set, the usual
+	// state directory gets the same list, for starts that use another directory.
 	StateDir string
-	// Dir is where relative paths of the spec start. Default: the current
-	// directory.
+	// Dir is the directory to which relative paths of the spec are relative. Default:
+	// the current directory.
 	Dir string
-	// ID is the id of the sandbox, of [backend.NewID], for who must know it before there
-	// is one. Default: a new one.
+	// ID is the id of the sandbox, from [backend.NewID], for callers that must know it
+	// before the sandbox exists. Default: a new one.
 	ID string
-	// Path is a PATH, the caller's say, whose directories PATH inside begins with: those
-	// that are visible there at the same place, and that no command of a sandbox can
-	// write or ever could. [Plan] says which were left out, and why. It counts for the
-	// linux backend, with the host's own root file system, where the spec neither sets
-	// PATH nor says which programs may be called. A hint about a program that is missing
-	// inside looks for it there, too. Default: PATH is fixed.
+	// Path is a PATH, for example the caller's. PATH inside begins with those of its
+	// directories that are visible at the same path, and that no command of a sandbox
+	// can write or ever could. [Plan] says which were left out, and why. Path applies
+	// to the linux backend with the host's own root file system, if the spec neither
+	// sets PATH nor says which programs may be called. Hints about programs that are
+	// missing inside look there, too. Default: PATH is fixed.
 	Path string
-	// Own are files of the caller's own that commands must not change, beside
-	// Paddock's programs and its state: where privileges are kept, say. One that
-	// lies in what commands may write is covered, or the sandbox refused.
+	// Own are further files of the caller's that commands must not change, besides
+	// Paddock's programs and its state: the file with privileges, for example. If one
+	// lies in what commands may write, it is covered, or the sandbox is refused.
 	Own []backend.OwnFile
 	// GitUser gives commands the name and address that the user's git has in the
 	// workspace, as GIT_AUTHOR_NAME and the like, unless the spec sets these variables:
 	// the user's own configuration is not visible inside.
 	GitUser bool
 	// NoLinks refuses a workspace, mounts and a root file system that are named
-	// through symbolic links. It is for specs of others than the operator: who
-	// may write to one directory could name any other through a link in it. Hints do
-	// not say then where a program that is missing inside is on this host.
+	// through symbolic links. It is for specs of people other than the operator:
+	// somebody who may write to one directory could name any other through a link in
+	// it. Then hints do not say where a program that is missing inside is on this host.
 	NoLinks bool
-	// Planted is told, once, of a sandbox that has ended and whose
+	// Planted, if not nil, is called once for a sandbox that has ended and whose
 	// [Sandbox.Changes] are not empty, before the first [Sandbox.Close] returns.
-	// It may be called from any goroutine. nil: nobody is.
+	// It may be called from any goroutine.
 	Planted func(*Sandbox)
-	// Unreported is told, before [Open] returns, of the changes of sandboxes whose
-	// owners were killed, so that nobody has been told yet. nil: nobody is, and
-	// they are kept for who asks.
+	// Unreported, if not nil, is called, before [Open] returns, with the changes of
+	// sandboxes whose owners were killed before they could report them. Otherwise
+	// these changes are kept.
 	Unreported func(Changes)
 }
 
-// own are Paddock's own files beside the programs: what the door has named, and the
-// state where it is named and in its usual place, which other programs use. Links on
-// the way there count, too.
+// own returns Paddock's own files besides the programs: Options.Own, and the state
+// directories that are named, and the usual one, which other programs use. Their paths
+// may have links, which count too.
 func (o Options) own() []backend.OwnFile {
-	usual, _ := hostpath.UsualState() // without one nobody uses it
+	usual, _ := hostpath.UsualState() // "" if there is none
 	own := slices.Clone(o.Own)
 	for _, dir := range [][2]string{{o.StateDir, "Options.StateDir"}, {os.Getenv(StateDirEnv), StateDirEnv}, {usual, ""}} {
 		if path, err := hostpath.Abs(dir[0]); err == nil && dir[0] != "" {
@@ -126,23 +126,23 @@ func (o Options) prepare(spec Spec) (backend.Backend, Spec, error) {
 	return be, spec, nil
 }
 
-// base returns where the spec's relative paths and "~" start.
+// base returns the directories to which the spec's relative paths and "~" are relative.
 func (o Options) base() (policy.Base, error) {
 	dir := o.Dir
 	if !filepath.IsAbs(dir) {
-		abs, err := hostpath.Abs(dir) // not by $PWD, which may lead there over links
+		abs, err := hostpath.Abs(dir) // not from $PWD, which may lead there over links
 		if err != nil {
 			return policy.Base{}, fmt.Errorf("cannot find the current directory: %w", err)
 		}
 		dir = abs
 	}
-	// A caller without a home can do without: only a spec that says "~"
-	// needs it, and its resolution reports the lack.
+	// A missing home is not an error here: only a spec with "~" needs it, and
+	// resolving that reports it.
 	home, _ := os.UserHomeDir()
 	return policy.Base{Dir: dir, Home: home}, nil
 }
 
-// backend returns the one asked for, or the one of this platform.
+// backend returns the backend of the options, or this platform's default.
 func (o Options) backend() (backend.Backend, error) {
 	if o.Backend != nil {
 		return o.Backend, nil
@@ -153,18 +153,18 @@ func (o Options) backend() (backend.Backend, error) {
 	return nil, &Error{Message: "cannot choose a backend: this platform has no default one", Hint: "set Options.Backend"}
 }
 
-// AgentEnv names the environment variable that overrides where the agent is.
+// AgentEnv is the environment variable with the path of the agent.
 const AgentEnv = "PADDOCK_AGENT"
 
 // agentName is the agent's file name beside the running program.
 const agentName = "paddock-agent"
 
-// errNotProgram is a path that exists and cannot be run.
+// errNotProgram is the error of a path that exists and cannot be executed.
 var errNotProgram = errors.New("not an executable file")
 
-// agentPath finds the agent: the option, the environment, then beside the
-// running program. A place that was named and does not hold an agent is an
-// error, never a reason to run a different one.
+// agentPath finds the agent: by the option, by the environment, or beside the
+// running program. If a path was named and there is no agent, that is an error, and
+// never a reason to run another one.
 func (o Options) agentPath() (string, error) {
 	if o.Agent != "" {
 		return namedAgent(o.Agent, "Options.Agent")
@@ -198,6 +198,7 @@ func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, er
 	return seen.TrustProgram(own)
 }
 
+// namedAgent returns the absolute path of an agent that from has named.
 func namedAgent(path, from string) (string, error) {
 	abs, err := hostpath.Abs(path)
 	if err != nil {
@@ -216,7 +217,8 @@ func agentMissing(tried []string) error {
 	}
 }
 
-// checkProgram returns the bare reason, because its callers name the path.
+// checkProgram returns why a path cannot be executed, without the path, which its
+// callers add.
 func checkProgram(path string) error {
 	info, err := os.Stat(path)
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
@@ -231,24 +233,25 @@ func checkProgram(path string) error {
 	return nil
 }
 
-// StateDirEnv names the environment variable that overrides where sandboxes
-// keep their state.
+// StateDirEnv is the environment variable with the path of the state directory.
 const StateDirEnv = "PADDOCK_STATE_DIR"
 
-// DefaultStateDir is where sandboxes keep their state when [Options] do not
-// say: $PADDOCK_STATE_DIR, for root /var/lib/paddock, else
-// $XDG_STATE_HOME/paddock, else ~/.local/state/paddock. The directory is made
-// with mode 0700 by whatever first needs it.
+// DefaultStateDir returns the state directory that is used if [Options] do not
+// name one: $PADDOCK_STATE_DIR, for root /var/lib/paddock, else
+// $XDG_STATE_HOME/paddock, else ~/.local/state/paddock. The first program that needs
+// the directory makes it, with mode 0700.
 //
 // The path is free of symbolic links. Links of root's and of the user's own are
-// followed. One that commands of a sandbox, or any user of this host, could have
-// replaced is an error, since what is in it is believed: who may do what, say.
+// followed. A link that commands of a sandbox, or other users of this host, could
+// have replaced is an error, since Paddock trusts what is in the directory, such as
+// who may do what.
 func DefaultStateDir() (string, error) {
 	dir, _, err := Options{}.stateDir()
 	return dir, err
 }
 
-// stateDir returns the directory asked for, or the default one, with what was seen of it.
+// stateDir returns the state directory of the options, or the default one, and the Seen
+// of the start.
 func (o Options) stateDir() (string, *hostpath.Seen, error) {
 	if o.StateDir != "" {
 		return trustState(o.StateDir, "Options.StateDir")
@@ -266,8 +269,8 @@ func (o Options) stateDir() (string, *hostpath.Seen, error) {
 	return trustState(dir, "")
 }
 
-// trustState resolves a directory of state, and refuses one that others could
-// have put there. field says who named it, "" that nobody did.
+// trustState resolves a state directory, and refuses one that others could have put
+// there. field is what named it, or "" for the default.
 func trustState(dir, field string) (string, *hostpath.Seen, error) {
 	path, seen, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, field != "")
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {

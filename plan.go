@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -19,9 +20,9 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Plan says what [Open] would do with this spec, step by step, together with
-// the spec as it is once defaults are filled in. It changes nothing. What is an
-// error for Open, a missing agent included, is one for Plan.
+// Plan returns what [Open] would do with this spec, step by step, and the spec with the
+// defaults filled in. It changes nothing. It fails if Open would, also if the agent is
+// missing.
 func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, error) {
 	be, req, err := opts.request(spec)
 	if err != nil {
@@ -38,21 +39,21 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	return plan, req.Spec, err
 }
 
-// Resolve fills in the spec's defaults and checks it, as [Open] does. It looks at
-// text alone.
+// Resolve fills in the spec's defaults and checks it, as [Open] does, without looking at
+// the host's files.
 func Resolve(spec Spec, opts Options) (Spec, error) {
 	_, spec, err := opts.prepare(spec)
 	return spec, err
 }
 
-// request returns what a backend is asked for: the resolved spec, the agent, and
-// where state is kept.
+// request returns the backend and its request: the resolved spec, the agent, the state
+// directory and so on.
 func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	be, spec, err := o.prepare(spec)
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	home, _ := os.UserHomeDir() // without one nothing lies below it
+	home, _ := os.UserHomeDir() // "" if there is none
 	agent, err := o.agentPath()
 	if err != nil {
 		return nil, backend.Request{}, err
@@ -65,17 +66,24 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds it itself
-		spec.Env = withGitUser(spec)
+	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds the user itself
+		ctx, cancel := context.WithTimeout(context.Background(), gitWait)
+		defer cancel()
+		env := map[string]string{}
+		if dir := hostpath.Real(spec.Workspace.Source); dir != "" {
+			env = protect.GitUser(ctx, dir)
+		}
+		maps.Copy(env, spec.Env) // which may set these too
+		spec.Env = env
 	}
 	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
 }
 
-// remember puts what commands will be able to change on the list of all that
-// commands of sandboxes ever could, see [hostpath.Written].
+// remember adds what commands will be able to change to the list of what commands of
+// sandboxes ever could, see [hostpath.Written].
 func (o Options) remember(req backend.Request) error {
 	if w := req.Spec.Wrapper; req.Spec.Backend == policy.BackendWrapper && w != nil && w.Agent == policy.AgentUpload {
-		return nil // nothing of this host is named
+		return nil // the spec names nothing on this host
 	}
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
@@ -84,28 +92,27 @@ func (o Options) remember(req backend.Request) error {
 	return hostpath.Remember(req, mounts, o.StateDir == "")
 }
 
-// protectWait bounds the look at what is protected: a file system that hangs
-// must not hold up a start for ever.
+// protectWait is how long the search for protected paths may take: a file system that
+// hangs must not block a start forever.
 const protectWait = 30 * time.Second
 
-// protect finds what commands must not change of what the host executes or
-// obeys, and puts it into the request. Where nothing is to be protected, nothing
-// that goes wrong holds up the start.
+// protect finds what the host executes or obeys and commands must not change, and adds it
+// to the request. If nothing is to be protected, errors do not stop the start.
 func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Protection, error) {
 	unknown := protect.Protection{Relative: true}
 	if req.Spec.Workspace.Source == "" {
-		return unknown, nil // no workspace of this host
+		return unknown, nil // the workspace is not on this host
 	}
 	host := req.Spec.Backend == policy.BackendHost
 	open := host || slices.Contains(req.Spec.Workspace.Unprotected, "*")
 	mounts, err := hostpath.Mounts(*req, policy.WorkspacePath)
 	switch {
 	case err != nil && open:
-		return unknown, nil // the backend says so
+		return unknown, nil // the backend reports the error
 	case err != nil:
 		return unknown, err
 	}
-	var parse protect.Parse // nil for the backend without walls, which must not need any
+	var parse protect.Parse // nil for the backend without walls, which must work where no wall can be built
 	if !host {
 		parse = gitParser{agent: req.Agent, state: req.StateDir}.parse
 	}
@@ -137,10 +144,10 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Pro
 	return p, err
 }
 
-// maxUnread bounds the files that losses names: commands can make many.
+// maxUnread is how many files losses names: commands can make many.
 const maxUnread = 8
 
-// losses says what of the host's programs is open to commands.
+// losses returns what commands may be able to make the host execute or obey.
 func losses(p protect.Protection) []string {
 	lost := slices.Clone(p.Opened)
 	for i, file := range p.Unread {
@@ -153,13 +160,14 @@ func losses(p protect.Protection) []string {
 	return append(lost, p.Lost...)
 }
 
-// gitParser has git read configuration in a sandbox of its own, since who wrote
-// it may have had git's mistakes in mind.
+// gitParser has git read configuration in a sandbox of its own, since the configuration
+// may exploit a bug in git.
 type gitParser struct{ agent, state string }
 
-// maxParsedConfig bounds what git says.
+// maxParsedConfig is the largest output of git that is read, in bytes.
 const maxParsedConfig = 4 << 20
 
+// parse is a [protect.Parse].
 func (g gitParser) parse(ctx context.Context, text []byte) ([]byte, error) {
 	be := run.DefaultBackend()
 	if be == nil {
@@ -203,7 +211,7 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 	if e, ok := be.(backend.Executor); ok {
 		dir, _, err := opts.stateDir()
 		probe = func(ctx context.Context) backend.Report {
-			if err != nil { // whose list would judge what is executed
+			if err != nil { // without its list no program may be executed
 				return backend.Report{Backend: be.Name()}
 			}
 			return e.ProbeIn(ctx, dir)
@@ -233,7 +241,7 @@ func (o Options) probeAgent() backend.Feature {
 	}
 	_, seen, err := o.stateDir()
 	if err != nil {
-		return feature("agent program", path, nil, "") // the state's own line tells
+		return feature("agent program", path, nil, "") // probeState reports the error
 	}
 	way, err := o.trustAgent(seen, path)
 	if err == nil {
@@ -242,7 +250,7 @@ func (o Options) probeAgent() backend.Feature {
 	return feature("agent program", path, err, "")
 }
 
-// groupNote tells of others who may change what Paddock believes.
+// groupNote returns a note about a group that may change what Paddock trusts, or "".
 func groupNote(way *hostpath.Way) string {
 	if at := way.GroupWritable(); at != "" {
 		return " (its group may write to " + at + ": chmod g-w, unless all of them are trusted)"
@@ -250,7 +258,7 @@ func groupNote(way *hostpath.Way) string {
 	return ""
 }
 
-// probeState looks at the directory of state, or at where it would be made.
+// probeState checks the state directory, or where it would be made.
 func (o Options) probeState() backend.Feature {
 	dir, _, err := o.stateDir()
 	detail := dir
@@ -278,7 +286,7 @@ func (o Options) probeState() backend.Feature {
 	return feature("state directory", detail, err, "chmod 700 "+dir+", or choose another with PADDOCK_STATE_DIR")
 }
 
-// feature is one that is there unless err says otherwise.
+// feature returns a feature that works unless there is an error.
 func feature(name, detail string, err error, remedy string) backend.Feature {
 	if err == nil {
 		return backend.Feature{Name: name, OK: true, Detail: detail}

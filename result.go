@@ -12,15 +12,15 @@ import (
 // TimeoutStatus is the exit code of a command that ran out of time.
 const TimeoutStatus = 124
 
-// Result is how a command ended. Byte counts, truncation and isolation are
-// the host side's own knowledge; the rest is the agent's word, checked for
-// sense. An agent that never answered is told by TimedOut or Signal alone.
+// Result is how a command ended. The host side itself knows byte counts, truncation
+// and isolation; the rest is what the agent says, checked for plausibility. If the
+// agent never answered, only TimedOut or Signal are set.
 type Result struct {
-	// ExitCode is the exit status, -N where signal N ended the command, and
-	// [TimeoutStatus] where it ran out of time.
+	// ExitCode is the exit status, -N if signal N ended the command, or
+	// [TimeoutStatus] if it ran out of time.
 	ExitCode int
-	// Signal is the name of the signal that ended the command ("SIGKILL"),
-	// empty where none did.
+	// Signal is the name of the signal that ended the command ("SIGKILL"), or
+	// empty.
 	Signal string
 	// TimedOut says that the command ran out of time.
 	TimedOut bool
@@ -28,51 +28,51 @@ type Result struct {
 	OOMKilled bool
 	// Duration is from the start of the command to its end.
 	Duration time.Duration
-	// UserCPU and SystemCPU are of the command and all it started, where a
-	// control group counts them, else of it and the children it waited for.
+	// UserCPU and SystemCPU are those of the command and everything it started, if
+	// a control group counts them, else of it and the children it waited for.
 	UserCPU, SystemCPU time.Duration
-	// StdoutBytes and StderrBytes count all that was printed, kept or not.
-	// Where both streams go into one pipe or writer, StdoutBytes counts them together.
+	// StdoutBytes and StderrBytes count everything that was printed, kept or not.
+	// If both streams go into one pipe or writer, StdoutBytes counts them together.
 	StdoutBytes, StderrBytes int64
 	// StdoutTruncated and StderrTruncated say that captured output lacks its
 	// middle, because it was longer than Limits.Output.
 	StdoutTruncated, StderrTruncated bool
 	// PeakMemory is the most memory used at a time ("cgroup") or the largest
-	// resident set seen, in bytes, and PeakMemorySource how it was found; both
-	// are empty where not known.
+	// resident set seen, in bytes, and PeakMemorySource how it was measured. Both
+	// are empty if it is not known.
 	PeakMemory       int64
 	PeakMemorySource string
-	// What a control group counts of the command and all it started, 0 where
-	// there is none: how long it waited for processor time because of a limit,
-	// the most processes and threads at a time, and the bytes that block devices
-	// read and wrote for it.
+	// The counts of a control group for the command and everything it started, 0
+	// without one: how long it waited for processor time because of a limit, the
+	// most processes and threads at a time, and the bytes that block devices read
+	// and wrote for it.
 	Throttled         time.Duration
 	ProcessesPeak     int64
 	IORead, IOWritten int64
-	// Survivors counts processes of the command's tree that still ran when it
-	// had ended, and SurvivorsKilled those that were then killed.
+	// Survivors counts processes of the command's tree that still ran when the
+	// command had ended, and SurvivorsKilled those that were then killed.
 	Survivors, SurvivorsKilled int
 	// DeathProved says that no process of the command's tree is left.
 	DeathProved bool
-	// RedactionMatches counts what the rules of Spec.Redaction have replaced,
-	// by their names; nil where they replaced nothing.
+	// RedactionMatches counts what the rules of Spec.Redaction have replaced, by
+	// the names of the rules. nil: they replaced nothing.
 	RedactionMatches map[string]int64
-	// Blocked names the rule that ended the output, empty where none did. What
-	// was captured is then replaced as a whole, by "Output blocked: detected
-	// NAME."; a writer has had what came before the match.
+	// Blocked is the name of the rule that ended the output, or empty. Then
+	// everything that was captured is replaced by "Output blocked: detected
+	// NAME."; other writers got what came before the match.
 	Blocked string
-	// Denials are what the command and all it started were refused, as far as
-	// that is known: refusals by the system call filter and by limits, and
-	// guesses, marked so, from captured error output.
+	// Denials are what the command and everything it started were refused, as far
+	// as that is known: refusals by the system call filter and by limits, and
+	// guesses, marked as such, from captured error output.
 	Denials []Denial
 	// Isolation is what held while the command ran, verified from outside.
 	Isolation Isolation
 }
 
-// Success says that the command ended by itself with exit status 0.
+// Success reports whether the command ended by itself with exit status 0.
 func (r *Result) Success() bool { return r.ExitCode == 0 && !r.TimedOut }
 
-// String tells how the command ended, in the words of os/exec.
+// String describes how the command ended, in the words of os/exec.
 func (r *Result) String() string {
 	switch {
 	case r.TimedOut:
@@ -84,17 +84,17 @@ func (r *Result) String() string {
 	}
 }
 
-// ExitError is a command that ran and did not succeed.
+// ExitError is the error of a command that ran and did not succeed.
 type ExitError struct {
 	*Result
-	// Stderr is the beginning and the end of standard error, where
-	// [Cmd.Output] was used and nothing else asked for it.
+	// Stderr is the beginning and the end of standard error, if [Cmd.Output] was
+	// used and [Cmd].Stderr was nil.
 	Stderr []byte
 
 	cause error
 }
 
-// Error tells how the command ended.
+// Error describes how the command ended.
 func (e *ExitError) Error() string {
 	if e.cause != nil {
 		return e.Result.String() + ": " + e.cause.Error()
@@ -105,11 +105,11 @@ func (e *ExitError) Error() string {
 // Is makes errors.Is(err, ErrTimeout) work.
 func (e *ExitError) Is(target error) bool { return target == ErrTimeout && e.TimedOut }
 
-// Unwrap gives the context's error where the context ended the command.
+// Unwrap returns the context's error if the context ended the command.
 func (e *ExitError) Unwrap() error { return e.cause }
 
 // newResult returns the agent's answer, which the wire client has checked for
-// sense, as a Result.
+// plausibility, as a Result.
 func newResult(r wire.ExecResult) *Result {
 	signal := run.SignalName(r.ExitCode)
 	if r.TimedOut {
@@ -138,19 +138,19 @@ func newResult(r wire.ExecResult) *Result {
 	}
 }
 
-// milliseconds keeps a hostile number from overflowing into a negative span.
+// milliseconds returns n milliseconds. A hostile number does not overflow.
 func milliseconds(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	return time.Duration(min(n, most)) * time.Millisecond
 }
 
-// Grace is how long the agent may take beyond a command's timeout, or after
-// it was told to kill a command, before the host side stops the whole sandbox.
+// Grace is how long the agent may take after a command's timeout, or after it was
+// told to kill a command, before the host side stops the whole sandbox.
 const Grace = 2 * time.Second
 
-// GuessDenials returns what the sandbox may have refused, by what was printed: by a shell
-// on a terminal, say, of which no exit status is known. Of a [Cmd], and of a command in a
-// [Session], the result says it.
+// GuessDenials returns what the sandbox may have refused, by the output: for example of a
+// shell on a terminal, whose commands' exit statuses are not known. For a [Cmd], and for a
+// command in a [Session], the result has the denials.
 func (s *Sandbox) GuessDenials(output []byte) []Denial {
 	return s.hints().Denials(nil, run.StatusNotFound, output, "")
 }
@@ -164,5 +164,5 @@ func (s *Sandbox) hints() run.Hints {
 	}}
 }
 
-// hintTime bounds a question to the sandbox for a hint.
+// hintTime is how long the sandbox may take to answer a question for a hint.
 const hintTime = 5 * time.Second

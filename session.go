@@ -18,39 +18,40 @@ import (
 type SessionOptions struct {
 	// ID names the session in the sandbox. Default: a random one.
 	ID string
-	// Shell is the shell and its arguments; it must be a POSIX shell. Not nil
-	// and empty is an error. Default: /bin/bash, else /bin/sh.
+	// Shell is the shell and its arguments; it must be a POSIX shell. An empty list
+	// that is not nil is an error. Default: /bin/bash, else /bin/sh.
 	Shell []string
-	// Dir is where the shell begins, a directory of the workspace. Default: the
+	// Dir is where the shell starts, a directory of the workspace. Default: the
 	// workspace itself.
 	Dir string
-	// Env is laid over the sandbox's base environment, as "K=V".
+	// Env overrides variables of the sandbox's base environment, as "K=V".
 	Env []string
-	// Startup are commands that each new shell runs first; one that fails keeps
-	// the session from opening. Shutdown are run when the session is closed.
+	// Startup are commands that each new shell runs first. If one fails, the
+	// session does not open. Shutdown are run when the session is closed.
 	Startup, Shutdown []string
-	// CommandTimeout ends a command with all it has started (30 s). StartupTimeout
-	// bounds the start of the shell and each startup command (30 s), and
-	// TerminationTimeout the shell's end (10 s). 0: the default.
+	// CommandTimeout is how long a command may run before it is ended with everything
+	// it has started (30 s). StartupTimeout applies to the start of the shell and to
+	// each startup command (30 s), and TerminationTimeout to the shell's end (10 s).
+	// 0: the default.
 	CommandTimeout, StartupTimeout, TerminationTimeout time.Duration
-	// MaxLines and MaxBytes bound what is kept of a command's output, both
+	// MaxLines and MaxBytes are how much of a command's output is kept, both
 	// streams together; the rest is counted. 0: 100 lines, 1 MiB. At most 2 MiB.
 	MaxLines, MaxBytes int64
-	// Redact are values that are replaced by [REDACTED] in all that is printed.
+	// Redact are values that are replaced by [REDACTED] in everything that is printed.
 	Redact []string
 }
 
-// Session is one shell that stays: its directory, variables, functions and
-// options persist from one command to the next. All methods may be called
-// concurrently; commands wait for each other.
+// Session is a shell that stays: its directory, variables, functions and options
+// persist from one command to the next. All methods may be called concurrently;
+// commands wait for each other.
 type Session struct {
 	sandbox *Sandbox
 	id      string
 	command time.Duration // the timeout of a command that has none of its own
-	startup time.Duration // what a restart may take
-	end     time.Duration // what the close may take
+	startup time.Duration // how long a restart may take
+	end     time.Duration // how long the close may take
 	turn    chan struct{} // holds one token while no command runs
-	kept    wire.Kept     // whose turn it is may use it
+	kept    wire.Kept     // only the holder of the token may use it
 }
 
 // SessionCommand is a command for a session's shell.
@@ -59,24 +60,22 @@ type SessionCommand struct {
 	Text string
 	// Stdin is its whole standard input. nil: empty.
 	Stdin []byte
-	// Timeout, MaxLines and MaxBytes take the place of the session's own where
-	// they are not 0.
+	// Timeout, MaxLines and MaxBytes, if not 0, replace the session's own.
 	Timeout            time.Duration
 	MaxLines, MaxBytes int64
-	// TailBytes has the end of the output kept too, where these have cut it: so
-	// many bytes, at most 2 MiB. 0: none.
+	// TailBytes is how many bytes of the end of the output are kept too, if these
+	// bounds have cut it: at most 2 MiB. 0: none.
 	TailBytes int64
-	// Raw gives output as it is. Else what is not UTF-8 becomes U+FFFD.
+	// Raw leaves the output unchanged. Otherwise what is not UTF-8 becomes U+FFFD.
 	Raw bool
 }
 
-// What is added to a timeout before an agent that does not answer costs the
-// sandbox its life: interrupting takes some seconds, and starting a shell anew
-// may follow.
+// sessionGrace is added to a timeout before a sandbox whose agent does not answer is
+// stopped: interrupting takes some seconds, and a new shell may have to be started.
 const sessionGrace = 15 * time.Second
 
-// OpenSession starts a session. ctx bounds the start alone. A startup command
-// that fails is an [*Error] "Startup command '…' failed with exit code N".
+// OpenSession starts a session. ctx applies only to the start. If a startup command
+// fails, the error is an [*Error] "Startup command '…' failed with exit code N".
 func (s *Sandbox) OpenSession(ctx context.Context, opts SessionOptions) (*Session, error) {
 	env, err := environment(opts.Env)
 	if err != nil {
@@ -122,15 +121,15 @@ func times(d time.Duration, n int) time.Duration {
 	return d * time.Duration(n)
 }
 
-// ID is the session's name in its sandbox.
+// ID returns the session's name in its sandbox.
 func (n *Session) ID() string { return n.id }
 
-// Run runs a command and returns how it ended, whatever its exit status: an
-// error says that it could not be run. Where ctx ends first, the command is
-// interrupted as by its timeout, and there is a result beside ctx's error.
+// Run runs a command and returns how it ended, whatever its exit status. An error
+// means that it could not be run. If ctx ends first, the command is interrupted as
+// by its timeout, and there is a result in addition to ctx's error.
 //
-// A command that ends the shell (exit, exec, set -e) says so in its result;
-// after that Run is refused until [Session.Restart].
+// If a command ends the shell (exit, exec, set -e), its result says so; after that
+// Run fails until [Session.Restart].
 func (n *Session) Run(ctx context.Context, c SessionCommand) (*SessionResult, error) {
 	select {
 	case <-n.turn:
@@ -142,7 +141,11 @@ func (n *Session) Run(ctx context.Context, c SessionCommand) (*SessionResult, er
 	limit := orDefault(c.Timeout, n.command) + n.startup
 	var res *SessionResult
 	err := n.ask(context.WithoutCancel(ctx), "run the command", limit, func(asked context.Context) error {
-		defer context.AfterFunc(ctx, n.interrupt)()
+		defer context.AfterFunc(ctx, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), sessionGrace)
+			defer cancel()
+			_ = n.Interrupt(ctx) // the command's end shows whether it worked
+		})()
 		r, err := n.kept.RunSession(asked, q)
 		if err == nil {
 			res = newSessionResult(&r, c.Raw)
@@ -172,15 +175,8 @@ func (n *Session) Interrupt(ctx context.Context) error {
 	return nil
 }
 
-// interrupt is for who cannot wait: what comes of it, the command's end tells.
-func (n *Session) interrupt() {
-	ctx, cancel := context.WithTimeout(context.Background(), sessionGrace)
-	defer cancel()
-	_ = n.Interrupt(ctx)
-}
-
-// Restart gives the session a new shell, and runs its startup commands. A
-// command that runs is waited for.
+// Restart starts a new shell for the session, and runs its startup commands. It waits
+// for a command that runs.
 func (n *Session) Restart(ctx context.Context) error {
 	select {
 	case <-n.turn:
@@ -194,9 +190,8 @@ func (n *Session) Restart(ctx context.Context) error {
 	})
 }
 
-// Close runs the shutdown commands, and ends the shell and all it has started.
-// A command that runs is interrupted. In a sandbox that has ended there is
-// nothing left to close.
+// Close runs the shutdown commands, and ends the shell and everything it has started.
+// A command that runs is interrupted. In a sandbox that has ended Close does nothing.
 func (n *Session) Close() error {
 	var proved bool
 	err := n.ask(context.Background(), "close the session", n.end, func(ctx context.Context) error {
@@ -204,7 +199,7 @@ func (n *Session) Close() error {
 		proved = r.DeathProved
 		return err
 	})
-	<-n.turn // what has run is over
+	<-n.turn // no command runs any more
 	n.kept.Close()
 	n.turn <- struct{}{}
 	switch {
@@ -216,8 +211,8 @@ func (n *Session) Close() error {
 	return err
 }
 
-// ask calls the agent, which has so long to answer, and some time more: one that
-// does not answer costs the sandbox its life.
+// ask calls the agent. If the agent has not answered within limit and sessionGrace, the
+// sandbox is stopped.
 func (n *Session) ask(ctx context.Context, what string, limit time.Duration, do func(context.Context) error) error {
 	asked, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -240,13 +235,13 @@ func (n *Session) ask(ctx context.Context, what string, limit time.Duration, do 
 	return nil
 }
 
-// DefaultSessionTimeout is that of a session's commands.
+// DefaultSessionTimeout is the default timeout of a session's commands.
 const DefaultSessionTimeout = 30 * time.Second
 
-// DefaultSessionEnd is the time that a session's shell has to end by itself.
+// DefaultSessionEnd is how long a session's shell may take to end by itself.
 const DefaultSessionEnd = 10 * time.Second
 
-// SessionSummary is what a session is now, by the agent's word.
+// SessionSummary is the state of a session, as the agent reports it.
 type SessionSummary struct {
 	State     string // ready, busy or ended
 	Dir       string // of the shell, after the last command
@@ -269,29 +264,29 @@ func (n *Session) Summary(ctx context.Context) (SessionSummary, error) {
 	return SessionSummary{}, &Error{Message: "cannot look at the session: it was closed", Code: wire.CodeNotFound}
 }
 
-// SessionResult is how a command in a session ended. Isolation is the host
-// side's own knowledge; the rest is the agent's word, checked for sense.
+// SessionResult is how a command in a session ended. The host side itself knows
+// Isolation; the rest is what the agent says, checked for plausibility.
 type SessionResult struct {
-	// ExitCode is the command's status; -N where signal N ended the shell, and
-	// [TimeoutStatus] where time was up.
+	// ExitCode is the command's status, -N if signal N ended the shell, or
+	// [TimeoutStatus] if the command ran out of time.
 	ExitCode int
-	// Signal is the name of the signal that ended the shell, empty where none did.
+	// Signal is the name of the signal that ended the shell, or empty.
 	Signal string
-	// TimedOut and Interrupted say that the command was ended, with all it had
-	// started; partial output is there.
+	// TimedOut and Interrupted say that the command was ended, with everything it
+	// had started; the output until then is there.
 	TimedOut, Interrupted bool
-	// Output is what was kept, in the order in which it arrived. It is exact for
-	// each stream; between the two it is as exact as two pipes can tell.
+	// Output is what was kept, in the order in which it arrived. The order within
+	// each stream is exact; between the streams it is approximate.
 	Output []SessionChunk
-	// Tail is the end of what the bounds have cut, where SessionCommand.TailBytes
-	// asks for it; Omitted bytes are missing between Output and it.
+	// Tail is the end of what the bounds have cut, if SessionCommand.TailBytes asks
+	// for it; Omitted bytes are missing between Output and Tail.
 	Tail    []SessionChunk
 	Omitted int64
-	// Late is what background jobs printed after the command before this one
-	// had ended, of LateBytes in all; at most 64 KiB of it are kept.
+	// Late is what background jobs printed after the previous command had ended, of
+	// LateBytes in all; at most 64 KiB of it are kept.
 	Late      []SessionChunk
 	LateBytes int64
-	// What was printed, kept or not, and whether all of it was kept.
+	// How much was printed, kept or not, and whether a bound cut it.
 	TotalLines, TotalBytes, StdoutBytes, StderrBytes int64
 	TruncatedByLines, TruncatedByBytes               bool
 	// RedactionMatches counts what the rules of Spec.Redaction have replaced;
@@ -299,31 +294,31 @@ type SessionResult struct {
 	// replaced by "Output blocked: detected NAME.".
 	RedactionMatches map[string]int64
 	Blocked          string
-	// Duration is the command's, UserCPU and SystemCPU the shell's and of what
-	// it has waited for, since the command before.
+	// Duration is how long the command took. UserCPU and SystemCPU are those of the
+	// shell and of the children it has waited for, since the previous command.
 	Duration, UserCPU, SystemCPU time.Duration
 	// PeakMemory is the most since the shell's start, of its tree ("cgroup") or
-	// of its own process ("vmhwm"), in bytes; 0 where it is not known.
+	// of its own process ("vmhwm"), in bytes; 0 if it is not known.
 	PeakMemory       int64
 	PeakMemorySource string
-	// OOMKilled says that something of the shell's tree was killed for want of
-	// memory, Denials what the tree was refused, since the command before; see
-	// [Result].
+	// OOMKilled says that a process of the shell's tree was killed for lack of
+	// memory, and Denials what the tree was refused, since the previous command;
+	// see [Result].
 	OOMKilled bool
 	Denials   []Denial
-	// Jobs counts processes in the background that live on.
+	// Jobs counts background processes that still run.
 	Jobs int
 	// SurvivorsKilled counts processes that were killed when the command or the
-	// shell was ended; DeathProved says that none of those is left.
+	// shell was ended; DeathProved says that none of them is left.
 	SurvivorsKilled int
 	DeathProved     bool
-	// StateKept says that the shell lives on with all its state. Else either
-	// ShellEnded, and nothing can be run until a restart; or Restarted, and a
-	// new shell took its place, because the old one could not be interrupted.
+	// StateKept says that the shell still runs with all its state. Otherwise either
+	// ShellEnded is set, and nothing can be run until a restart, or Restarted: a new
+	// shell has replaced one that could not be interrupted.
 	StateKept, ShellEnded, Restarted bool
 	// Dir is the shell's directory after the command.
 	Dir string
-	// Note says what is out of the ordinary; mostly it is empty.
+	// Note describes anything unusual; mostly it is empty.
 	Note string
 	// Isolation is what held while the command ran, verified from outside.
 	Isolation Isolation
@@ -331,14 +326,14 @@ type SessionResult struct {
 
 // SessionChunk is a piece of output.
 type SessionChunk struct {
-	Stderr bool // else it is of standard output
+	Stderr bool // false: it is from standard output
 	Data   string
 }
 
-// Stdout is what was kept of standard output.
+// Stdout returns what was kept of standard output.
 func (r *SessionResult) Stdout() string { return r.stream(false) }
 
-// Stderr is what was kept of standard error.
+// Stderr returns what was kept of standard error.
 func (r *SessionResult) Stderr() string { return r.stream(true) }
 
 func (r *SessionResult) stream(stderr bool) string {
@@ -351,7 +346,7 @@ func (r *SessionResult) stream(stderr bool) string {
 	return b.String()
 }
 
-// request returns a command as it crosses the wire.
+// request returns the request for the agent.
 func (c SessionCommand) request(id string) wire.RunSessionRequest {
 	q := wire.RunSessionRequest{SessionID: id, Command: c.Text, Timeout: c.Timeout.Seconds(),
 		MaxOutputLines: c.MaxLines, MaxOutputBytes: c.MaxBytes, MaxTailBytes: c.TailBytes, Stdin: string(c.Stdin)}
@@ -362,7 +357,8 @@ func (c SessionCommand) request(id string) wire.RunSessionRequest {
 	return q
 }
 
-// newSessionResult returns the agent's answer, which the wire client has checked.
+// newSessionResult returns the agent's answer, which the wire client has checked, as a
+// SessionResult.
 func newSessionResult(r *wire.RunSessionResult, raw bool) *SessionResult {
 	n := &SessionResult{
 		ExitCode: r.ExitCode, TimedOut: r.TimedOut, Interrupted: r.Interrupted,

@@ -1,6 +1,6 @@
-// Package backend is the interface between the library and what builds a
-// wall. A backend probes the host, starts an agent behind its wall, dials it
-// and stops it; everything else is the agent's work, over package wire.
+// Package backend is the interface between the library and the code that builds
+// walls. A backend probes the host, starts an agent behind its wall, dials it
+// and stops it; the agent does everything else, over package wire.
 //
 // Backends never import package agent: the two meet at wire and at
 // confine.Plan.
@@ -21,7 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// ErrGone says that a sandbox has ended.
+// ErrGone is the error of a request to a sandbox that has ended.
 var ErrGone = errors.New("the sandbox has ended")
 
 // Backend builds sandboxes behind one kind of wall. Its methods may be called
@@ -29,25 +29,25 @@ var ErrGone = errors.New("the sandbox has ended")
 type Backend interface {
 	// Name is the word that specs use for it.
 	Name() string
-	// Probe tries what the backend needs and says what works here.
+	// Probe tries what the backend needs and reports what works here.
 	Probe(ctx context.Context) Report
-	// Plan says what Start would do with the same request. It changes nothing.
-	// A spec that cannot be kept is an error here already.
+	// Plan returns what Start would do with the same request. It changes nothing.
+	// It fails for a spec that the backend cannot enforce.
 	Plan(ctx context.Context, req Request) (*confine.Plan, error)
 	// Start builds the wall, starts an agent behind it, verifies the wall and
-	// returns when the agent accepts requests. On error, a *StartError where
-	// the wall could not be built, nothing is left behind.
+	// returns when the agent accepts requests. If it fails, nothing is left behind.
+	// The error is a *StartError if the wall could not be built.
 	Start(ctx context.Context, req Request) (Sandbox, error)
 }
 
-// NewID returns a random id for a sandbox, that no other one has.
+// NewID returns a random id for a sandbox. No other sandbox has it.
 func NewID() string { return "pd-" + strings.ToLower(rand.Text()[:13]) }
 
-// Executor is a backend that executes programs of the host outside of every wall.
-// They are judged by the list of what sandboxes could write in a directory of state,
-// for which Probe takes the usual one.
+// Executor is a backend that executes programs of the host outside of any wall. It
+// refuses programs that sandboxes could have written, by the list in a state directory.
+// Probe uses the list in the default one.
 type Executor interface {
-	// ProbeIn is Probe with the list in this directory of state.
+	// ProbeIn is Probe with the list in this state directory.
 	ProbeIn(ctx context.Context, state string) Report
 }
 
@@ -61,28 +61,28 @@ type Request struct {
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
-	// Home is the caller's home; mounts below it are found below HOME inside, too, where
-	// the backend can have it so. Empty: there is none.
+	// Home is the caller's home, or empty. If the backend can, it makes mounts below it
+	// visible below HOME inside too.
 	Home string
-	// Path is the PATH of the caller, which PATH inside follows as far as that is safe,
-	// where the backend knows what is visible there. Empty: PATH is [policy.SearchPath].
+	// Path is the caller's PATH. A backend that knows what is visible inside makes PATH
+	// there follow it, as far as that is safe. Empty: PATH is [policy.SearchPath].
 	Path string
-	// Guards are what of the writable mounts commands must not change. Of a mount
-	// of such a path itself, or of something in it, they say nothing.
+	// Guards are paths in writable mounts that commands must not change. They do not
+	// apply to mounts of such a path itself, or of something in it.
 	Guards []Guard
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool
-	// Own are files and directories of Paddock's own beside the state, the agent
-	// and the programs beside the running one, which are always meant.
+	// Own are files and directories of Paddock's own. The state, the agent and the
+	// programs beside the running one need not be named: they always count.
 	Own []OwnFile
-	// Seen is what package hostpath has seen of the host for this start. nil: it
-	// looks anew each time that it is asked.
+	// Seen is what package hostpath has read about the host for this start. nil: it
+	// reads everything again each time.
 	Seen any
 }
 
-// OwnFile is a file or a directory of Paddock's own, that commands must not
-// change. A backend covers what of it lies in a writable mount, or refuses.
+// OwnFile is a file or a directory of Paddock's own that commands must not change. If
+// it lies in a writable mount, a backend covers it, or refuses to start.
 type OwnFile struct {
 	Path string
 	What string // "the audit log", for messages
@@ -90,13 +90,13 @@ type OwnFile struct {
 	Field string
 	// Hidden: commands must not read it either.
 	Hidden bool
-	// Dir: it is a directory, which is made where it would be covered.
+	// Dir: it is a directory. It is made if it would be covered and does not exist.
 	Dir bool
-	// Replaced: its changes put another file into its place, which takes a cover
-	// away. It is refused wherever commands could write.
+	// Replaced: Paddock changes it by putting another file in its place, which would
+	// remove a cover. It is refused in every place that commands could write.
 	Replaced bool
-	// Spare: that it does not exist, or cannot, is no reason to refuse, since it is
-	// looked at again before it is used. A directory that could be made is covered.
+	// Spare: a start is not refused because it does not or cannot exist, since it is
+	// checked again before it is used. A directory that could be made is covered.
 	Spare bool
 }
 
@@ -105,15 +105,15 @@ type OwnFile struct {
 type Guard struct {
 	File string // on the host, absolute, free of symbolic links
 	Why  string
-	// Copy asks for a copy of the file that commands can change, beside the host's
-	// file, which they cannot. Where a backend has none the file is read-only.
+	// Copy asks for a copy of the file that commands can change, while they cannot
+	// change the host's file. With a backend that has no copies the file is read-only.
 	Copy bool
-	// Text is what such a copy holds instead of what the file does; nobody reads that
-	// in the end. A backend without copies leaves the file alone, which programs must
-	// be able to write.
+	// Text, if not empty, is the content of such a copy instead of the file's, and the
+	// copy is not read at the end. A backend without copies does not guard the file,
+	// because programs must be able to write it.
 	Text string
-	// Except is a name directly in the directory File that commands can change all the
-	// same. A backend that cannot have it so leaves the directory alone.
+	// Except is a name directly in the directory File that commands can still change. A
+	// backend that cannot make this exception does not guard the directory.
 	Except string
 }
 
@@ -121,24 +121,24 @@ type Guard struct {
 type Sandbox interface {
 	// ID is the sandbox's random name.
 	ID() string
-	// Dial opens a connection to the agent. It fails with ErrGone once the
-	// sandbox has ended.
+	// Dial opens a connection to the agent. It fails with ErrGone if the sandbox
+	// has ended.
 	Dial(ctx context.Context) (net.Conn, error)
 	// Isolation is what really holds, as verified from outside.
 	Isolation() policy.Isolation
 	// Done is closed when the sandbox has ended, by Stop or by itself.
 	Done() <-chan struct{}
 	// Stop ends every process inside within the grace period plus the time
-	// the kernel takes, removes the sandbox's state, and says how it ended. It may
-	// be called more than once.
+	// the kernel takes, removes the sandbox's state, and returns how it ended. It
+	// may be called more than once.
 	Stop(ctx context.Context, grace time.Duration) (Death, error)
 }
 
-// Freezer is a sandbox whose commands can be stopped where they are.
+// Freezer is a sandbox whose commands can be stopped for a while.
 type Freezer interface {
-	// Freeze stops every command and returns when all of them stand still.
+	// Freeze stops every command and returns when all of them have stopped.
 	Freeze(ctx context.Context) error
-	// Thaw lets them go on.
+	// Thaw lets them continue.
 	Thaw(ctx context.Context) error
 }
 
@@ -146,17 +146,17 @@ type Freezer interface {
 type Death struct {
 	// Proved says that the kernel has confirmed the end of every process inside.
 	Proved bool `json:"proved"`
-	// Log is what the agent wrote on its standard error, bounded; normally empty.
+	// Log is what the agent wrote to its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
-	// Copies are what commands have made of the copies that they had of files, by
-	// [Guard].File, as they were after the end.
+	// Copies are the copies of files that commands had, as they were after the end, by
+	// [Guard].File.
 	Copies map[string]Copy `json:"-"`
 }
 
-// Copy is what commands have made of one copy.
+// Copy is one copy of a file as commands left it.
 type Copy struct {
 	Text []byte // hostile
-	Err  error  // why it was not read: the copy is gone, say, or no regular file
+	Err  error  // why it was not read: it is gone, or not a regular file, for example
 }
 
 // StartError is a wall that could not be built, typed so that a caller can
@@ -165,14 +165,14 @@ type StartError struct {
 	Stage  string `json:"stage"`            // "state", "clone", "setup", "spawn", "verify", …
 	Op     string `json:"op"`               // the operation that failed
 	Object string `json:"object,omitempty"` // what it was applied to
-	Errno  int    `json:"errno,omitempty"`  // the kernel's answer, 0 where there is none
-	Cause  string `json:"cause,omitempty"`  // the reason, where there is no errno
+	Errno  int    `json:"errno,omitempty"`  // the kernel's answer, or 0
+	Cause  string `json:"cause,omitempty"`  // the reason, if there is no errno
 	Hint   string `json:"hint,omitempty"`   // what to do about it
-	Err    error  `json:"-"`                // what ended the wait, of [Interrupted] alone
+	Err    error  `json:"-"`                // what ended the wait; only [Interrupted] sets it
 }
 
-// Failed returns the error of an operation of a start that failed with err, the errno
-// of which it keeps where there is one.
+// Failed returns the error of an operation of a start that failed with err. It keeps
+// the errno of err, if err has one.
 func Failed(stage, op, object string, err error, hint string) *StartError {
 	e := &StartError{Stage: stage, Op: op, Object: object, Hint: hint}
 	var errno syscall.Errno
@@ -184,13 +184,13 @@ func Failed(stage, op, object string, err error, hint string) *StartError {
 	return e
 }
 
-// Interrupted returns the error of a start whose context ended while object was awaited.
+// Interrupted returns the error of a start whose context ended while it waited for object.
 func Interrupted(ctx context.Context, stage, object string) *StartError {
 	cause := context.Cause(ctx)
 	return &StartError{Stage: stage, Op: "await", Object: object, Cause: "there was no answer: " + cause.Error(), Err: errors.Join(ctx.Err(), cause)}
 }
 
-// Error says what could not be done and why.
+// Error returns what could not be done, and why.
 func (e *StartError) Error() string {
 	what := e.Op
 	if e.Object != "" {
@@ -207,8 +207,8 @@ func (e *StartError) Reason() string {
 	return e.Cause
 }
 
-// Unwrap returns the errno, so that errors.Is(err, fs.ErrPermission) works, or what
-// ended the wait.
+// Unwrap returns the errno, so that errors.Is(err, fs.ErrPermission) works, or the error
+// that ended the wait.
 func (e *StartError) Unwrap() error {
 	if e.Errno == 0 {
 		return e.Err
@@ -219,8 +219,8 @@ func (e *StartError) Unwrap() error {
 // Report is what a backend's probe found.
 type Report struct {
 	Backend string `json:"backend"`
-	Usable  bool   `json:"usable"` // the default spec can be kept
-	// Abilities are what specs can ask for, each with what it takes.
+	Usable  bool   `json:"usable"` // the default spec can be enforced
+	// Abilities are what specs can ask for, each with the features it needs.
 	Abilities []Ability `json:"abilities"`
 	Features  []Feature `json:"features"`
 }
@@ -232,17 +232,17 @@ type Ability struct {
 	Missing []string `json:"missing,omitempty"` // names of features
 }
 
-// Feature is one thing a host can or cannot do, found by trying it.
+// Feature is one thing that a host can or cannot do, found out by trying it.
 type Feature struct {
 	Name     string   `json:"name"`
 	OK       bool     `json:"ok"`
 	NeededBy []string `json:"needed_by,omitempty"` // names of abilities
 	Detail   string   `json:"detail,omitempty"`    // a version, a path, an errno
-	Remedy   string   `json:"remedy,omitempty"`    // what to do where it is missing
+	Remedy   string   `json:"remedy,omitempty"`    // what to do if it is missing
 }
 
-// Judge says which of the abilities the features give, in the order in which
-// they are named. The first of them is what the default spec needs.
+// Judge sets which abilities the features give, in the order in which they are named.
+// The first is the one that the default spec needs.
 func (r *Report) Judge(abilities ...string) {
 	r.Abilities = nil
 	for _, name := range abilities {
@@ -255,4 +255,15 @@ func (r *Report) Judge(abilities ...string) {
 		r.Abilities = append(r.Abilities, a)
 	}
 	r.Usable = len(r.Abilities) > 0 && r.Abilities[0].OK
+}
+
+// Losses returns what is lost by these degradations.
+func Losses(degraded []string) []string {
+	var lost []string
+	for _, d := range policy.Degradations() {
+		if slices.Contains(degraded, d.Name) {
+			lost = append(lost, d.Loss)
+		}
+	}
+	return lost
 }

@@ -22,24 +22,24 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// attemptName begins the names of files that attempts make and remove.
+// attemptName is the prefix of the files that attempts make and remove.
 const attemptName = ".paddock-attempt-"
 
-// kernelFiles are such as only root can write; the wall of a new CLI takes root's
-// capabilities away, and these ask for none.
+// kernelFiles are files that only root can write. New versions of the CLI take root's
+// capabilities away, but writing these needs none.
 var kernelFiles = []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger"}
 
-// reached is what an attempt found to be open, as the host side sees it.
+// reached is what an attempt could do, as the host side sees it.
 type reached struct {
-	inside, outside []string // directories that a file was made in
-	refused         []string // directories that none could be made in
+	inside, outside []string // directories in which a file was made
+	refused         []string // directories in which none could be made
 	kernel          bool     // files that the kernel obeys can be written
 	network         bool
-	why             map[string]string // what the kernel said of each directory, as told from inside
+	why             map[string]string // the error in each directory, as reported from inside
 }
 
-// attempt runs the agent's program behind the wall with the order to do what
-// must work and what must not, and looks at what came of it.
+// attempt has the agent's program try, behind the wall, what must work and what must
+// not, and checks the results from outside.
 func (w *wall) attempt(ctx context.Context) (*reached, error) {
 	nonce := rand.Text()
 	port, err := listen(nonce)
@@ -62,7 +62,15 @@ func (w *wall) attempt(ctx context.Context) (*reached, error) {
 		return nil, err
 	}
 	p, err := run(ctx, w.home, w.dir, string(line)+"\n", append(w.command(), w.req.Agent, "attempt"))
-	done, answered := answer(p.out.Bytes(), nonce, len(a.Write))
+	var done wire.Attempted
+	answered := false
+	for line := range bytes.Lines(p.out.Bytes()) { // among banners
+		done = wire.Attempted{}
+		if json.Unmarshal(line, &done) == nil && done.Nonce == nonce && len(done.Write) == len(a.Write) && len(done.Open) == len(kernelFiles) {
+			answered = true
+			break
+		}
+	}
 	if err != nil || !answered {
 		if err == nil {
 			err = errors.New("the program inside did not answer")
@@ -86,8 +94,8 @@ func (w *wall) attempt(ctx context.Context) (*reached, error) {
 	return r, nil
 }
 
-// elsewhere are directories that the caller can write, as far as they are
-// there, and that commands must not.
+// elsewhere returns directories that the caller can write, if they exist, and that
+// commands must not be able to write.
 func (w *wall) elsewhere() []string {
 	dirs := []string{w.home.outside, os.TempDir(), "/tmp", "/dev/shm", filepath.Dir(w.workspace)}
 	if dir, err := os.UserHomeDir(); err == nil {
@@ -105,19 +113,8 @@ func (w *wall) elsewhere() []string {
 	})
 }
 
-// answer finds the program's line in what was printed: banners may stand
-// around it.
-func answer(out []byte, nonce string, writes int) (wire.Attempted, bool) {
-	for line := range bytes.Lines(out) {
-		var done wire.Attempted
-		if json.Unmarshal(line, &done) == nil && done.Nonce == nonce && len(done.Write) == writes && len(done.Open) == len(kernelFiles) {
-			return done, true
-		}
-	}
-	return wire.Attempted{}, false
-}
-
-// judge says what is wrong with the wall, and keeps what the overrides open.
+// judge returns what is wrong with the wall. What the overrides open is not an error,
+// but is recorded as lost.
 func (w *wall) judge(r *reached) error {
 	w.kernel = r.kernel
 	network := w.req.Spec.Network == networkHost
@@ -152,6 +149,7 @@ func (w *wall) judge(r *reached) error {
 
 const hintNoWall = "this version of the codex CLI builds no wall on this kernel: use backend linux"
 
+// open returns the error of a wall that lets commands do something that it must not.
 func (w *wall) open(what string) error {
 	hint := hintNoWall
 	if w.custom {
@@ -160,54 +158,54 @@ func (w *wall) open(what string) error {
 	return cannot("confine with", w.id.path, "its sandbox does not hold: "+what, hint)
 }
 
-// port is a loopback port that says whether somebody has called who knows the
-// nonce.
+// port is a loopback port that records whether somebody who knows the nonce has
+// connected.
 type port struct {
 	listener net.Listener
 	nonce    string
-	last     string // what the host side itself calls with, at the end
+	last     string // the nonce of the host side's own connection, at the end
 	once     sync.Once
 	done     chan bool
 	called   bool
 }
 
-// callTimeout bounds how long one caller can hold up the port.
+// callTimeout is how long one connection can keep the port busy.
 const callTimeout = time.Second
 
+// listen opens a port and serves it.
 func listen(nonce string) (*port, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	p := &port{listener: l, nonce: nonce, last: rand.Text(), done: make(chan bool, 1)}
-	go func() { p.done <- p.serve() }()
+	go func() {
+		called := false
+		defer func() { p.done <- called }()
+		for { // one connection after the other, in their order
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.SetDeadline(time.Now().Add(callTimeout))
+			got := make([]byte, len(p.nonce))
+			_, _ = io.ReadFull(c, got)
+			_ = c.Close()
+			switch string(got) {
+			case p.nonce:
+				called = true
+			case p.last:
+				return
+			}
+		}
+	}()
 	return p, nil
-}
-
-// serve takes one call after the other, in their order.
-func (p *port) serve() (called bool) {
-	for {
-		c, err := p.listener.Accept()
-		if err != nil {
-			return called
-		}
-		_ = c.SetDeadline(time.Now().Add(callTimeout))
-		got := make([]byte, len(p.nonce))
-		_, _ = io.ReadFull(c, got)
-		_ = c.Close()
-		switch string(got) {
-		case p.nonce:
-			called = true
-		case p.last:
-			return called
-		}
-	}
 }
 
 func (p *port) address() string { return p.listener.Addr().String() }
 
-// end closes the port and says whether there was a call. A last call comes
-// behind all that were made before.
+// end closes the port and reports whether there was a connection from inside. Its own
+// connection comes after all that were made before.
 func (p *port) end() bool {
 	p.once.Do(func() {
 		c, err := net.Dial("tcp", p.address())

@@ -23,14 +23,14 @@ type Backend struct{}
 // New returns the codex backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "codex".
+// Name returns "codex".
 func (*Backend) Name() string { return policy.BackendCodex }
 
-// startTimeout bounds the start of the CLI up to the agent's answer.
+// startTimeout is how long the CLI may take to start, up to the agent's answer.
 const startTimeout = 60 * time.Second
 
-// Plan says what Start would do with a resolved spec. The CLI is asked how it
-// takes its arguments, but nothing is run behind it.
+// Plan returns what Start would do with a resolved spec. It asks the CLI how it takes its
+// arguments, but runs nothing behind it.
 func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan, error) {
 	look, remove, err := lookHome()
 	if err != nil {
@@ -51,12 +51,13 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 	}
 	g := w.guest()
 	return &confine.Plan{
-		Version: confine.PlanVersion, Command: w.command(), Rlimits: rlimits(g.Rlimits), Env: g.Env,
+		Version: confine.PlanVersion, Command: w.command(), Rlimits: piped.PlanRlimits(g.Rlimits), Env: g.Env,
 		Workspace: w.workspace, Scratch: w.home.scratch, Holds: w.promised(),
 	}, nil
 }
 
-// Start attempts the wall, starts the agent behind it and looks at that.
+// Start tries out the wall, starts the agent behind it and verifies the wall around the
+// agent.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	h, err := stateHome(req.StateDir)
 	if e := (*backend.StartError)(nil); errors.As(err, &e) {
@@ -94,27 +95,13 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	return s, err
 }
 
-// guest returns what the agent is told.
+// guest returns the agent's settings.
 func (w *wall) guest() wire.Guest {
-	l := w.req.Spec.Limits
-	g := wire.Guest{
-		Workspace: w.workspace, Seccomp: w.req.Spec.Seccomp, KernelFiles: w.kernel,
-		Rlimits: wire.GuestRlimits{
-			CPUSeconds: uint64((time.Duration(l.CPUTime) + time.Second - 1) / time.Second),
-			FileSize:   uint64(l.FileSize), OpenFiles: l.OpenFiles, Processes: l.Processes, Data: uint64(l.Memory),
-		},
-		Env: map[string]string{},
-	}
+	g := wire.Guest{Workspace: w.workspace, Seccomp: w.req.Spec.Seccomp, KernelFiles: w.kernel, Rlimits: piped.Limits(w.req.Spec.Limits), Env: map[string]string{}}
 	maps.Copy(g.Env, w.req.Spec.OfflineEnv())
 	if w.temporary {
 		g.Env["TMPDIR"], g.Env["HOME"] = w.home.scratch, w.home.scratch
 	}
-	for name, value := range w.req.Spec.Env {
-		g.Env[name] = value
-	}
+	maps.Copy(g.Env, w.req.Spec.Env)
 	return g
-}
-
-func rlimits(r wire.GuestRlimits) confine.Rlimits {
-	return confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}
 }

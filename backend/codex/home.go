@@ -12,29 +12,29 @@ import (
 	"github.com/paddock-dev/paddock/backend/state"
 )
 
-// home are the private directories of one sandbox, or of one look at the CLI.
+// home are the private directories of one sandbox, or of one probe of the CLI.
 // The CLI refuses to keep its helpers below the directory for temporary files,
 // so neither lies inside the other.
 type home struct {
 	base string
-	// dir is CODEX_HOME: settings (there are none) and helpers of the CLI.
+	// dir is CODEX_HOME, for the CLI's helpers. It has no settings.
 	dir string
 	// scratch is the commands' directory for temporary files, and their HOME.
 	scratch string
 	// outside is a directory that the caller can write and commands must not.
 	outside string
 	// shared is the CLI's directory for temporary files, the same for all
-	// sandboxes of a state directory: there it counts who needs the mount
-	// points that it makes in a workspace.
+	// sandboxes of a state directory: the CLI counts in it how many of its
+	// processes need the mount points that it makes in a workspace.
 	shared string
 	// path is the PATH of the CLI, without directories that commands could write.
 	path string
 }
 
-// homesDir holds the homes, below Paddock's directory of state.
+// homesDir is the directory of the homes, in Paddock's state directory.
 const homesDir = state.HomesDir
 
-// newHome makes the directories below an empty directory of this user alone.
+// newHome makes the directories below an empty directory that only this user can enter.
 func newHome(base, shared string) (home, error) {
 	h := placesIn(base, shared)
 	if err := os.MkdirAll(h.shared, 0o700); err != nil {
@@ -48,11 +48,12 @@ func newHome(base, shared string) (home, error) {
 	return h, nil
 }
 
+// placesIn returns the paths of the directories, without making them.
 func placesIn(base, shared string) home {
 	return home{base: base, dir: filepath.Join(base, "home"), scratch: filepath.Join(base, "tmp"), outside: filepath.Join(base, "outside"), shared: shared}
 }
 
-// stateHome makes one in the directory of state.
+// stateHome makes a home in the state directory.
 func stateHome(root string) (home, error) {
 	dir := filepath.Join(root, homesDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -72,7 +73,7 @@ func stateHome(root string) (home, error) {
 	return h, err
 }
 
-// lookHome is one for a look at the CLI that changes nothing; the function
+// lookHome makes a home for a probe of the CLI that leaves nothing behind. The function
 // removes it.
 func lookHome() (home, func(), error) {
 	base, err := os.MkdirTemp("", "paddock-codex-")
@@ -87,12 +88,12 @@ func lookHome() (home, func(), error) {
 	return h, remove, err
 }
 
-// abandoned is how old a home must be that no sandbox's record names, to be one
-// that a killed start has left: a start takes less.
+// abandoned is the age from which a home that no sandbox's record names counts as left by
+// a killed start. A start takes less time.
 const abandoned = 10 * time.Minute
 
-// sweepHomes removes what starts have left that were killed before there was a
-// record of them; all others are removed with their sandbox.
+// sweepHomes removes the homes of starts that were killed before they wrote a record. All
+// others are removed with their sandbox.
 func sweepHomes(root string) error {
 	dir, err := state.OpenDir(root, homesDir)
 	if err != nil {
@@ -109,7 +110,7 @@ func sweepHomes(root string) error {
 			records = append(bytes.Join(state.Records(root), []byte{'\n'}), '\n')
 		}
 		if !bytes.Contains(records, []byte(filepath.Join(root, homesDir, name))) {
-			_ = dir.RemoveAll(name) // which follows no link
+			_ = dir.RemoveAll(name) // follows no link
 		}
 	}
 	return nil

@@ -13,17 +13,17 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// What specs can ask for, as the probe names it.
+// The abilities that the probe reports on.
 const (
 	canSandbox = "sandbox"
 	canNetwork = "network host"
 )
 
-// Probe looks for the CLI and tries its sandbox on a directory of its own,
-// with the agent's program that lies beside this one, as far as there is one.
+// Probe looks for the CLI and tries its sandbox on a directory of its own, with the
+// agent's program that is installed beside this one, if there is one.
 func (b *Backend) Probe(ctx context.Context) backend.Report { return b.ProbeIn(ctx, "") }
 
-// ProbeIn is Probe with the list in a directory of state.
+// ProbeIn is Probe with the list in a state directory (backend.Executor).
 func (b *Backend) ProbeIn(ctx context.Context, state string) backend.Report {
 	r := backend.Report{Backend: b.Name()}
 	defer r.Judge(canSandbox, canNetwork)
@@ -63,10 +63,14 @@ func (b *Backend) ProbeIn(ctx context.Context, state string) backend.Report {
 	return r
 }
 
-// tryDefault tries out the wall that a spec without settings gets.
+// tryDefault tries the wall of a spec without settings.
 func tryDefault(ctx context.Context, h home, state string) backend.Feature {
 	f := backend.Feature{Name: "codex sandbox", NeededBy: []string{canSandbox, canNetwork}, Remedy: hintPanic}
-	agent, err := besideThis()
+	self, err := os.Executable()
+	agent := filepath.Join(filepath.Dir(self), "paddock-agent")
+	if err == nil {
+		_, err = os.Stat(agent)
+	}
 	if err != nil {
 		f.OK, f.Detail, f.Remedy = true, "not tried: "+err.Error(), ""
 		return f
@@ -90,15 +94,4 @@ func tryDefault(ctx context.Context, h home, state string) backend.Feature {
 	}
 	f.OK, f.Detail, f.Remedy = true, "writes outside of the workspace and calls to the host failed, as they must", ""
 	return f
-}
-
-// besideThis returns the agent's program where it is installed beside this one.
-func besideThis() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	agent := filepath.Join(filepath.Dir(self), "paddock-agent")
-	_, err = os.Stat(agent)
-	return agent, err
 }

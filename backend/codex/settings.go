@@ -3,14 +3,91 @@ package codex
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
 )
+
+// The words of the option platform.
+const (
+	platformAuto  = "auto"
+	platformLinux = "linux"
+	platformMacOS = "macos"
+)
+
+// errPlatform is the error on a system for which the option platform must be set.
+var errPlatform = errors.New("Codex sandbox policy could not determine a supported platform; set 'platform' explicitly.") //nolint:revive,staticcheck // the contract fixes the text
+
+// missingError is the error of a CLI that is not installed.
+type missingError struct{ binary string }
+
+// Error returns the text that the contract fixes.
+func (e *missingError) Error() string {
+	return fmt.Sprintf("Codex sandbox policy requires the '%s' CLI to be installed and available on PATH.", e.binary)
+}
+
+// Remedy returns how to install it.
+func (e *missingError) Remedy() string { return "npm install -g @openai/codex" }
+
+// platform returns the platform that the option stands for on this machine.
+func platform(option string) (string, error) { return platformOn(runtime.GOOS, option) }
+
+func platformOn(goos, option string) (string, error) {
+	switch option {
+	case platformLinux, platformMacOS:
+		return option, nil
+	case "", platformAuto:
+		switch goos {
+		case "linux":
+			return platformLinux, nil
+		case "darwin":
+			return platformMacOS, nil
+		}
+		return "", errPlatform
+	}
+	return "", fmt.Errorf("must be one of %s, %s, %s", platformAuto, platformLinux, platformMacOS)
+}
+
+// dialect is how a version of the CLI takes its arguments.
+type dialect struct {
+	// word: "sandbox" takes the platform as a subcommand.
+	word bool
+	// fullAuto: the flag --full-auto chooses the mode of the sandbox, and the
+	// setting sandbox_mode is ignored.
+	fullAuto bool
+}
+
+// String returns the form of the arguments, for people.
+func (d dialect) String() string {
+	switch {
+	case d.word && d.fullAuto:
+		return "sandbox PLATFORM --full-auto"
+	case d.word:
+		return "sandbox PLATFORM"
+	}
+	return "sandbox"
+}
+
+// arguments returns the wall's command line, up to the command inside.
+func (d dialect) arguments(binary, platform string, s settings) []string {
+	argv := []string{binary, "sandbox"}
+	if d.word {
+		argv = append(argv, platform)
+	}
+	if d.fullAuto && s[keyMode] == quoted(modeWrite) {
+		argv = append(argv, "--full-auto")
+	}
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		argv = append(argv, "-c", key+"="+s[key])
+	}
+	return append(argv, "--")
+}
 
 // The settings of the CLI that decide what its sandbox is.
 const (
@@ -23,7 +100,7 @@ const (
 	keyTmpdir      = keyWrite + ".exclude_tmpdir_env_var"
 )
 
-// networkHost is the word of Spec.Network for the host's own.
+// networkHost is the value of Spec.Network for the host's own network.
 const networkHost = "host"
 
 // The values of keyMode.
@@ -38,14 +115,14 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// own reports whether the spec's overrides decide by themselves what can be
-// written: with permission profiles, the other settings mean nothing.
+// own reports whether the spec's overrides alone decide what can be written: with
+// permission profiles, the CLI ignores the other settings.
 func (s settings) own() bool { return s[keyPermissions] != "" }
 
-// fill adds what makes the sandbox what the spec asks for: commands write the
-// directory that the CLI is started in, the one that is named here, and nothing
-// else. Every setting is given, also where it is the default: what is given
-// outweighs each file of settings that the CLI might read.
+// fill adds the settings that make the sandbox as the spec asks for: commands can write
+// the directory that the CLI is started in and scratch, and nothing else. It gives every
+// setting, even with its default value, because given settings take precedence over any
+// file of settings that the CLI might read.
 func (s settings) fill(network, scratch string) error {
 	if s.own() {
 		return nil
@@ -65,41 +142,37 @@ func (s settings) fill(network, scratch string) error {
 	if s[keyNetwork] != access {
 		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyNetwork), Value: s[keyNetwork], Reason: "network is " + network, Hint: "write network: host or none, and leave this out"}
 	}
-	return s.addRoot(scratch)
+	s.byDefault(keyRoots, "[]") // the directories that commands may write
+	inner, isList := strings.CutPrefix(s[keyRoots], "[")
+	if !isList {
+		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyRoots), Value: s[keyRoots], Reason: "must be a list"}
+	}
+	if inner = strings.TrimSuffix(inner, "]"); inner != "" {
+		inner += ", "
+	}
+	s[keyRoots] = "[" + inner + quoted(scratch) + "]"
+	return nil
 }
 
+// byDefault sets a setting that the spec does not.
 func (s settings) byDefault(key, value string) {
 	if _, ok := s[key]; !ok {
 		s[key] = value
 	}
 }
 
-// addRoot adds a directory to those that commands may write.
-func (s settings) addRoot(dir string) error {
-	s.byDefault(keyRoots, "[]")
-	inner, isList := strings.CutPrefix(s[keyRoots], "[")
-	if !isList {
-		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyRoots), Value: s[keyRoots], Reason: "it is not a list"}
-	}
-	if inner = strings.TrimSuffix(inner, "]"); inner != "" {
-		inner += ", "
-	}
-	s[keyRoots] = "[" + inner + quoted(dir) + "]"
-	return nil
-}
-
-// maxDepth bounds how far lists and tables go into each other.
+// maxDepth is how deep lists and tables may be nested.
 const maxDepth = 8
 
-// overridesField is where a spec has the settings.
+// overridesField is the spec's field with the settings.
 const overridesField = "codex.config_overrides"
 
-// settings are what is handed over with -c: the rendered values by key.
+// settings are the settings that the CLI gets with -c: rendered values by key.
 type settings map[string]string
 
-// readOverrides renders what a spec hands over. Its keys were checked when the
-// spec was resolved: the CLI cuts "key=value" at the first "=" and the key at
-// each dot, and knows no quotes.
+// readOverrides renders the settings of a spec. Their keys were checked when the spec was
+// resolved: the CLI splits "key=value" at the first "=" and the key at each dot, and
+// does not support quotes.
 func readOverrides(written map[string]any) (settings, error) {
 	s := settings{}
 	for _, key := range slices.Sorted(maps.Keys(written)) {
@@ -112,19 +185,19 @@ func readOverrides(written map[string]any) (settings, error) {
 	return s, nil
 }
 
-// renderValue writes a value as the CLI reads it, which is TOML, and takes as
-// plain text what is none. Where JSON is TOML too (words, numbers, texts, lists
-// of them) it is the JSON text; tables and some characters differ.
+// renderValue renders a value as TOML, which the CLI reads; it takes anything else as plain
+// text. Words, numbers, strings and lists are the same as in JSON; tables and some
+// characters differ.
 func renderValue(value any) (string, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return "", fmt.Errorf("it cannot be written down: %v", err)
+		return "", fmt.Errorf("cannot render it: %v", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var plain any
 	if err := d.Decode(&plain); err != nil {
-		return "", fmt.Errorf("it cannot be written down: %v", err)
+		return "", fmt.Errorf("cannot render it: %v", err)
 	}
 	var b strings.Builder
 	if err := writeValue(&b, plain, 0); err != nil {
@@ -135,72 +208,55 @@ func renderValue(value any) (string, error) {
 
 func writeValue(b *strings.Builder, value any, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("it goes deeper than %d levels", maxDepth)
+		return fmt.Errorf("must not be nested deeper than %d levels", maxDepth)
 	}
 	switch v := value.(type) {
 	case nil:
-		return fmt.Errorf("the CLI's settings know no null")
+		return errors.New("must not be null")
 	case bool:
 		b.WriteString(strconv.FormatBool(v))
-	case json.Number:
-		return writeNumber(b, v.String())
+	case json.Number: // the CLI would take a longer integer for a string
+		if !strings.ContainsAny(v.String(), ".eE") {
+			if _, err := v.Int64(); err != nil {
+				return fmt.Errorf("the number %s has more than 64 bits", v)
+			}
+		}
+		b.WriteString(v.String())
 	case string:
 		writeString(b, v)
 	case []any:
-		return writeList(b, v, depth)
+		b.WriteByte('[')
+		for i, item := range v {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			if err := writeValue(b, item, depth+1); err != nil {
+				return err
+			}
+		}
+		b.WriteByte(']')
 	case map[string]any:
-		return writeTable(b, v, depth)
+		b.WriteByte('{')
+		for i, key := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			writeString(b, key)
+			b.WriteString(" = ")
+			if err := writeValue(b, v[key], depth+1); err != nil {
+				return err
+			}
+		}
+		b.WriteByte('}')
 	}
 	return nil
 }
 
-// writeNumber keeps numbers as they are, but for those that the CLI would take
-// for a text because they are too long.
-func writeNumber(b *strings.Builder, text string) error {
-	if !strings.ContainsAny(text, ".eE") {
-		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-			return fmt.Errorf("the number %s has more than 64 bits", text)
-		}
-	}
-	b.WriteString(text)
-	return nil
-}
-
-func writeList(b *strings.Builder, list []any, depth int) error {
-	b.WriteByte('[')
-	for i, item := range list {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if err := writeValue(b, item, depth+1); err != nil {
-			return err
-		}
-	}
-	b.WriteByte(']')
-	return nil
-}
-
-func writeTable(b *strings.Builder, table map[string]any, depth int) error {
-	b.WriteByte('{')
-	for i, key := range slices.Sorted(maps.Keys(table)) {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		writeString(b, key)
-		b.WriteString(" = ")
-		if err := writeValue(b, table[key], depth+1); err != nil {
-			return err
-		}
-	}
-	b.WriteByte('}')
-	return nil
-}
-
-// short are the escapes that both notations share.
+// short are the escapes that JSON and TOML share.
 var short = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}
 
-// writeString quotes a text in ASCII. JSON would write what is beyond 16 bits
-// as two halves, which TOML refuses.
+// writeString writes a text as a TOML string in ASCII. JSON's form of characters beyond 16
+// bits, a pair of surrogates, would be invalid.
 func writeString(b *strings.Builder, s string) {
 	b.WriteByte('"')
 	for _, r := range s {

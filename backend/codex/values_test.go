@@ -26,12 +26,12 @@ func TestValues(t *testing.T) {
 		{[]string{"a", "b"}, `["a", "b"]`, ""},
 		{map[string]any{"b": 1, "a b": []any{true}}, `{"a b" = [true], "b" = 1}`, ""},
 		{map[string]any{}, "{}", ""},
-		{nil, "", "the CLI's settings know no null"},
-		{[]any{nil}, "", "the CLI's settings know no null"},
-		{math.NaN(), "", "it cannot be written down: json: unsupported value: NaN"},
-		{func() {}, "", "it cannot be written down: json: unsupported type: func()"},
+		{nil, "", "must not be null"},
+		{[]any{nil}, "", "must not be null"},
+		{math.NaN(), "", "cannot render it: json: unsupported value: NaN"},
+		{func() {}, "", "cannot render it: json: unsupported type: func()"},
 		{deep(8), strings.Repeat("[", 8) + "1" + strings.Repeat("]", 8), ""},
-		{deep(9), "", "it goes deeper than 8 levels"},
+		{deep(9), "", "must not be nested deeper than 8 levels"},
 	} {
 		got, err := renderValue(tt.value)
 		if errText(err) != tt.err || err == nil && got != tt.want {

@@ -19,14 +19,14 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// verify reads from the kernel what the CLI has made of the running agent. The
-// attempts have shown that the wall holds; here it must be seen around this
-// process.
+// verify reads from the kernel how the CLI has confined the running agent. The attempt has
+// shown that the wall holds; verify checks that it is around this process.
 func (w *wall) verify(_ context.Context, r piped.Running) (policy.Isolation, error) {
 	i := w.promised()
-	pid, err := findAgent(r.Keeper, w.req.Agent)
-	if err != nil {
-		return i, unseen("find", err)
+	// No command runs yet, so nothing else below the keeper can have the agent's name.
+	pid := piped.FindBelow(r.Keeper, filepath.Base(w.req.Agent))
+	if pid == 0 {
+		return i, unseen("find", errors.New("its process does not exist"))
 	}
 	status, err := state.ReadStatus(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -35,7 +35,7 @@ func (w *wall) verify(_ context.Context, r piped.Running) (policy.Isolation, err
 	if status["NoNewPrivs"] != "1" || i.Network != networkHost && status["Seccomp"] != "2" {
 		return i, unseen("look at", errors.New("the CLI has not set both no_new_privs and a filter of system calls"))
 	}
-	if i.Namespaces, err = namespaces(pid); err != nil {
+	if i.Namespaces, err = state.OwnNamespaces(pid); err != nil {
 		return i, unseen("look at", err)
 	}
 	if strings.Trim(status["CapEff"], "0") != "" && !slices.Contains(i.Namespaces, "user") {
@@ -54,85 +54,14 @@ func (w *wall) verify(_ context.Context, r piped.Running) (policy.Isolation, err
 	return i, nil
 }
 
+// unseen returns the error of a wall that cannot be verified.
 func unseen(op string, err error) error {
 	return &backend.StartError{Stage: "verify", Op: op, Object: "the walls of codex", Cause: err.Error(),
 		Hint: "try another version of the codex CLI, or use backend linux"}
 }
 
-// findAgent returns the host's pid of the agent among the descendants of the
-// keeper. No command runs yet, so nothing else can bear its name.
-func findAgent(keeper int, agent string) (int, error) {
-	parents, names := map[int]int{}, map[int]string{}
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return 0, err
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		pid, name, parent, ok := readStat(string(text))
-		if ok {
-			parents[pid], names[pid] = parent, name
-		}
-	}
-	// comm is cut at 15 bytes.
-	want := filepath.Base(agent)
-	want = want[:min(len(want), 15)]
-	for pid, name := range names {
-		if name == want && pid != keeper && descends(parents, pid, keeper) {
-			return pid, nil
-		}
-	}
-	return 0, errors.New("its process is not there")
-}
-
-func descends(parents map[int]int, pid, from int) bool {
-	for range len(parents) {
-		if pid = parents[pid]; pid == from || pid <= 1 {
-			break
-		}
-	}
-	return pid == from
-}
-
-// readStat takes a line of /proc/PID/stat apart: PID (NAME) STATE PARENT …
-func readStat(line string) (pid int, name string, parent int, ok bool) {
-	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
-	if open < 1 || end < open {
-		return 0, "", 0, false
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line[:open]))
-	rest := strings.Fields(line[end+1:])
-	if err != nil || len(rest) < 2 {
-		return 0, "", 0, false
-	}
-	parent, err = strconv.Atoi(rest[1])
-	return pid, line[open+1 : end], parent, err == nil
-}
-
-// namespaces returns the kinds that a process does not share with this one.
-func namespaces(pid int) ([]string, error) {
-	var own []string
-	for _, ns := range []struct{ name, file string }{{"user", "user"}, {"mount", "mnt"}, {"pid", "pid"}, {"ipc", "ipc"}, {"uts", "uts"}, {"net", "net"}, {"cgroup", "cgroup"}} {
-		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, ns.file))
-		if err != nil {
-			return nil, err
-		}
-		ours, err := os.Readlink("/proc/self/ns/" + ns.file)
-		if err != nil {
-			return nil, err
-		}
-		if theirs != ours {
-			own = append(own, ns.name)
-		}
-	}
-	return own, nil
-}
-
-// verifyMounts looks for writable mounts of the host beside those that are to
-// be. What overrides open is theirs to open.
+// verifyMounts refuses writable mounts other than those that there should be. If overrides
+// of the spec decide what can be written, it checks nothing.
 func (w *wall) verifyMounts(pid int) error {
 	if w.custom {
 		return nil
@@ -156,4 +85,63 @@ func (w *wall) verifyMounts(pid int) error {
 		}
 	}
 	return nil
+}
+
+// promised returns the isolation as far as it is known before a sandbox runs.
+func (w *wall) promised() policy.Isolation {
+	s := w.req.Spec
+	uid := uint32(os.Geteuid())
+	i := policy.Isolation{
+		Backend: policy.BackendCodex, Level: "wrapper", UIDInside: uid, UIDHost: uid, Identity: "caller",
+		Network: s.Network, Capabilities: "none", NoNewPrivs: true, Seccomp: s.Seccomp, Landlock: "none", Cgroup: "none",
+		Workspace: policy.ModeBind, RootFS: policy.RootHost, Limits: w.limits(), NestedUserns: "seccomp", Death: "descent",
+		Lost: []string{
+			"Commands read every file that the caller can read.",
+			"What codex calls a sandbox is a version's own; this one was tried out, once, before the start.",
+		},
+	}
+	if w.kernel {
+		i.Landlock = "files of the kernel"
+	}
+	if s.Limits.Memory > 0 {
+		i.Degraded = append(i.Degraded, policy.DegradeMemory)
+	}
+	if s.Limits.Processes > 0 && s.Allows(policy.DegradeProcesses) {
+		i.Degraded = append(i.Degraded, policy.DegradeProcesses)
+	}
+	for _, loss := range backend.Losses(i.Degraded) {
+		i.Lost = append(i.Lost, strings.ToUpper(loss[:1])+loss[1:]+".")
+	}
+	if w.temporary {
+		i.Lost = append(i.Lost, "Temporary files and HOME lie on the host's disk, without a bound.")
+	}
+	i.Lost = append(i.Lost, "Neither memory nor processors are bounded for all commands together.")
+	if s.Network == networkHost {
+		i.Lost = append(i.Lost, "Commands reach all that listens on the host.")
+	} else {
+		i.Lost = append(i.Lost, "Commands can neither call nor serve Unix sockets: the CLI's filter refuses it.")
+	}
+	i.Lost = append(i.Lost, w.lost...)
+	return i
+}
+
+// limits returns what enforces each limit.
+func (w *wall) limits() map[string]string {
+	kept := map[string]string{}
+	r := w.guest().Rlimits
+	for name, l := range map[string]struct {
+		rlimit string
+		value  uint64
+	}{
+		"cpu_time": {"RLIMIT_CPU", r.CPUSeconds}, "file_size": {"RLIMIT_FSIZE", r.FileSize}, "open_files": {"RLIMIT_NOFILE", r.OpenFiles},
+		"processes": {"RLIMIT_NPROC", r.Processes}, "memory": {"RLIMIT_DATA", r.Data},
+	} {
+		if l.value > 0 {
+			kept[name] = l.rlimit + "=" + strconv.FormatUint(l.value, 10) + ", of each process"
+		}
+	}
+	if r.Processes > 0 {
+		kept["processes"] = fmt.Sprintf("RLIMIT_NPROC=%d, of all that the user runs", r.Processes)
+	}
+	return kept
 }

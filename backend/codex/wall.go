@@ -14,16 +14,16 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// wall is what one sandbox is built with.
+// wall is the wall of one sandbox.
 type wall struct {
 	req      backend.Request
 	id       binaryID
 	platform string
 	dialect  dialect
-	written  settings // by the spec
-	settings settings // all that are handed over
+	written  settings // those of the spec
+	settings settings // all that the CLI gets
 	home     home
-	// workspace is free of symbolic links; places are it, as it was looked at.
+	// workspace is free of symbolic links; places is the same as a list of mounts.
 	workspace string
 	places    []hostpath.Mount
 	// dir is where the CLI is started, which is what its sandbox makes
@@ -32,17 +32,16 @@ type wall struct {
 	argv []string
 	// temporary: commands can write their directory for temporary files.
 	temporary bool
-	// kernel: files that the kernel obeys can be written, if the agent does not
-	// keep commands from them.
+	// kernel: files that the kernel obeys can be written, unless the agent
+	// prevents it.
 	kernel bool
-	// custom: overrides of the spec have a say in what can be written.
+	// custom: overrides of the spec influence what can be written.
 	custom bool
-	// lost are sentences about what the attempts showed to be open because the
-	// overrides say so.
+	// lost are sentences about what the attempt could do because of the overrides.
 	lost []string
 }
 
-// newWall makes the command line for a resolved spec.
+// newWall makes the wall of a resolved spec.
 func newWall(ctx context.Context, req backend.Request, h home) (*wall, error) {
 	var o policy.Codex
 	if req.Spec.Codex != nil {
@@ -85,8 +84,8 @@ func (w *wall) at(h home) (*wall, error) {
 	return &done, done.ownFiles()
 }
 
-// sparesState refuses settings that let commands write Paddock's state: this wall
-// covers nothing of what they open.
+// sparesState refuses settings that let commands write Paddock's state, because this wall
+// cannot cover it.
 func (w *wall) sparesState() error {
 	if _, below := hostpath.Within(hostpath.Future(w.req.StateDir), hostpath.Real("/tmp")); !below || w.settings[keySlashTmp] != "false" {
 		return nil
@@ -96,8 +95,8 @@ func (w *wall) sparesState() error {
 		Hint:   "choose another place for it with PADDOCK_STATE_DIR, or leave the setting out"}
 }
 
-// command returns the command line up to the agent's own. The environment of the
-// CLI ends there: the agent gets what it needs.
+// command returns the command line up to the agent's own. The agent does not get the
+// CLI's environment, only what it needs.
 func (w *wall) command() []string {
 	tmp := w.home.scratch
 	if !w.temporary {
@@ -114,8 +113,8 @@ func (w *wall) writable() []string {
 	return []string{w.workspace, w.home.scratch}
 }
 
-// ownFiles refuses a workspace that holds what the next sandbox is made with, or
-// below which the host has mounted something: this wall covers nothing.
+// ownFiles refuses a workspace that holds files with which sandboxes are made, or below
+// which the host has mounted something, because this wall cannot cover anything.
 func (w *wall) ownFiles() error {
 	if w.dir != w.workspace {
 		return nil
@@ -123,7 +122,7 @@ func (w *wall) ownFiles() error {
 	for _, file := range []string{w.id.path, w.home.base} {
 		at := hostpath.Future(file)
 		if _, inside := hostpath.Within(at, w.workspace); inside {
-			return hostpath.Refuse("workspace.source", w.workspace, "commands could change "+at+", which sandboxes are made with",
+			return hostpath.Refuse("workspace.source", w.workspace, "commands could change "+at+", with which sandboxes are started",
 				"name another directory, or use backend linux, which covers it")
 		}
 	}

@@ -7,42 +7,42 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/confine"
 )
 
-// container is everything that a container is run with, as data: args makes
-// the command line of it, and verify compares it with what the engine made.
+// container is everything that a container is run with, as data. args makes the
+// command line from it, and verify compares it with what the engine made.
 type container struct {
 	id       string // of the sandbox
 	image    string
-	keep     bool   // it is not removed at its end
+	keep     bool   // do not remove it at its end
 	network  string // "none", "host", or "" for the engine's default
 	hostname string
-	memory   int64 // bytes; 0: no bound
+	memory   int64 // bytes; 0: no limit
 	swap     int64 // bytes beside memory
 	cpus     string
-	pids     uint64 // 0: no bound
+	pids     uint64 // 0: no limit
 	shm      int64  // bytes
 	mounts   []mount
 	tmpfs    []tmpfs
 	dir      string // where the agent starts
 	readOnly bool   // the root file system
 	user     string
-	extra    []string // the user's own words
-	kind     string   // of engine, whose words it takes
-	keepID   bool     // a rootless podman: the caller has the same id inside
+	extra    []string // the user's own arguments
+	kind     string   // of engine, which decides the spelling of arguments
+	keepID   bool     // of a rootless podman: the caller has the same id inside
 }
 
 // label is on every container and volume of Paddock, with the id of the
 // sandbox as its value.
 const label = "dev.paddock.sandbox"
 
-// name is the container's.
+// name returns the container's name.
 func (c *container) name() string { return "paddock-" + c.id }
 
 // args returns the arguments of the engine's command line up to the image; the
-// command inside follows them. The parts that an embedder may know from other
-// shells in containers stand in the order that is usual there; nothing here is
-// secret, because everybody on the host can read it.
+// command inside follows them. Common arguments are in their usual order. None of
+// them may be secret, because everybody on the host can read them.
 func (c *container) args() []string {
 	args := []string{"run", "-i"}
 	add := func(more ...string) { args = append(args, more...) }
@@ -51,7 +51,7 @@ func (c *container) args() []string {
 	}
 	add("--name", c.name(), "--label", label+"="+c.id)
 	if c.network != "" && !c.says("network", "net") {
-		add("--network", c.network) // engines refuse two, unlike with other words
+		add("--network", c.network) // engines refuse this one twice, unlike others
 	}
 	if c.network != networkHost && !c.says("network", "net", "uts") {
 		add("--hostname", c.hostname) // with the host's network, its name is the host's too
@@ -83,22 +83,22 @@ func (c *container) args() []string {
 	return append(args, c.image)
 }
 
-// hardening returns what every container gets, unless the user's own words after
-// it undo it.
+// hardening returns the arguments that confine every container. The user's own
+// arguments come after them and may undo them.
 func (c *container) hardening() []string {
 	args := []string{
 		"--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges",
 		"--shm-size", itoa(c.shm),
-		"--stop-timeout", "0", // the agent has ended commands before; nothing waits for it
-		"--pull", "never", // a download is no part of a start
-		"--entrypoint", "", // the image's would run first
+		"--stop-timeout", "0", // the agent has ended all commands before
+		"--pull", "never", // a start never downloads
+		"--entrypoint", "", // the image's would run before the agent
 	}
-	if c.kind != nerdctl { // which has a private one always, and no log of what is attached
-		args = append(args, "--ipc", "private", "--log-driver", "none") // output is nobody's but the caller's
+	if c.kind != nerdctl { // its IPC namespace is always private, and it keeps no log of an attached container
+		args = append(args, "--ipc", "private", "--log-driver", "none") // only the caller gets the output
 	}
 	if c.kind == podman && c.readOnly {
-		args = append(args, "--read-only-tmpfs=false") // podman would add places without a bound
+		args = append(args, "--read-only-tmpfs=false") // podman would add tmpfs mounts without a limit
 	}
 	if c.keepID {
 		args = append(args, "--userns", "keep-id")
@@ -111,12 +111,12 @@ type mount struct {
 	kind           string // "bind", "tmpfs", "volume"
 	source, target string
 	readOnly       bool
-	why            string // for people
-	file           fileID // what the source was when it was looked at
+	why            string         // for people
+	file           confine.FileID // of the source when it was checked
 }
 
-// String returns the mount as the engines read it: fields like those of a table
-// whose columns are parted by commas, quoted where a path needs it.
+// String returns the mount as engines read it: as a line of CSV, with quotes where a
+// path needs them.
 func (m mount) String() string {
 	fields := []string{"type=" + m.kind}
 	if m.source != "" {
@@ -144,14 +144,14 @@ const (
 	mountVolume = "volume"
 )
 
-// tmpfs is one --tmpfs: a writable place in memory.
+// tmpfs is one --tmpfs: a writable directory in memory.
 type tmpfs struct {
 	target string
 	size   int64 // bytes
 }
 
-// text returns the place as the engine reads it. It belongs to the user, because
-// runtimes give it the mode of what the image has there, whatever is asked for.
+// text returns the value of a --tmpfs. The user owns the directory, because runtimes
+// give it the mode of what the image has there, whatever mode is asked for.
 func (c *container) text(t tmpfs) string {
 	owner := ""
 	uid, gid, numbers := strings.Cut(c.user, ":")
@@ -168,18 +168,19 @@ func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") =
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// ours are the words of "run" that Paddock's hold on a container depends on.
+// ours are the flags of "run" that Paddock needs to control a container, with the reason
+// why users cannot give them.
 var ours = map[string]string{
 	"--name": "Paddock finds its containers by it", "--cidfile": "Paddock finds its containers by name",
 	"--entrypoint": "the agent is what runs first", "--init": "the agent is process 1",
 	"-i": "", "--interactive": "", "-t": "the agent speaks through the pipe; commands get terminals inside", "--tty": "the agent speaks through the pipe; commands get terminals inside",
 	"-d": "the container ends with its client", "--detach": "the container ends with its client",
 	"-a": "the agent speaks through standard input and output", "--attach": "the agent speaks through standard input and output",
-	"--rm": "remove_container_on_exit says it", "--restart": "a container that has ended stays ended",
-	"--detach-keys": "the agent's bytes are no keys", "--sig-proxy": "", "--help": "nothing would run",
+	"--rm": "remove_container_on_exit says it", "--restart": "a container that has ended must stay ended",
+	"--detach-keys": "the agent's bytes are not keys", "--sig-proxy": "", "--help": "nothing would run",
 }
 
-// reserved refuses extra arguments that Paddock itself gives.
+// reserved refuses extra arguments that only Paddock may give.
 func reserved(extra []string) error {
 	for i, arg := range extra {
 		flag, _, _ := strings.Cut(arg, "=")
@@ -193,8 +194,8 @@ func reserved(extra []string) error {
 	return nil
 }
 
-// says reports whether the user's own words give one of these flags, written
-// with two dashes, or with one where they are one letter.
+// says reports whether the user's own arguments contain one of these flags, with two
+// dashes, or with one dash if the flag is one letter.
 func (c *container) says(flags ...string) bool {
 	return slices.ContainsFunc(c.extra, func(arg string) bool {
 		flag, _, _ := strings.Cut(arg, "=")
@@ -205,8 +206,8 @@ func (c *container) says(flags ...string) bool {
 	})
 }
 
-// loosened reports whether the user's own words may have undone what one of these
-// flags is about.
+// loosened reports whether the user's own arguments may have undone what one of these
+// flags does.
 func (c *container) loosened(flags ...string) bool {
 	return c.says(flags...) || c.says("privileged")
 }

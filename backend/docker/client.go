@@ -22,17 +22,17 @@ import (
 // client is the engine's command line.
 type client struct {
 	binary string // absolute
-	name   string // as it was written
+	name   string // as the user wrote it
 	env    []string
 }
 
-// patience is how long one question to an engine may take.
+// patience is how long an engine may take to answer one command.
 const patience = 30 * time.Second
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer is the largest answer that is read, in bytes.
 const maxAnswer = 4 << 20
 
-// clientEnv picks what is passed on from an environment.
+// clientEnv returns those variables of an environment that the engine's command line gets.
 func clientEnv(environ []string) []string {
 	var env []string
 	for _, kv := range environ {
@@ -43,9 +43,9 @@ func clientEnv(environ []string) []string {
 	return env
 }
 
-// findClient looks for the command line that a spec names, and refuses one that
-// commands of a sandbox could have written, by the list in a directory of state, or
-// can through these mounts.
+// findClient finds the command line that a spec names. It refuses one that commands of a
+// sandbox could have written, by the list in a state directory, or can write through
+// these mounts.
 func findClient(o policy.Docker, state string, mounts []hostpath.Mount) (*client, error) {
 	name := o.Binary
 	if name == "" {
@@ -64,7 +64,7 @@ func findClient(o policy.Docker, state string, mounts []hostpath.Mount) (*client
 		return nil, err
 	}
 	env := clientEnv(os.Environ())
-	for i, kv := range env { // engines look for their helpers there
+	for i, kv := range env { // engines find their helpers in PATH
 		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
 			env[i] = "PATH=" + hostpath.SearchPath(state, list, mounts)
 		}
@@ -82,7 +82,7 @@ func (c *client) value(name string) string {
 	return ""
 }
 
-// answerError is a question that the engine did not answer.
+// answerError is the error of an engine's command that failed.
 type answerError struct {
 	op     string // "inspect", "info"
 	stderr string
@@ -98,9 +98,8 @@ func (e *answerError) Error() string {
 
 func (e *answerError) Unwrap() error { return e.err }
 
-// ask runs the command line and returns what it prints. It is bounded in time
-// and in size, and has a session of its own, so that no key at the caller's
-// terminal ends it.
+// ask runs the command line and returns its output. Time and size are bounded. It has
+// a session of its own, so that no key at the caller's terminal ends it.
 func (c *client) ask(ctx context.Context, args ...string) ([]byte, error) {
 	return c.askWithin(ctx, patience, maxAnswer, args...)
 }
@@ -126,8 +125,8 @@ func (c *client) askWithin(ctx context.Context, limit time.Duration, most int, a
 	return stdout.Bytes(), nil
 }
 
-// lastWords makes one printable line of what a client said at its end:
-// engines print warnings first and advice last.
+// lastWords returns, as one printable line, the part of a client's output that says why it
+// failed: engines print warnings first and advice last.
 func lastWords(printed []byte) string {
 	said := ""
 	for line := range strings.Lines(string(printed)) {
@@ -142,12 +141,12 @@ func lastWords(printed []byte) string {
 	return text.Truncate(text.Printable(said, ' '), 400)
 }
 
-// fail makes a StartError of a question that failed, with what to do about it.
+// fail returns the StartError of a command that failed, with what to do about it.
 func (c *client) fail(op, object string, err error) *backend.StartError {
 	return &backend.StartError{Stage: "engine", Op: op, Object: object, Cause: err.Error(), Hint: c.remedy(err.Error())}
 }
 
-// remedy says what to do about an engine's words.
+// remedy returns what to do about an engine's error message, or "".
 func (c *client) remedy(said string) string {
 	lower := strings.ToLower(said)
 	has := func(words ...string) bool {

@@ -18,20 +18,20 @@ import (
 const (
 	networkNone   = "none"
 	networkHost   = "host"
-	networkEngine = "engine" // its default one
+	networkEngine = "engine" // the engine's default
 )
 
-// Where the agent is inside: a file of the host, or one in a volume that was
-// filled through the engine.
+// The agent's places inside: a file of the host, or a volume that was filled through
+// the engine.
 const (
 	agentFile   = "/.paddock-agent"
 	agentVolume = "/.paddock"
 )
 
-// copySource is where a workspace is shown, read-only, that is to be copied.
+// copySource is the place of a workspace that is to be copied. It is read-only.
 const copySource = "/.paddock-source"
 
-// build is a container with what was found out on the way to it.
+// build is a container and what else is known about it.
 type build struct {
 	container
 	options policy.Docker
@@ -69,8 +69,8 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 	return b, errors.Join(b.fits(e, img), b.place(req, e, img), b.limit(spec, e), reserved(o.ExtraRunArgs), b.identify(e))
 }
 
-// lookAt returns the paths that the spec names: a workspace is where it is on
-// the host, or, as a copy, at /workspace.
+// lookAt returns the mounts of the paths that the spec names. A workspace has the same
+// path as on the host or, as a copy, /workspace.
 func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 	shown, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
@@ -82,13 +82,14 @@ func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 	first := map[string]string{agentFile: "the agent", agentVolume: "the agent", copySource: "the workspace's original"}
 	for _, m := range shown {
 		if other, taken := first[m.Target]; taken {
-			return nil, hostpath.Refuse(m.Field, m.Target, other+" is there too", "choose another target")
+			return nil, hostpath.Refuse(m.Field, m.Target, other+" has this target too", "choose another target")
 		}
 		first[m.Target] = m.Field
 	}
 	return shown, nil
 }
 
+// options returns the spec's options of this backend, with defaults.
 func options(spec policy.Spec) policy.Docker {
 	var o policy.Docker
 	if spec.Docker != nil {
@@ -100,8 +101,8 @@ func options(spec policy.Spec) policy.Docker {
 	return o
 }
 
-// fits refuses an image for another machine than the engine's, and an engine
-// on another machine than the agent was made for.
+// fits refuses an image that is not for the architecture of the engine's machine, and an
+// engine that is not of the architecture of this agent.
 func (b *build) fits(e *engine, img *image) error {
 	switch {
 	case goArch(img.Architecture) != e.arch:
@@ -112,7 +113,8 @@ func (b *build) fits(e *engine, img *image) error {
 	return nil
 }
 
-// place puts the agent and the writable places in memory.
+// place adds the mounts of the agent, the copied workspace and the writable directories
+// in memory.
 func (b *build) place(req backend.Request, e *engine, img *image) error {
 	limits := req.Spec.Limits
 	b.agent, b.uploads = agentFile, !e.local
@@ -135,7 +137,7 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 	if b.addTmpfs(policy.TmpPath, int64(limits.Tmp)) && b.addTmpfs(policy.HomePath, int64(limits.Tmp)) {
 		b.home = policy.HomePath
 	}
-	for _, v := range slices.Sorted(maps.Keys(img.Config.Volumes)) { // for which the image wants storage that outlives it
+	for _, v := range slices.Sorted(maps.Keys(img.Config.Volumes)) { // the image asks for storage that outlives the container
 		if b.addTmpfs(v, int64(limits.Tmp)) {
 			b.lost = append(b.lost, "the image's volume "+v+" is an empty place in memory")
 		}
@@ -146,7 +148,7 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 	return nil
 }
 
-// source returns where the original of a workspace is inside that is copied.
+// source returns the path inside of the original of a copied workspace.
 func (b *build) source() string {
 	if b.uploads {
 		return agentVolume + "/source"
@@ -154,7 +156,7 @@ func (b *build) source() string {
 	return copySource
 }
 
-// addTmpfs adds a place in memory, unless the user has put something there.
+// addTmpfs adds a directory in memory, unless the user has mounted something there.
 func (b *build) addTmpfs(target string, size int64) bool {
 	for _, m := range b.shown {
 		if _, covered := hostpath.Within(target, m.Target); covered {
@@ -170,13 +172,13 @@ func (b *build) addTmpfs(target string, size int64) bool {
 	return true
 }
 
-// agentThreads is how many threads the agent has from its start on. The engine
-// counts them among the container's processes, so they get room of their own,
-// which commands find taken.
+// agentThreads is how many threads the agent has from its start on. The engine counts
+// them as processes of the container, so they are added to its limit. The agent keeps
+// them, so commands cannot use them.
 const agentThreads = 16
 
-// limit puts the limits, and refuses those that were written and that the
-// engine cannot keep: engines themselves only warn.
+// limit sets the limits. It refuses those that the user set and that the engine cannot
+// enforce, because engines themselves only warn.
 func (b *build) limit(spec policy.Spec, e *engine) error {
 	var errs []error
 	keep := func(written, can bool, field, value, word string) bool {
@@ -207,18 +209,12 @@ func (b *build) limit(spec policy.Spec, e *engine) error {
 	} else {
 		b.lost = append(b.lost, "the number of processes is not bounded by the engine")
 	}
-	for _, d := range policy.Degradations() {
-		for _, name := range b.degraded {
-			if d.Name == name {
-				b.lost = append(b.lost, d.Loss)
-			}
-		}
-	}
+	b.lost = append(b.lost, backend.Losses(b.degraded)...)
 	return errors.Join(errs...)
 }
 
-// identify decides whom commands run as: the owner of the workspace, so that
-// files keep one.
+// identify decides which user commands run as: the owner of the workspace, so that
+// files keep their owner.
 func (b *build) identify(e *engine) error {
 	b.user = b.options.User
 	if b.user != "" {
@@ -230,7 +226,7 @@ func (b *build) identify(e *engine) error {
 		if e.kind == podman {
 			b.keepID = true
 		} else {
-			uid, gid = 0, 0 // which a rootless engine maps to the caller
+			uid, gid = 0, 0 // a rootless engine maps them to the caller
 		}
 	}
 	if e.remapped {

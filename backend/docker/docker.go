@@ -1,29 +1,29 @@
 // Package docker builds sandboxes from containers of an engine: docker,
-// podman, nerdctl, or what takes the same arguments. It drives the engine's
-// command line, and links nothing of it.
+// podman, nerdctl, or another with the same arguments. It runs the engine's
+// command line, and links none of its packages.
 //
 // # Shape
 //
 // A spec becomes a container as data (container.go, mounts.go), whose command
 // line is made in one place (args.go). "run -i" is the wall's command: the
-// agent is process 1 of the container, and its pipe is the attached client's,
-// owned by a keeper (package piped). Before the first request the engine is
-// asked what it made, and the kernel too where it can be (verify.go,
-// proc_linux.go); a difference ends the sandbox, unless the user's own extra
+// agent is process 1 of the container, and its pipe is that of the attached
+// client, which a keeper owns (package piped). Before the first request the
+// engine is asked what it made, and so is the kernel if it can be (verify.go,
+// proc_linux.go). A difference ends the sandbox, unless the user's own extra
 // arguments asked for it.
 //
 // # Life and death
 //
 // The container has a name and a label with the sandbox's id. The agent ends
-// with its standard input, the keeper removes the container, and what both
-// leave behind is removed by the next start. Its death is proved when the
-// engine says that there is no such container; an engine that does not answer
-// proves nothing.
+// when its standard input ends, the keeper removes the container, and the next
+// start removes what both leave behind. The container's death is proved when
+// the engine says that it does not exist; an engine that does not answer proves
+// nothing.
 //
 // # Limits
 //
-// The wall is as good as the engine: who commands it has the host. Nothing is
-// downloaded here, unless the user's extra arguments say "--pull".
+// The wall is as good as the engine: whoever controls it controls the host.
+// Nothing is downloaded unless the user's extra arguments say "--pull".
 package docker
 
 import (
@@ -41,7 +41,7 @@ type Backend struct{}
 // New returns the docker backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "docker".
+// Name returns "docker".
 func (*Backend) Name() string { return policy.BackendDocker }
 
 // open finds the engine that a spec names and the image in it.
@@ -67,8 +67,10 @@ func open(ctx context.Context, req backend.Request) (*engine, *image, error) {
 	e, err := c.reach(ctx)
 	wg.Wait()
 	if err == nil && imgErr != nil && wantsPull(o.ExtraRunArgs) {
-		if err = e.pull(ctx, o.Image); err == nil {
+		if _, err = e.askWithin(ctx, pullTime, maxAnswer, "pull", o.Image); err == nil {
 			img, imgErr = e.image(ctx, o.Image)
+		} else {
+			err = e.fail("pull the image", o.Image, err)
 		}
 	}
 	if err == nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// look asks the engine, and the kernel where it can, what the container is.
-func (b *build) look(ctx context.Context, spec policy.Spec, e *engine, r piped.Running) (policy.Isolation, error) {
-	iso := b.holds(spec, e)
+// verifyWall asks the engine, and the kernel if it can, how the container is isolated.
+func (b *build) verifyWall(ctx context.Context, spec policy.Spec, e *engine, r piped.Running) (policy.Isolation, error) {
+	iso := b.plannedIsolation(spec, e)
 	got, err := e.inspect(ctx, b.name())
 	if err != nil {
 		return iso, err
@@ -32,7 +32,7 @@ func (b *build) look(ctx context.Context, spec policy.Spec, e *engine, r piped.R
 		b.effective(&iso, got)
 		iso.Verified = true
 	}
-	kernel, err := b.lookAtProcess(got.State.Pid)
+	kernel, err := b.readProcess(got.State.Pid)
 	if err != nil || kernel == nil {
 		return iso, err
 	}
@@ -46,8 +46,8 @@ func (b *build) look(ctx context.Context, spec policy.Spec, e *engine, r piped.R
 	return iso, nil
 }
 
-// holds returns what a container is asked to be.
-func (b *build) holds(spec policy.Spec, e *engine) policy.Isolation {
+// plannedIsolation returns the isolation that is asked for.
+func (b *build) plannedIsolation(spec policy.Spec, e *engine) policy.Isolation {
 	iso := policy.Isolation{
 		Backend: policy.BackendDocker, Level: "engine", Namespaces: []string{"mount", "pid", "ipc"},
 		Identity: "engine", Network: b.network, Capabilities: "none", NoNewPrivs: true, Seccomp: spec.Seccomp, Landlock: "none", Cgroup: "none",
@@ -85,7 +85,7 @@ func (b *build) holds(spec policy.Spec, e *engine) policy.Isolation {
 	return iso
 }
 
-// effective corrects what the user's own words have changed.
+// effective corrects the isolation by what the user's own arguments have changed.
 func (b *build) effective(iso *policy.Isolation, got *inspected) {
 	h := got.HostConfig
 	switch {
@@ -97,7 +97,7 @@ func (b *build) effective(iso *policy.Isolation, got *inspected) {
 		iso.Capabilities = keeps(got)
 	}
 	if h.MemorySwap == -1 {
-		delete(iso.Limits, "swap") // the engine has no means to
+		delete(iso.Limits, "swap") // the engine cannot limit it
 	}
 	iso.NoNewPrivs = slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges)
 	if b.network != "" && h.NetworkMode != b.network {

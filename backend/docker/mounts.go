@@ -5,38 +5,45 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/confine"
 )
 
-// binds collects the mounts of a container, parents first.
+// binds collects the mounts of a container, parents before what is in them.
 type binds struct {
 	shown []hostpath.Mount // what the user named, the workspace first
 	list  []mount
-	at    map[string]int // by target: its place in list
-	// below gives the host's mount points below a directory.
+	at    map[string]int // the index in list, by target
+	// below returns the host's mount points below a directory. Tests replace it.
 	below func(dir string) []string
 }
 
-// maxMounts bounds the mounts of one container: engines put each of them on a
-// command line and into several files.
+// maxMounts is how many mounts one container may have: engines put each of them on
+// a command line and into several files.
 const maxMounts = 1024
 
-// newBinds makes the mounts for what the user named, and for what must not be
-// changed or seen through it.
+// newBinds makes the mounts of what the user named, and those that protect or hide what
+// commands must not change or see through these.
 func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*binds, error) {
 	b := &binds{shown: shown, at: map[string]int{}, below: hostpath.MountedBelow}
 	covers, err := hostpath.Covers(req, shown)
-	if err := errors.Join(err, b.refuse(sockets)); err != nil {
+	for _, m := range shown {
+		for _, s := range sockets { // whoever reaches one controls the whole host
+			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
+				err = errors.Join(err, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and whoever controls the engine controls the whole host", "name a directory without it, or say so in docker.extra_run_args"))
+			}
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, m := range shown {
 		if !m.Copied {
-			b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec", file: fileID{m.ID.Dev, m.ID.Ino}})
+			b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec", file: m.ID.FileID})
 		}
 	}
 	for _, m := range shown {
@@ -48,23 +55,23 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 		if c.Hidden {
 			b.hide(c)
 		} else {
-			b.protectAt(b.writable(c.Path), c.Path, c.What)
+			b.protectAt(hostpath.Showing(b.shown, c.Path), c.Path, c.What)
 		}
 	}
 	for _, g := range req.Guards {
 		if g.Except == "" && g.Text == "" {
-			b.protectAt(b.writableBelow(g.File), g.File, g.Why)
+			b.protectAt(hostpath.ShowingBelow(b.shown, g.File), g.File, g.Why)
 		}
 	}
 	if len(b.list) > maxMounts {
-		return nil, hostpath.Refuse("mounts", "", "they make more than 1024 mounts", "name fewer, or make them writable")
+		return nil, hostpath.Refuse("mounts", "", "the container would have more than 1024 mounts", "name fewer, or make them writable")
 	}
 	return b, nil
 }
 
-// add adds a mount, or makes one that is at the same place stricter.
+// add adds a mount. If there is one with the same target, the stricter one stays.
 func (b *binds) add(m mount) {
-	if m.kind == mountBind && m.file == (fileID{}) {
+	if m.kind == mountBind && m.file == (confine.FileID{}) {
 		m.file = identify(m.source)
 	}
 	if i, ok := b.at[m.target]; ok {
@@ -77,22 +84,8 @@ func (b *binds) add(m mount) {
 	b.list = append(b.list, m)
 }
 
-// refuse refuses sources that show the sockets by which an engine is commanded,
-// since who reaches one has the host.
-func (b *binds) refuse(sockets []string) error {
-	var errs []error
-	for _, m := range b.shown {
-		for _, s := range sockets {
-			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
-				errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in docker.extra_run_args"))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// readOnlyBelow makes what the host has mounted below a source read-only, unless
-// the user has named it: engines leave that writable, or not, as their versions go.
+// readOnlyBelow makes what the host has mounted below a source read-only, unless the
+// user has named it: some versions of engines leave that writable.
 func (b *binds) readOnlyBelow(m hostpath.Mount) {
 	for _, at := range b.below(m.Source) {
 		rel, _ := hostpath.Within(at, m.Source)
@@ -102,8 +95,8 @@ func (b *binds) readOnlyBelow(m hostpath.Mount) {
 	}
 }
 
-// hide covers a file or directory of Paddock's wherever a bind would show it,
-// read-only ones included: a socket can be connected to through those as well.
+// hide covers a file or directory of Paddock's in every bind that would show it,
+// also in read-only ones: a socket can be connected to through those as well.
 func (b *binds) hide(c hostpath.Cover) {
 	for _, m := range b.shown {
 		rel, ok := hostpath.Within(c.Path, m.Source)
@@ -121,30 +114,12 @@ func (b *binds) hide(c hostpath.Cover) {
 	}
 }
 
-// writable lists the writable mounts through which a path of the host can be
-// reached.
-func (b *binds) writable(file string) []hostpath.Mount {
-	var found []hostpath.Mount
-	for _, m := range b.shown {
-		if _, ok := hostpath.Within(file, m.Source); ok && m.Writable && !m.Copied {
-			found = append(found, m)
-		}
-	}
-	return found
-}
-
-// writableBelow is writable without mounts of the path itself: which of these
-// may be made was decided before.
-func (b *binds) writableBelow(file string) []hostpath.Mount {
-	return slices.DeleteFunc(b.writable(file), func(m hostpath.Mount) bool { return m.Source == file })
-}
-
 // protectAt makes a path of the host read-only in these mounts.
 func (b *binds) protectAt(mounts []hostpath.Mount, file, why string) {
 	for _, m := range mounts {
 		rel, _ := hostpath.Within(file, m.Source)
-		if cover, ok := b.cover(m, rel); ok {
-			b.pin(m, path.Dir(cover)) // not reachable through this mount, as long as that stays in place
+		if cover, ok := hostpath.CoveredIn(m, b.shown, rel); ok {
+			b.pin(m, path.Dir(cover)) // this mount does not reach it, as long as the cover stays in place
 			continue
 		}
 		b.pin(m, path.Dir(rel))
@@ -152,20 +127,9 @@ func (b *binds) protectAt(mounts []hostpath.Mount, file, why string) {
 	}
 }
 
-// cover finds another mount inside m that hides a path of it.
-func (b *binds) cover(m hostpath.Mount, rel string) (at string, ok bool) {
-	for _, o := range b.shown {
-		at, below := hostpath.Within(o.Target, m.Target)
-		if _, hidden := hostpath.Within(path.Join(m.Target, rel), o.Target); below && at != "" && hidden {
-			return at, true
-		}
-	}
-	return "", false
-}
-
-// pin makes a directory below a mount, and its parents, mounts of their own:
-// the kernel renames and removes no mount point (rename(2), EBUSY), so that the
-// protection of what is in it cannot be taken elsewhere.
+// pin makes a directory below a mount, and its parents, mounts of their own. The kernel
+// refuses to rename or remove a mount point (rename(2), EBUSY), so that the protected
+// files in it cannot be moved elsewhere.
 func (b *binds) pin(m hostpath.Mount, rel string) {
 	if rel == "." || rel == "" {
 		return
@@ -177,20 +141,18 @@ func (b *binds) pin(m hostpath.Mount, rel string) {
 	}
 }
 
-// fileID tells one file of this host from every other. Zero: not known.
-type fileID struct{ dev, ino uint64 }
-
-func identify(path string) fileID {
+// identify returns the identity of the file at a path, the zero value if it is unknown.
+func identify(path string) confine.FileID {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fileID{}
+		return confine.FileID{}
 	}
 	st := info.Sys().(*syscall.Stat_t)
-	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between platforms
+	return confine.FileID{Dev: uint64(st.Dev), Ino: st.Ino} //nolint:unconvert // its type differs between platforms
 }
 
-// sockets returns where engines listen on this host, free of symbolic links: who
-// reaches one commands the engine.
+// sockets returns where engines listen on this host, free of symbolic links. Whoever
+// reaches one of these sockets controls the engine.
 func (e *engine) sockets() []string {
 	paths := []string{"/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock"}
 	if dir := e.value("XDG_RUNTIME_DIR"); dir != "" {

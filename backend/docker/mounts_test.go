@@ -106,13 +106,13 @@ func TestRefusedPlaces(t *testing.T) {
 		{"the engine's socket", func(r *backend.Request) {
 			r.StateDir = "/nowhere"
 			r.Spec.Mounts = []policy.Mount{{Source: ws + "/run", Target: "/run/x", Mode: "ro"}}
-		}, "who commands the engine has the whole host"},
+		}, "whoever controls the engine controls the whole host"},
 		{"twice", func(r *backend.Request) {
 			r.Spec.Mounts = []policy.Mount{{Source: ws + "/git", Target: ws, Mode: "ro"}}
-		}, "workspace.source is there too"},
+		}, "workspace.source has this target too"},
 		{"the agent's place", func(r *backend.Request) {
 			r.Spec.Mounts = []policy.Mount{{Source: ws + "/git", Target: agentFile, Mode: "ro"}}
-		}, "the agent is there too"},
+		}, "the agent has this target too"},
 		{"the root", func(r *backend.Request) { r.Spec.Workspace.Source = "/" }, "root of the host"},
 		{"nothing", func(r *backend.Request) { r.Spec.Workspace.Source = ws + "/absent" }, "no such file"},
 	} {

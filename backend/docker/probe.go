@@ -8,7 +8,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// What specs can ask for, as the probe names it.
+// The abilities that the probe reports on.
 const (
 	canRun    = "containers"
 	canMemory = "limit memory"
@@ -17,17 +17,18 @@ const (
 	canPids   = "limit processes, as a whole"
 )
 
-// Probe asks the engine named "docker", with the default image, what works.
+// Probe asks the engine named "docker" what works, with the default image.
 func (b *Backend) Probe(ctx context.Context) backend.Report {
 	return b.ProbeWith(ctx, policy.Docker{})
 }
 
-// ProbeWith is Probe for an engine and an image of the caller's choice.
+// ProbeWith asks an engine of the caller's choice what works, with an image of the
+// caller's choice.
 func (b *Backend) ProbeWith(ctx context.Context, o policy.Docker) backend.Report {
 	return b.probe(ctx, o, "")
 }
 
-// ProbeIn is Probe with the list in a directory of state.
+// ProbeIn is Probe with the list in a state directory (backend.Executor).
 func (b *Backend) ProbeIn(ctx context.Context, state string) backend.Report {
 	return b.probe(ctx, policy.Docker{}, state)
 }
@@ -52,7 +53,17 @@ func probe(ctx context.Context, o policy.Docker, state string) []backend.Feature
 	if err != nil {
 		return []backend.Feature{cli, verdict(daemon, err, "")}
 	}
-	found := []backend.Feature{cli, verdict(daemon, nil, e.describe())}
+	detail := e.kind + " " + e.version + ", " + e.arch
+	if e.rootless {
+		detail += ", rootless"
+	}
+	if !e.local {
+		detail += ", on another machine"
+	}
+	if e.cgroups != "" {
+		detail += ", control groups version " + e.cgroups
+	}
+	found := []backend.Feature{cli, verdict(daemon, nil, detail)}
 	img := backend.Feature{Name: "image " + o.Image, NeededBy: []string{canRun}}
 	i, err := e.image(ctx, o.Image)
 	if err == nil {
@@ -66,36 +77,17 @@ func probe(ctx context.Context, o policy.Docker, state string) []backend.Feature
 	}{{"memory", canMemory, e.memory}, {"swap", canSwap, e.swap}, {"cpu", canCPUs, e.cpus}, {"pids", canPids, e.pids}} {
 		f := backend.Feature{Name: "the engine's " + l.name + " limit", OK: l.ok, NeededBy: []string{l.ability}}
 		if !l.ok {
-			f.Remedy = e.limitRemedy()
+			f.Remedy = "enable the controller: boot with cgroup_enable=memory swapaccount=1, or without cgroup_disable"
+			if e.rootless {
+				f.Remedy = "a rootless engine limits what the service manager delegates to the user: set Delegate=yes for user@.service, on control groups version 2"
+			}
 		}
 		found = append(found, f)
 	}
 	return append(found, backend.Feature{Name: "the engine's seccomp profile", OK: e.seccomp})
 }
 
-// describe returns the engine in a few words.
-func (e *engine) describe() string {
-	text := e.kind + " " + e.version + ", " + e.arch
-	if e.rootless {
-		text += ", rootless"
-	}
-	if !e.local {
-		text += ", on another machine"
-	}
-	if e.cgroups != "" {
-		text += ", control groups version " + e.cgroups
-	}
-	return text
-}
-
-func (e *engine) limitRemedy() string {
-	if e.rootless {
-		return "a rootless engine limits what the service manager delegates to the user: set Delegate=yes for user@.service, on control groups version 2"
-	}
-	return "enable the controller: boot with cgroup_enable=memory swapaccount=1, or without cgroup_disable"
-}
-
-// verdict completes a feature with what was found.
+// verdict completes a feature with the result of trying it.
 func verdict(f backend.Feature, err error, detail string) backend.Feature {
 	f.OK, f.Detail = err == nil, detail
 	var failed *backend.StartError

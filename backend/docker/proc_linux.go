@@ -12,21 +12,25 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/confine"
 )
 
-// seen is what the kernel says of the agent in a container.
+// seen is what the kernel says about the agent in a container.
 type seen struct {
-	uid, gid   string
-	namespaces []string // that are not this process's own
+	uid        string
+	namespaces []string // that it does not share with this process
 }
 
-// lookAtProcess reads from the kernel how the agent is confined. It returns
-// nil where the process is not visible from here: the engine is on another
-// machine, or in a virtual one.
-func (b *build) lookAtProcess(pid int) (*seen, error) {
+// readProcess reads from the kernel how the agent is confined. It returns nil if the
+// process is not visible from here, because the engine is on another machine or in a
+// virtual one. A pid of that machine may be another process here.
+func (b *build) readProcess(pid int) (*seen, error) {
 	status, err := state.ReadStatus(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil || pid <= 1 || !b.isAgent(pid, status) {
-		return nil, nil //nolint:nilnil,nilerr // nothing is known of it, which is no error
+	cmdline, cerr := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	name, _, _ := strings.Cut(string(cmdline), "\x00")
+	inside := strings.Fields(status["NSpid"])
+	if err != nil || cerr != nil || pid <= 1 || name != b.agent || len(inside) < 2 || inside[len(inside)-1] != "1" {
+		return nil, nil //nolint:nilnil,nilerr // not seeing it is not an error
 	}
 	fail := func(cause string) error {
 		return &backend.StartError{Stage: "verify", Op: "look at", Object: b.name(), Cause: cause, Hint: "the engine says otherwise: its runtime may be at fault"}
@@ -45,43 +49,22 @@ func (b *build) lookAtProcess(pid int) (*seen, error) {
 	if err := b.sameFiles(pid); err != nil {
 		return nil, fail(err.Error())
 	}
-	ns := namespaces(pid)
+	ns, _ := state.OwnNamespaces(pid) // it takes root to read them
 	for _, must := range []string{"mount", "pid", "ipc"} {
 		if len(ns) > 0 && !slices.Contains(ns, must) && !b.loosened(must) {
 			return nil, fail("its " + must + " namespace is the host's")
 		}
 	}
-	return &seen{uid: first(status["Uid"]), gid: first(status["Gid"]), namespaces: ns}, nil
+	uid, _, _ := strings.Cut(status["Uid"], "\t")
+	return &seen{uid: uid, namespaces: ns}, nil
 }
 
-// isAgent reports whether a process is the agent of this container: a pid may be
-// another machine's.
-func (b *build) isAgent(pid int, status map[string]string) bool {
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	name, _, _ := strings.Cut(string(cmdline), "\x00")
-	inside := strings.Fields(status["NSpid"])
-	return err == nil && name == b.agent && len(inside) > 1 && inside[len(inside)-1] == "1"
-}
-
-// namespaces are those that a process does not share with this one.
-func namespaces(pid int) []string {
-	var own []string
-	for _, ns := range [][2]string{{"user", "user"}, {"mount", "mnt"}, {"pid", "pid"}, {"ipc", "ipc"}, {"uts", "uts"}, {"net", "net"}, {"cgroup", "cgroup"}} {
-		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, ns[1]))
-		ours, err2 := os.Readlink("/proc/self/ns/" + ns[1])
-		if err == nil && err2 == nil && theirs != ours {
-			own = append(own, ns[0])
-		}
-	}
-	return own
-}
-
-// readOnlyMounts checks that nothing writable is mounted at or below a place
-// that is to be read-only, unless that was asked for.
+// readOnlyMounts checks that nothing writable is mounted at or below a mount that must
+// be read-only, unless the user asked for it.
 func (b *build) readOnlyMounts(pid int) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil || b.loosened("mount", "volume", "v") {
-		return nil // the engine's own word stays
+		return nil // then only the engine's word counts
 	}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
@@ -96,33 +79,33 @@ func (b *build) readOnlyMounts(pid int) error {
 	return nil
 }
 
-// sameFiles checks that what is mounted is what was looked at: between that
-// look and the engine's, others may have put something else under its name.
+// sameFiles checks that the mounted files are those that were checked. In between,
+// others may have put something else at their paths.
 func (b *build) sameFiles(pid int) error {
 	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil || b.loosened("mount", "volume", "v") {
-		return nil // it takes root to look
+		return nil // it takes root to read them
 	}
 	defer unix.Close(root)
 	for _, m := range b.mounts {
-		if m.kind != mountBind || m.file == (fileID{}) {
+		if m.kind != mountBind || m.file == (confine.FileID{}) {
 			continue
 		}
 		fd, err := unix.Openat2(root, m.target, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
 		if err != nil {
-			return fmt.Errorf("%s cannot be looked at: %w", m.target, err)
+			return fmt.Errorf("cannot look at %s: %w", m.target, err)
 		}
 		var st unix.Stat_t
 		err = unix.Fstat(fd, &st)
 		_ = unix.Close(fd)
-		if err != nil || m.file != (fileID{uint64(st.Dev), st.Ino}) { //nolint:unconvert // its type differs between platforms
+		if err != nil || m.file != (confine.FileID{Dev: uint64(st.Dev), Ino: st.Ino}) { //nolint:unconvert // its type differs between platforms
 			return fmt.Errorf("%s is not what was at %s before", m.target, m.source)
 		}
 	}
 	return nil
 }
 
-// deepest returns the mount of the plan in which a path lies.
+// deepest returns the innermost mount of the container in which a path lies.
 func (b *build) deepest(at string) *mount {
 	var found *mount
 	for i, m := range b.mounts {
@@ -139,8 +122,3 @@ func (b *build) deepest(at string) *mount {
 }
 
 func zero(hex string) bool { return hex != "" && strings.Trim(hex, "0") == "" }
-
-func first(fields string) string {
-	f, _, _ := strings.Cut(fields, "\t")
-	return f
-}

@@ -387,22 +387,22 @@ func TestLookAtProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		made := b.Sandbox.(*sandbox).build
-		if s, err := made.lookAtProcess(got.State.Pid); err != nil || s == nil {
+		if s, err := made.readProcess(got.State.Pid); err != nil || s == nil {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		if s, err := made.lookAtProcess(os.Getpid()); err != nil || s != nil {
+		if s, err := made.readProcess(os.Getpid()); err != nil || s != nil {
 			t.Errorf("another process is taken for the agent: %+v, %v", s, err)
 		}
 		swapped := *made
 		swapped.mounts = slices.Clone(made.mounts)
-		swapped.mounts[0].file.ino++
-		if _, err := swapped.lookAtProcess(got.State.Pid); err == nil || !strings.Contains(err.Error(), "not what was") {
+		swapped.mounts[0].file.Ino++
+		if _, err := swapped.readProcess(got.State.Pid); err == nil || !strings.Contains(err.Error(), "not what was") {
 			t.Errorf("another directory in the workspace's place: %v", err)
 		}
 		strict := *made
 		strict.mounts = slices.Clone(made.mounts)
 		strict.mounts[0].readOnly = true
-		if _, err := strict.lookAtProcess(got.State.Pid); err == nil || !strings.Contains(err.Error(), "is writable") {
+		if _, err := strict.readProcess(got.State.Pid); err == nil || !strings.Contains(err.Error(), "is writable") {
 			t.Errorf("a writable mount: %v", err)
 		}
 	})

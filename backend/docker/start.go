@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Plan asks the engine what it can do, and says what Start would run.
+// Plan asks the engine what it can do, and returns what Start would run.
 func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan, error) {
 	e, img, err := open(ctx, req)
 	if err != nil {
@@ -29,14 +30,13 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 		return nil, err
 	}
 	p := &confine.Plan{Version: confine.PlanVersion, Command: append([]string{e.binary}, c.args()...),
-		Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.holds(req.Spec, e)}
-	r := rlimits(req.Spec.Limits)
-	p.Rlimits = confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes}
+		Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.plannedIsolation(req.Spec, e)}
+	p.Rlimits = piped.PlanRlimits(rlimits(req.Spec.Limits))
 	return p, nil
 }
 
-// Start runs a container, has the agent in it answer, and looks at what the
-// engine made before it returns.
+// Start runs a container, waits for the answer of the agent in it, and verifies what the
+// engine made.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	e, img, err := open(ctx, req)
 	if err != nil {
@@ -65,7 +65,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	return s, nil
 }
 
-// wall returns the container as package piped wants it.
+// wall returns the container as a wall of package piped.
 func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
 	w := piped.Wall{
 		Backend: policy.BackendDocker,
@@ -75,35 +75,31 @@ func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
 		Guest: wire.Guest{Workspace: b.dir, Env: b.guestEnv(req.Spec, img), Rlimits: rlimits(req.Spec.Limits),
 			Seccomp: req.Spec.Seccomp, KeepCapabilities: b.says("cap-add", "privileged"), Threads: agentThreads},
 		Verify: func(ctx context.Context, r piped.Running) (policy.Isolation, error) {
-			return b.look(ctx, req.Spec, e, r)
+			return b.verifyWall(ctx, req.Spec, e, r)
 		},
 		Gone: func(ctx context.Context) (bool, error) { return e.gone(ctx, &b.container) },
 	}
+	// The environment is part of the clean-up commands: a process that sweeps may have
+	// another one, which names another engine.
+	command := []string{e.binary}
+	if env, err := exec.LookPath("env"); err == nil {
+		command = slices.Concat([]string{env, "-i"}, e.env, command)
+	}
 	for _, args := range b.cleanup() {
-		w.Cleanup = append(w.Cleanup, append(e.anywhere(), args...))
+		w.Cleanup = append(w.Cleanup, slices.Concat(command, args))
 	}
 	return w
 }
 
-// anywhere returns the engine's command line for a process with another
-// environment: who sweeps may have been told of another engine.
-func (e *engine) anywhere() []string {
-	env, err := exec.LookPath("env")
-	if err != nil {
-		return []string{e.binary}
-	}
-	return append(append([]string{env, "-i"}, e.env...), e.binary)
-}
-
-// clean ends what a failed start has left on the engine.
+// clean removes what a failed start has left on the engine.
 func (b *build) clean(e *engine) {
 	for _, args := range b.cleanup() {
 		_, _ = e.ask(context.Background(), args...)
 	}
 }
 
-// isPlainName reports whether commands are given an image's variable of this name:
-// letters, digits and underscores, at most 64.
+// isPlainName reports whether commands get an image's variable of this name: at most 64
+// letters, digits and underscores.
 func isPlainName(name string) bool {
 	for i, c := range []byte(name) {
 		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
@@ -114,7 +110,7 @@ func isPlainName(name string) bool {
 	return name != "" && len(name) <= 64
 }
 
-// guestEnv returns the environment of commands: the image's, and the spec's over it.
+// guestEnv returns the environment of commands: the image's, overridden by the spec's.
 func (b *build) guestEnv(spec policy.Spec, img *image) map[string]string {
 	env := map[string]string{"PATH": policy.SearchPath}
 	maps.Copy(env, spec.OfflineEnv())
@@ -141,8 +137,8 @@ type sandbox struct {
 	build *build
 }
 
-// fill copies the workspace, where commands are to have a copy. The agent's
-// own program does it, inside, as the one that commands run as.
+// fill copies the workspace, if commands are to have a copy. The agent's own program
+// does it, inside, as the user that commands run as.
 func (s *sandbox) fill(ctx context.Context) error {
 	ws := s.build.shown[0]
 	if !ws.Copied {

@@ -13,19 +13,24 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 )
 
-// loader returns the name of the container, never started, through which the agent
-// goes into its volume.
+// loader returns the name of the container through which the agent is copied into its
+// volume. It is never started.
 func (b *build) loader() string { return b.name() + "-load" }
 
-// maxAgent bounds the agent that is read back, in bytes.
+// maxAgent is the largest agent that is read back, in bytes.
 const maxAgent = 256 << 20
 
-// upload brings the agent to an engine that does not share this host's files:
-// into a volume, which the sandbox then has read-only, so that no command can
-// change what runs there. What has arrived is read back and compared. What is
-// to be copied goes the same way.
+// upload copies the agent to an engine that cannot use this host's files: into a
+// volume, which the sandbox then has read-only, so that no command can change the
+// agent. What has arrived is read back and compared. A workspace that is to be copied
+// goes the same way.
 func (b *build) upload(ctx context.Context, e *engine, agent string) error {
-	want, err := hashFile(agent)
+	var want string
+	f, err := os.Open(agent)
+	if err == nil {
+		want, err = hash(f)
+		_ = f.Close()
+	}
 	if err != nil {
 		return &backend.StartError{Stage: "engine", Op: "read", Object: agent, Cause: err.Error()}
 	}
@@ -57,15 +62,6 @@ func (b *build) upload(ctx context.Context, e *engine, agent string) error {
 	return nil
 }
 
-func hashFile(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	return hash(f)
-}
-
 // hashTar returns the hash of the one file in an archive.
 func hashTar(text []byte) (string, error) {
 	r := tar.NewReader(bytes.NewReader(text))
@@ -74,7 +70,7 @@ func hashTar(text []byte) (string, error) {
 		return "", err
 	}
 	if h.Typeflag != tar.TypeReg {
-		return "", errors.New("it is not a file")
+		return "", errors.New("not a file")
 	}
 	return hash(io.LimitReader(r, maxAgent))
 }

@@ -1,24 +1,132 @@
 package docker
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock/backend"
 )
 
+// inspected is what an engine says about a container.
+type inspected struct {
+	ID    string `json:"Id"`
+	State struct {
+		Running bool
+		Pid     int
+	}
+	Mounts []struct {
+		Type, Name, Source, Destination string
+		RW                              bool
+	}
+	Config struct {
+		User   string
+		Env    []string
+		Labels map[string]string
+	}
+	BoundingCaps  []string // podman: those that are left
+	EffectiveCaps []string
+	HostConfig    struct {
+		Privileged     bool
+		CapAdd         []string
+		CapDrop        []string
+		SecurityOpt    []string
+		NetworkMode    string
+		ReadonlyRootfs bool
+		PidsLimit      *int64
+		Memory         int64
+		MemorySwap     int64
+		NanoCpus       int64
+		CPUQuota       int64 `json:"CpuQuota"`
+		CPUPeriod      int64 `json:"CpuPeriod"`
+		IpcMode        string
+		PidMode        string
+		UTSMode        string
+		UsernsMode     string
+		CgroupnsMode   string
+		CgroupMode     string // podman's word for it
+		Tmpfs          map[string]string
+		Devices        []json.RawMessage
+		LogConfig      struct{ Type string }
+	}
+}
+
+// inspect asks for a container by its name.
+func (e *engine) inspect(ctx context.Context, name string) (*inspected, error) {
+	text, err := e.ask(ctx, "container", "inspect", name)
+	if err != nil {
+		return nil, e.fail("look at the container", name, err)
+	}
+	var found []inspected
+	if err := json.Unmarshal(text, &found); err != nil || len(found) != 1 {
+		return nil, e.fail("look at the container", name, errors.New("the engine's answer is not one container"))
+	}
+	return &found[0], nil
+}
+
+// removalTime is how long an engine may take to remove a container that has ended, and
+// removalPause the time between two checks: each engine would need other arguments to
+// wait for it.
+const (
+	removalTime  = 10 * time.Second
+	removalPause = 20 * time.Millisecond
+)
+
+// gone reports whether a sandbox's container has ended: it does not exist any more or,
+// if it is to be kept, does not run. An engine removes by itself what ran with --rm,
+// possibly while somebody else asks it to. The second one to ask is told so at once, and
+// the container stays in the list until it is removed: so this waits.
+func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, removalTime)
+	defer cancel()
+	args := []string{"ps", "--all", "--no-trunc", "--quiet", "--filter", "label=" + label + "=" + c.id}
+	if c.keep { // only those that run
+		args = slices.Delete(args, 1, 2)
+	}
+	for {
+		text, err := e.ask(ctx, args...)
+		if err != nil {
+			return false, e.fail("ask for the container", c.name(), err)
+		}
+		if strings.TrimSpace(string(text)) == "" {
+			return true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-time.After(removalPause):
+		}
+	}
+}
+
+// cleanup returns the arguments of the commands that remove what a sandbox may have left
+// on its engine. They succeed if there is nothing.
+func (b *build) cleanup() [][]string {
+	if b.keep {
+		return [][]string{{"stop", "-t", "0", b.name()}}
+	}
+	all := [][]string{{"rm", "--force", "--volumes", b.name()}}
+	if b.uploads {
+		all = append(all, []string{"rm", "--force", b.loader()}, []string{"volume", "rm", "--force", b.name()})
+	}
+	return all
+}
+
 // finding is one difference between what was asked for and what the engine made.
 type finding struct {
 	what string
-	// lost says what does not hold, where the user's own words brought it about.
+	// lost says what does not hold, if the user's own arguments caused the difference.
 	lost  string
-	flags []string // the words of "run" that may bring it about
+	flags []string // of "run", which may cause the difference
 }
 
-// verify compares a container with what was asked for. What differs ends the
-// sandbox, unless the user's own extra arguments explain it: then it is told.
+// verify compares a container with what was asked for. A difference is an error, unless
+// the user's own extra arguments explain it: then it is among what is lost.
 func (b *build) verify(got *inspected) (lost []string, err error) {
 	for _, f := range slices.Concat(b.rights(got), b.spaces(got), b.bounds(got), b.places(got)) {
 		if !b.loosened(f.flags...) {
@@ -30,7 +138,7 @@ func (b *build) verify(got *inspected) (lost []string, err error) {
 	return lost, nil
 }
 
-// rights are about what processes may do.
+// rights returns the differences in what processes may do.
 func (b *build) rights(got *inspected) (found []finding) {
 	h := got.HostConfig
 	add := func(bad bool, what, lost string, flags ...string) {
@@ -59,7 +167,7 @@ func dropsAll(got *inspected) bool {
 	return len(got.HostConfig.CapDrop) > 0 && len(got.BoundingCaps) == 0 && len(got.EffectiveCaps) == 0
 }
 
-// keeps names the capabilities that were not dropped.
+// keeps returns the names of the capabilities that were not dropped.
 func keeps(got *inspected) string {
 	if len(got.EffectiveCaps) == 0 {
 		return "the engine's default"
@@ -71,7 +179,7 @@ func isNoNewPrivileges(option string) bool {
 	return option == "no-new-privileges" || option == "no-new-privileges:true" || option == "no-new-privileges=true"
 }
 
-// spaces are about namespaces.
+// spaces returns the differences in namespaces and the root file system.
 func (b *build) spaces(got *inspected) (found []finding) {
 	h := got.HostConfig
 	private := func(mode, what string, flags ...string) {
@@ -95,7 +203,7 @@ func (b *build) spaces(got *inspected) (found []finding) {
 	return found
 }
 
-// bounds are about limits.
+// bounds returns the differences in limits.
 func (b *build) bounds(got *inspected) (found []finding) {
 	h := got.HostConfig
 	differ := func(what string, got, want int64, flags ...string) {
@@ -123,7 +231,8 @@ func (b *build) bounds(got *inspected) (found []finding) {
 	return found
 }
 
-// places are about mounts: none more, none less, none writable that must not be.
+// places returns the differences in mounts: there must be none more, none less, and none
+// writable that must not be.
 func (b *build) places(got *inspected) (found []finding) {
 	flags := []string{"mount", "volume", "v", "tmpfs", "volumes-from", "secret", "read-only-tmpfs"}
 	add := func(what string) { found = append(found, finding{what, what, flags}) }

@@ -1,20 +1,19 @@
 //go:build linux
 
 // Package host runs commands on the host itself: no walls, the caller's own
-// identity, and limits for each process. It is for those who may do all that
-// anyway; every result says that nothing is kept from commands.
+// identity, and limits for each process. It is for callers who may do all that
+// anyway; every result says that commands are not confined.
 //
-// What it gives is order: a session for each command, a clean environment,
-// limits that are set before a program begins, and an end. The agent runs below
-// a keeper (package piped), which adopts and ends whatever is left behind; the
-// end is proved by descent. Commands of the same user could trace the agent, and
-// could start programs through others that run on the host: of these nothing is
-// known.
+// It still gives each command a session, a clean environment, limits that are set
+// before its program begins, and a certain end. The agent runs below a keeper
+// (package piped), which adopts and ends whatever is left behind; the end is proved
+// by descent. Commands of the same user could trace the agent, and could have other
+// programs on the host start processes for them, which Paddock does not see.
 package host
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"os"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -31,10 +30,10 @@ type Backend struct{}
 // New returns the host backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "host".
+// Name returns "host".
 func (*Backend) Name() string { return policy.BackendHost }
 
-// Probe says what the host lets the backend do.
+// Probe reports what works on this host.
 func (b *Backend) Probe(context.Context) backend.Report {
 	r := backend.Report{Backend: b.Name()}
 	proc := backend.Feature{Name: "/proc", NeededBy: []string{canRun}, Remedy: "mount a proc of this pid namespace at /proc"}
@@ -50,17 +49,15 @@ func (b *Backend) Probe(context.Context) backend.Report {
 
 const canRun = "commands"
 
-// Plan says what Start would do with a resolved spec.
+// Plan returns what Start would do with a resolved spec.
 func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
 	workspace, err := locate(req)
 	if err != nil {
 		return nil, err
 	}
 	g := guest(req, workspace)
-	r := g.Rlimits
 	return &confine.Plan{Version: confine.PlanVersion, Namespaces: []confine.Namespace{}, Command: []string{req.Agent, "guest"},
-		Rlimits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data},
-		Env:     g.Env, Workspace: workspace, Holds: promised(req.Spec)}, nil
+		Rlimits: piped.PlanRlimits(g.Rlimits), Env: g.Env, Workspace: workspace, Holds: promised(req.Spec)}, nil
 }
 
 // Start starts the agent.
@@ -71,11 +68,22 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	}
 	return piped.Start(ctx, req, piped.Wall{
 		Backend: b.Name(), Agent: req.Agent, Env: []string{}, Dir: workspace, Guest: guest(req, workspace),
-		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) { return verify(req.Spec, r) },
+		// The agent must be what it is said to be: not more confined than the caller.
+		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) {
+			i, seen := promised(req.Spec), piped.Look(r)
+			if seen == nil {
+				return i, &backend.StartError{Stage: "verify", Op: "find", Object: "the agent", Cause: "its process is not below its keeper"}
+			}
+			i.Namespaces, i.NoNewPrivs, i.Verified = seen.Namespaces, seen.NoNewPrivs, !seen.Hidden
+			if seen.Capabilities == "" {
+				i.Capabilities = "none"
+			}
+			return i, nil
+		},
 	})
 }
 
-// locate finds the workspace.
+// locate returns the path of the workspace.
 func locate(req backend.Request) (string, error) {
 	places, err := hostpath.Mounts(req, req.Spec.Workspace.Source)
 	if err != nil {
@@ -84,8 +92,8 @@ func locate(req backend.Request) (string, error) {
 	return places[0].Source, nil
 }
 
-// guest returns what the agent is told. Commands find what the caller finds, and no
-// other part of its environment.
+// guest returns the agent's settings. Commands get the few variables of the caller with
+// which they find the same programs and files, and no others.
 func guest(req backend.Request, workspace string) wire.Guest {
 	env := map[string]string{}
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR"} {
@@ -93,13 +101,11 @@ func guest(req backend.Request, workspace string) wire.Guest {
 			env[name] = value
 		}
 	}
-	for name, value := range req.Spec.Env {
-		env[name] = value
-	}
+	maps.Copy(env, req.Spec.Env)
 	return wire.Guest{Workspace: workspace, Env: env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: wire.NoFilter}
 }
 
-// promised returns the isolation: none.
+// promised returns the isolation: there is none.
 func promised(s policy.Spec) policy.Isolation {
 	uid := uint32(os.Geteuid())
 	i := policy.Isolation{
@@ -117,19 +123,4 @@ func promised(s policy.Spec) policy.Isolation {
 	}
 	piped.TellLimits(&i, s.Limits)
 	return i
-}
-
-// verify looks whether the agent is what it is said to be: no more confined
-// than the caller is.
-func verify(s policy.Spec, r piped.Running) (policy.Isolation, error) {
-	i := promised(s)
-	seen := piped.Look(r)
-	if seen == nil {
-		return i, &backend.StartError{Stage: "verify", Op: "find", Object: "the agent", Cause: errors.New("its process is not below its keeper").Error()}
-	}
-	i.Namespaces, i.NoNewPrivs, i.Verified = seen.Namespaces, seen.NoNewPrivs, !seen.Hidden
-	if seen.Capabilities == "" {
-		i.Capabilities = "none"
-	}
-	return i, nil
 }

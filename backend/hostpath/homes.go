@@ -18,7 +18,7 @@ type Users struct {
 }
 
 // FindUsers reads the host's list of users. Homes that several users share, as system
-// users do, are homes as well.
+// users do, count as well.
 func FindUsers() Users {
 	u := Users{dirs: map[string]string{}}
 	eachUser(func(name, _, home string) {
@@ -63,10 +63,10 @@ func (u Users) Expand(path string) string {
 	return filepath.Join(home, rest)
 }
 
-// Homes are those of the users of this host.
+// Homes returns the homes of the users of this host.
 func Homes() []string { return FindUsers().All() }
 
-// All returns the homes, in order, each once.
+// All returns the homes, sorted, each once.
 func (u Users) All() []string {
 	list := []string{u.Own}
 	for _, home := range u.dirs {
@@ -76,8 +76,8 @@ func (u Users) All() []string {
 	return slices.DeleteFunc(slices.Compact(list), func(home string) bool { return !filepath.IsAbs(home) })
 }
 
-// eachUser calls visit for each user of this host whose home is an absolute path.
-// Where there is no list of users it calls it for none: the caller's own home is known.
+// eachUser calls visit for each user of this host whose home is an absolute path. If the
+// host has no list of users there are none; the caller's own home is known anyway.
 func eachUser(visit func(name, uid, home string)) {
 	text, _ := os.ReadFile("/etc/passwd")
 	for line := range strings.Lines(string(text)) {
@@ -87,13 +87,13 @@ func eachUser(visit func(name, uid, home string)) {
 	}
 }
 
-// hostOwn are the host's own, and all that lies in them.
+// hostOwn are the host's own directories, with everything in them.
 var hostOwn = []string{"/etc", "/usr", "/var", "/opt", "/boot", "/run", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/proc", "/sys", "/dev"}
 
-// Unasked says why nobody means a directory as a workspace just by being there: "is or
-// holds your home", somebody else's or one of the system's directories, or "lies in" one
-// of these, unless an ordinary user who asks owns it. It is empty for other directories.
-// dir is absolute, without symbolic links.
+// Unasked says why a directory must not become the workspace only because it is the current
+// directory: it "is or holds" a home or one of the system's directories, or "lies in" one
+// of the latter. An ordinary user may use a directory of their own there. It returns "" for
+// other directories. dir is absolute, without symbolic links.
 func Unasked(dir string) (why string) {
 	if home := Home(dir); home != "" {
 		return "is or holds " + home
@@ -116,8 +116,8 @@ func Unasked(dir string) (why string) {
 	return ""
 }
 
-// Home returns which home a directory is or holds: the caller's, or somebody else's.
-// It is empty for other directories. dir is absolute, without symbolic links.
+// Home returns which home a directory is or holds: the caller's, or somebody else's. It
+// returns "" for other directories. dir is absolute, without symbolic links.
 func Home(dir string) (what string) {
 	own, _ := os.UserHomeDir()
 	places := [][2]string{{own, "your home"}, {"/root", "root's home"}}

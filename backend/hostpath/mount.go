@@ -1,9 +1,21 @@
+// Package hostpath checks the host's paths that a spec names, before a backend
+// shows them to a sandbox: where they lead, over which links, who owns them, and
+// whether commands of a sandbox could have written there.
+//
+// It only looks. Others may change a path between its check and a backend's use: so
+// a backend opens what [Mounts] found without following links and compares its
+// identity, or leaves that to an engine and reads back what the engine did.
+//
+// In its subdirectories, protect finds what commands must not change, snapshot
+// compares what the host executes or obeys before and after, and gitconfig reads
+// git's configuration.
 package hostpath
 
 import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -20,21 +32,21 @@ type Mount struct {
 	Field    string // of the spec, for messages
 	Source   string // absolute, free of symbolic links
 	Target   string // absolute, inside
-	Writable bool   // through it, the host's files can be changed
+	Writable bool   // commands can change the host's files through it
 	Copied   bool   // commands get a copy instead
 	Dir      bool
 	UID, GID uint32 // its owner
 	ID       dirfd.Identity
 	Index    int   // among the spec's mounts
-	dirs     []Dir // in which it lies, from "/" on
+	dirs     []Dir // the directories above it, from "/" on
 }
 
-// Mounts checks what the spec of a request names against the file system: the
-// workspace first, at the path inside that is given, then the mounts.
+// Mounts checks the paths that the spec of a request names: the workspace first, which
+// gets the given path inside, then the mounts.
 //
-// A symbolic link is followed only where no command of a sandbox can have made
-// it: see [Written.Judge]. What is found is opened later without following any,
-// and compared with ID. In one start all of it is looked at once, see [Seen].
+// It follows a symbolic link only if no command of a sandbox can have made it: see
+// [Written.Judge]. Backends later open what it found without following links, and
+// compare it with ID. One start checks each path only once, see [Seen].
 func Mounts(req backend.Request, workspace string) ([]Mount, error) {
 	s := seenBy(req)
 	if s.mounts == nil {
@@ -49,8 +61,7 @@ func Mounts(req backend.Request, workspace string) ([]Mount, error) {
 	return mounts, nil
 }
 
-// look is Mounts for a request of which nothing was seen yet, without the
-// workspace's path inside.
+// look does the work of Mounts, except for the workspace's path inside.
 func (s *Seen) look(req backend.Request) ([]Mount, error) {
 	spec := req.Spec
 	ws := Mount{Field: "workspace.source", Writable: spec.Workspace.Access != "ro"}
@@ -90,7 +101,7 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 	return mounts, noKernelBelow(mounts, s.host())
 }
 
-// judge refuses what is named through symbolic links that must not be followed.
+// judge refuses paths with symbolic links that must not be followed.
 func (s *Seen) judge(req backend.Request, mounts []Mount, ways []*Way, written, fields []string) error {
 	if !slices.ContainsFunc(ways, func(w *Way) bool { return len(w.Links) > 0 }) {
 		return nil
@@ -99,7 +110,7 @@ func (s *Seen) judge(req backend.Request, mounts []Mount, ways []*Way, written, 
 		var errs []error
 		for i, way := range ways {
 			if len(way.Links) > 0 {
-				errs = append(errs, Refuse(fields[i], written[i], "there is a symbolic link in it, and none is followed here", "name the path that the link leads to"))
+				errs = append(errs, Refuse(fields[i], written[i], "it has a symbolic link in its path, and links are not followed here", "name the path that the link leads to"))
 			}
 		}
 		return errors.Join(errs...)
@@ -125,12 +136,12 @@ func writable(mounts []Mount) []Dir {
 	return dirs
 }
 
-// kernelDirs are the trees through which the kernel itself is spoken to.
-// Package policy refuses them where they are written; a link may lead there too.
+// kernelDirs are the trees through which programs talk to the kernel itself. Package
+// policy refuses them in a spec, but a link may lead there too.
 var kernelDirs = []string{"/proc", "/sys", "/dev"}
 
-// Locate resolves the source and reads its owner and type. It does not judge
-// the links in it.
+// Locate resolves the source and reads its owner and type. It does not check the links
+// in it.
 func (m *Mount) Locate(source string) error {
 	_, err := m.locate(source)
 	return err
@@ -158,7 +169,11 @@ func (m *Mount) locate(source string) (*Way, error) {
 	}
 	m.Source, m.Dir, m.UID, m.GID, m.ID = way.Path, kind == unix.S_IFDIR, way.UID, way.GID, way.Identity
 	m.dirs = way.Dirs
-	if err := readable(m.Source, m.Dir); err != nil {
+	mask := uint32(unix.R_OK)
+	if m.Dir {
+		mask |= unix.X_OK
+	}
+	if err := unix.Access(m.Source, mask); err != nil {
 		hint := "the caller must be able to read it"
 		if errors.Is(err, unix.EACCES) && int(way.UID) == os.Geteuid() {
 			hint = "look at it, and give it back: chmod u+rwx " + policy.ShellWord(m.Source)
@@ -168,20 +183,12 @@ func (m *Mount) locate(source string) (*Way, error) {
 	return way, nil
 }
 
-func readable(path string, dir bool) error {
-	mask := uint32(unix.R_OK)
-	if dir {
-		mask |= unix.X_OK
-	}
-	return unix.Access(path, mask)
-}
-
-// Refuse returns the error for a field of a spec that cannot be used.
+// Refuse returns the error of a field of a spec whose value cannot be used.
 func Refuse(field, value, why, hint string) error {
 	return &policy.FieldError{Field: field, Value: value, Reason: text.Escape(why), Hint: text.Escape(hint)}
 }
 
-// Reason returns an error without the path that the message names already.
+// Reason returns an error's text without the path, which the message has already.
 func Reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -190,11 +197,88 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Within reports whether path is dir or lies below it, and where. Both are
-// absolute and clean.
+// Within reports whether path is dir or lies below it, and returns path relative to dir.
+// Both are absolute and clean.
 func Within(path, dir string) (rel string, ok bool) {
 	if path == dir {
 		return "", true
 	}
 	return strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// Showing returns the writable mounts through which commands can reach a path of the host.
+func Showing(mounts []Mount, file string) []Mount {
+	var found []Mount
+	for _, m := range mounts {
+		if _, ok := Within(file, m.Source); ok && m.Writable {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// ShowingBelow returns what [Showing] does, without mounts of the path itself: whether
+// those are allowed was decided before.
+func ShowingBelow(mounts []Mount, file string) []Mount {
+	return slices.DeleteFunc(Showing(mounts, file), func(m Mount) bool { return m.Source == file })
+}
+
+// CoveredIn finds another mount inside m that hides the path rel of m, and returns where
+// in m that mount is.
+func CoveredIn(m Mount, mounts []Mount, rel string) (at string, ok bool) {
+	for _, o := range mounts {
+		at, below := Within(o.Target, m.Target)
+		if _, hidden := Within(path.Join(m.Target, rel), o.Target); below && at != "" && hidden {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+// Seen is what one start has read about the host, from [TrustState] on. [Mounts] and
+// [Covers] add to the one in the request, so that each path is checked only once, and a
+// backend opens exactly what was checked. It is valid for one start.
+type Seen struct {
+	list    *Written
+	ways    map[string]*Way    // of Paddock's own files
+	mounted map[string]mounted // nil: not read yet
+	mounts  []Mount            // nil: not checked yet
+	covers  []Cover
+	covered bool
+}
+
+// NewSeen returns the Seen of a new start, with the list of its state directory. A nil
+// list is one that is missing or cannot be trusted.
+func NewSeen(list *Written) *Seen { return &Seen{list: list, ways: map[string]*Way{}} }
+
+// Written returns the list, which this start uses, of what commands could write.
+func (s *Seen) Written() *Written { return s.list }
+
+// follow does what [Follow] does, only once for each path that exists.
+func (s *Seen) follow(name string) (*Way, error) {
+	if way := s.ways[name]; way != nil {
+		return way, nil
+	}
+	way, err := Follow(name)
+	if err == nil && way.Exists { // else it may be made
+		s.ways[name] = way
+	}
+	return way, err
+}
+
+// seenBy returns what the start of a request has read so far. If the request has no Seen,
+// that is only the list.
+func seenBy(req backend.Request) *Seen {
+	if s, ok := req.Seen.(*Seen); ok {
+		return s
+	}
+	return NewSeen(List(req.StateDir))
+}
+
+// host returns the mounts of the host, by mount point.
+func (s *Seen) host() map[string]mounted {
+	if s.mounted == nil {
+		s.mounted = mountedAll()
+	}
+	return s.mounted
 }

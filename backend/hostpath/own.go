@@ -15,7 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// programs are Paddock's, which stand beside each other.
+// programs are Paddock's programs, which are installed in one directory.
 var programs = []string{"paddock", "paddock-server", "paddock-agent"}
 
 const (
@@ -23,7 +23,7 @@ const (
 	ownProgram = "Paddock's own program"
 )
 
-// OwnFiles lists the files and directories of Paddock's own that commands of a
+// OwnFiles returns the files and directories of Paddock's own that commands of a
 // request's sandbox must not change, the state first.
 func OwnFiles(req backend.Request) []backend.OwnFile {
 	own := []backend.OwnFile{
@@ -46,9 +46,9 @@ type Cover struct {
 	Dir  bool
 }
 
-// Covers returns what of Paddock's own files these mounts of a request would show,
-// for a backend to cover, in writable ones, and what is hidden in each. What
-// cannot be covered is an error. In one start all of it is looked at once, see [Seen].
+// Covers returns the files of Paddock's own that a backend must cover: those that writable
+// mounts of a request would show, and hidden ones that any mount would show. A file that
+// cannot be covered is an error. One start checks them only once, see [Seen].
 func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 	s := seenBy(req)
 	if s.covered {
@@ -65,7 +65,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		way, err := s.follow(own.Path)
 		switch {
 		case err != nil:
-		case own.Dir: // of state, whose links were judged, or which is not in use now
+		case own.Dir: // a state directory: its links were checked already, or it is not in use now
 			for _, l := range way.Links {
 				err = cmp.Or(err, way.changeable(l, more))
 			}
@@ -73,15 +73,15 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 			err = s.list.Judge(way, more)
 		}
 		switch {
-		case own.Dir && own.Spare && (way == nil || err == nil && !way.canBe()): // there is no state
+		case own.Dir && own.Spare && (way == nil || err == nil && !way.IsDir() && (way.Exists || unix.Access(way.at(), unix.W_OK|unix.X_OK) != nil)): // there is none, and this user cannot make it
 			for _, m := range mounts {
 				if m.Writable && Under(own.Path, m.Source) {
 					errs = append(errs, Refuse(m.named(), m.Source, "commands could make "+own.Path+" ("+own.What+"), which cannot be covered", "name another directory"))
 				}
 			}
 			continue
-		case own.Spare && !own.Dir && err != nil, // it is judged again before it is used
-			errors.Is(err, unix.EACCES): // what the caller cannot reach commands cannot
+		case own.Spare && !own.Dir && err != nil, // it is checked again before it is used
+			errors.Is(err, unix.EACCES): // commands cannot reach what the caller cannot
 			continue
 		case err != nil:
 			errs = append(errs, unusable(own, err))
@@ -102,18 +102,18 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 	if len(errs) > 0 {
 		return covers, errors.Join(errs...)
 	}
-	s.covers, s.covered = covers, made // else it is made before commands run, perhaps in a read-only mount
+	s.covers, s.covered = covers, made // one that is made later, perhaps in a read-only mount, must be checked again
 	return covers, nil
 }
 
-// apart reports whether a program beside the running one is in none of the mounts,
-// without following its path anew: the kernel names the running one free of links.
+// apart reports whether a program beside the running one is in none of the mounts. It need
+// not follow the program's path, because the kernel gives the running one's without links.
 func apart(file string, mounts []Mount, all map[string]mounted) bool {
 	info, err := os.Lstat(file)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 || slices.ContainsFunc(mounts, func(m Mount) bool { return Under(file, m.Source) }) {
 		return false
 	}
-	base := mountOf(all, file) // another mount of its file system may show it elsewhere
+	base := mountOf(all, file) // other mounts of its file system may show it too
 	for _, m := range all {
 		if m.device == base.device && m.at != base.at && slices.ContainsFunc(mounts, func(o Mount) bool { return Under(m.at, o.Source) || Under(o.Source, m.at) }) {
 			return false
@@ -122,9 +122,9 @@ func apart(file string, mounts []Mount, all map[string]mounted) bool {
 	return true
 }
 
-// in reports whether a file must be covered in one of the mounts, and what
-// speaks against that. By another path than its own it is never covered: what is
-// mounted twice may be mounted anew at any time.
+// in reports whether a file must be covered in one of the mounts. The error says why it
+// cannot be. A file is never covered at another path than its own, because the host may
+// change such a second mount at any time.
 func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 	for _, m := range mounts {
 		field := m.named()
@@ -147,7 +147,7 @@ func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 		case !way.Exists && c.Spare && !c.OwnFile.Dir:
 			continue
 		case !way.Exists && !c.OwnFile.Dir:
-			return true, Refuse(field, m.Source, "commands could make "+c.what()+", which is not there yet", "keep it outside of what commands can write, or make it first"+c.elsewhere())
+			return true, Refuse(field, m.Source, "commands could make "+c.what()+", which does not exist yet", "keep it outside of what commands can write, or make it first"+c.elsewhere())
 		}
 		needed = true
 	}
@@ -162,7 +162,7 @@ func (m Mount) named() string {
 	return "mounts[" + strconv.Itoa(m.Index) + "].source"
 }
 
-// what names the file and says who named it.
+// what returns the file's path, what it is, and the field that names it.
 func (c Cover) what() string {
 	if c.Field == "" {
 		return c.Path + " (" + c.What + ")"
@@ -170,6 +170,7 @@ func (c Cover) what() string {
 	return c.Path + " (" + c.What + ", " + c.Field + ")"
 }
 
+// elsewhere returns the end of a hint about Paddock's state.
 func (c Cover) elsewhere() string {
 	if c.What == ownState {
 		return ", or move the state with PADDOCK_STATE_DIR"
@@ -177,9 +178,9 @@ func (c Cover) elsewhere() string {
 	return ""
 }
 
-// unusable returns an own file that is named by a path which must not be used.
+// unusable returns the error of an own file whose path must not be used.
 func unusable(own backend.OwnFile, err error) error {
-	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // of state
+	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // a state directory
 		if own.Spare && own.Field == "" {
 			return Refuse(own.What, own.Path, e.Error(), "choose a workspace (-w) in which that link does not lie")
 		}
@@ -188,8 +189,8 @@ func unusable(own backend.OwnFile, err error) error {
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
 }
 
-// Refused returns the error of a backend that covers nothing: a wall without mounts
-// of its own, with the one that does. nil: there is nothing to cover.
+// Refused returns the error of a wall without mounts of its own, which cannot cover these
+// files. It is nil if there is nothing to cover. instead is the wall that can.
 func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	for _, c := range covers {
 		for _, m := range mounts {
@@ -202,16 +203,10 @@ func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	return nil
 }
 
-// keepsGuards reports whether a start surely keeps commands from what is guarded: what
-// leads from a worktree to its repository, and from there to the other worktrees.
-func keepsGuards(spec policy.Spec) bool {
-	return spec.Backend == policy.BackendLinux && spec.Level == policy.LevelFull && !spec.Allows(policy.DegradeNamespaces)
-}
-
-// Remember puts the directories, and single files, that commands of a request's
-// sandbox can change on the list in the directory of state, before there are such commands. Where
-// commands have no walls, nothing is: they can change all that their user can.
-// shared has the list in the usual place told as well, where one can be kept there.
+// Remember adds the directories, and single files, that commands of a request's sandbox can
+// change to the list in the state directory, before there are such commands. It adds
+// nothing if commands have no walls, because they can change all that their user can.
+// shared also adds them to the list in the usual state directory, if that can have one.
 func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	if req.Spec.Backend == policy.BackendHost {
 		return nil
@@ -220,6 +215,9 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	if err != nil {
 		return err
 	}
+	// Only this wall surely keeps commands from changing guarded paths: those that lead
+	// from a worktree to its repository, and from there to the other worktrees.
+	guards := req.Spec.Backend == policy.BackendLinux && req.Spec.Level == policy.LevelFull && !req.Spec.Allows(policy.DegradeNamespaces)
 	var dirs []entry
 	for _, d := range writable(mounts) {
 		e := entry{Identity: d.Identity, path: d.Path}
@@ -229,8 +227,8 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 			}
 		}
 		for _, g := range req.Guards {
-			// A guard of a ".git" is one of a file, which leads to the repository of a worktree.
-			if rel, ok := Within(g.File, d.Path); ok && (rel == ".git" || rel != "" && g.Except != "") && keepsGuards(req.Spec) {
+			// A guarded ".git" is a file that leads to the repository of a worktree.
+			if rel, ok := Within(g.File, d.Path); ok && (rel == ".git" || rel != "" && g.Except != "") && guards {
 				e.kept = append(e.kept, rel)
 			}
 		}

@@ -3,9 +3,11 @@ package hostpath
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,12 +20,12 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Program refuses a program of the host, an engine or a wrapper, that is about to
-// be executed outside of every wall: one that commands of a sandbox could have
-// written, by the list in a directory of state ("": the usual one), one that they can
-// write through these mounts, or one that another user of this host could. name is how it
-// was asked for, path where it was found, which must be absolute. The error is a
-// *backend.StartError of this stage. Of a script the interpreter counts as well.
+// Program refuses a program of the host, an engine or a wrapper, that is about to be
+// executed outside of any wall: one that commands of a sandbox could have written, by the
+// list in a state directory ("": the usual one), one that they can write through these
+// mounts, or one that another user of this host could have written. A script's interpreter
+// is checked as well. name is how the program was asked for, path where it was found,
+// which must be absolute. The error is a *backend.StartError of this stage.
 func Program(stage, state, name, path string, mounts []Mount) error {
 	err := judgeProgram(state, path, mounts, 0)
 	if err == nil {
@@ -39,9 +41,9 @@ func Program(stage, state, name, path string, mounts []Mount) error {
 	return refused
 }
 
-// SearchPath returns a PATH for programs of the host that look for further ones there:
-// without relative directories, and without those in which [Program] trusts none. Where
-// nothing is left, it is policy.SearchPath.
+// SearchPath returns a PATH for programs of the host that look for other programs:
+// without relative directories, and without those in which [Program] would refuse every
+// program. If nothing is left, it is policy.SearchPath.
 func SearchPath(state, list string, mounts []Mount) string {
 	dirs := slices.DeleteFunc(filepath.SplitList(list), func(dir string) bool {
 		return !filepath.IsAbs(dir) || judgeProgram(state, filepath.Join(dir, "program"), mounts, 0) != nil
@@ -49,6 +51,8 @@ func SearchPath(state, list string, mounts []Mount) string {
 	return cmp.Or(strings.Join(dirs, string(filepath.ListSeparator)), policy.SearchPath)
 }
 
+// judgeProgram returns why a program must not be executed, or nil. scripts counts the
+// scripts of which it is the interpreter.
 func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 	own := backend.OwnFile{Path: path, What: "the program"}
 	way, err := NewSeen(nil).locateOwn(own)
@@ -57,7 +61,7 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 	}
 	list, err := readLists(state)
 	if errors.Is(err, fs.ErrNotExist) {
-		list, err = readLent() // no sandbox of this user's was started
+		list, err = readLent() // this user has never started a sandbox
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -87,7 +91,7 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 	}
 	for _, word := range interpreterOf(way.Path) {
 		if scripts == maxScripts || !filepath.IsAbs(word) {
-			return errors.New("of its interpreter, " + strconv.Quote(word) + ", nobody can tell who could have written it")
+			return errors.New("cannot tell who could have written its interpreter, " + strconv.Quote(word))
 		}
 		if err := judgeProgram(state, word, mounts, scripts+1); err != nil {
 			return err
@@ -96,11 +100,11 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 	return nil
 }
 
-// maxScripts is how many scripts the kernel lets be each other's interpreters, and more.
+// maxScripts is how many scripts may be each other's interpreters. The kernel allows fewer.
 const maxScripts = 8
 
-// interpreterOf reads the "#!" line of a script: the interpreter, and its operand where
-// that is an absolute path. It returns nil for other files. Judge the file first.
+// interpreterOf reads the "#!" line of a script. It returns the interpreter, and its operand
+// if that is an absolute path, or nil for other files. The file must be checked before.
 func interpreterOf(file string) []string {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -119,4 +123,107 @@ func interpreterOf(file string) []string {
 		return words[:2]
 	}
 	return words[:1]
+}
+
+// SearchDir returns the directory to which an entry of the caller's PATH leads, without
+// symbolic links. It refuses one in the workspace, and one into which commands of this
+// request's sandbox, or of any that was ever started, could put programs, or to which
+// they could make a link on the way.
+func SearchDir(req backend.Request, dir string) (string, error) {
+	way, err := Follow(dir)
+	if err != nil {
+		return "", errors.New(Reason(err))
+	}
+	mounts, err := Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return "", err
+	}
+	list := seenBy(req).list
+	if list == nil { // this may be the first start, or the list cannot be trusted
+		if list, err = readLists(req.StateDir); errors.Is(err, fs.ErrNotExist) {
+			list = &Written{}
+		} else if err != nil {
+			return "", fmt.Errorf("cannot tell what sandboxes could write: %w", err)
+		}
+	}
+	switch {
+	case !way.Exists:
+		return "", errors.New("it does not exist")
+	case !way.IsDir():
+		return "", errors.New("it is not a directory")
+	}
+	ways, err := otherWays(seenBy(req).host(), way)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range ways {
+		if err := w.searchable(list, mounts); err != nil {
+			return "", err
+		}
+	}
+	if err := list.Judge(way, writable(mounts)); err != nil {
+		return "", err
+	}
+	return way.Path, nil
+}
+
+// otherWays returns the way to a directory, those to the programs that are mounted in it,
+// and the other ways to any of these, over directories that are mounted a second time: of
+// such a mount the kernel does not tell what lies above it.
+func otherWays(all map[string]mounted, way *Way) ([]*Way, error) {
+	var paths []string
+	for at := range all {
+		if path.Dir(at) == way.Path && at != way.Path {
+			paths = append(paths, at)
+		}
+	}
+	slices.Sort(paths)
+	ways := []*Way{way}
+	follow := func(paths []string) error {
+		for _, at := range paths {
+			w, err := Follow(at)
+			if err != nil {
+				return fmt.Errorf("cannot look at what is mounted there: %s: %s", at, Reason(err))
+			}
+			if w.Exists && (!w.IsDir() || path.Dir(at) != way.Path) { // not a directory beside the programs
+				ways = append(ways, w)
+			}
+		}
+		return nil
+	}
+	err := follow(paths)
+	for _, w := range slices.Clone(ways) {
+		err = errors.Join(err, follow(otherPaths(all, w).itself))
+	}
+	return ways, err
+}
+
+// searchable refuses a directory of programs, or a program, that commands can change
+// through these mounts, or ever could by a list.
+func (w *Way) searchable(list *Written, mounts []Mount) error {
+	dirs := append(w.Dirs[:len(w.Dirs):len(w.Dirs)], Dir{Path: w.Path, Identity: w.Identity})
+	for i, m := range mounts {
+		below := slices.ContainsFunc(dirs, func(d Dir) bool { return d.Same(m.ID) })
+		switch {
+		case m.Writable && below:
+			return errors.New("commands can change it: it lies in " + m.Source + ", which is writable")
+		case m.Writable && path.Dir(m.Source) == w.Path:
+			return errors.New("commands can change what is in it: " + m.Source + " is writable")
+		case i == 0 && below:
+			return errors.New("it lies in the workspace")
+		}
+	}
+	at, listed := list.above(dirs)
+	if !listed {
+		for i := range list.entries { // single files that were writable
+			if listed = path.Dir(list.entries[i].path) == w.Path; listed {
+				at.Path = list.entries[i].path
+				break
+			}
+		}
+	}
+	if listed {
+		return errors.New("commands of a sandbox could have changed what is in it: " + at.Path + " was writable for them")
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -14,17 +15,17 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
-// Errors of [Read] that tell what is at a path. A link is [unix.ELOOP].
+// Errors of [Read] about what is at a path. For a link the error is [unix.ELOOP].
 var (
 	ErrNotRegular = errors.New("not a regular file")
 	ErrTooLarge   = errors.New("too large")
 )
 
 // Read returns the content of a file that commands could have made: rel, a
-// clean relative path below root. It follows no link in rel, reads regular
-// files alone, never waits for a writer of a FIFO, and gives up when ctx ends.
-// Without a file the error is fs.ErrNotExist; a file of more than limit bytes
-// is [ErrTooLarge], of which nothing is returned.
+// clean relative path below root. It follows no link in rel, reads only regular
+// files, never waits for a FIFO's writer, and gives up when ctx ends. If the file
+// does not exist the error is fs.ErrNotExist; if it has more than limit bytes, it is
+// [ErrTooLarge], and nothing is returned.
 func Read(ctx context.Context, root, rel string, limit int64) ([]byte, error) {
 	f, err := OpenRegular(root, rel)
 	if err != nil {
@@ -33,11 +34,11 @@ func Read(ctx context.Context, root, rel string, limit int64) ([]byte, error) {
 	return readAll(ctx, f, rel, limit)
 }
 
-// ReadNamed returns the content of a file that somebody has named: of a regular
-// one, to which no link leads that commands of a sandbox could have made (see
-// [Written.Judge]), or of one of this process's own open files, as "-", /dev/stdin
-// or a shell's <(…) name them. It gives up when ctx ends, and where there are more
-// than limit bytes.
+// ReadNamed returns the content of a file that somebody has named. The file is a regular
+// one, and no link on the way to it could have been made by commands of a sandbox (see
+// [Written.Judge]). Or it is one of this process's own open files, as "-", /dev/stdin or
+// a shell's <(…) name them. ReadNamed gives up when ctx ends, and if there are more than
+// limit bytes.
 func ReadNamed(ctx context.Context, state, name string, limit int64) ([]byte, error) {
 	f, err := OpenNamed(state, name)
 	if err != nil {
@@ -46,7 +47,7 @@ func ReadNamed(ctx context.Context, state, name string, limit int64) ([]byte, er
 	return readAll(ctx, f, name, limit)
 }
 
-// OpenNamed opens a file as [ReadNamed] does, for reading.
+// OpenNamed opens a file for reading, with the checks of [ReadNamed].
 func OpenNamed(state, name string) (*os.File, error) {
 	if fd, ok := ownDescriptor(name); ok {
 		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -73,8 +74,8 @@ func OpenNamed(state, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// ownDescriptor reads the names that systems have for the open files of the process
-// itself. Opening one anew could wait; the file that is open is meant.
+// ownDescriptor returns the descriptor that a name of one of the process's own open files
+// stands for. Opening the name again could wait, and would not give the same open file.
 func ownDescriptor(name string) (int, bool) {
 	if name == "-" || name == "/dev/stdin" {
 		return 0, true
@@ -88,7 +89,7 @@ func ownDescriptor(name string) (int, bool) {
 	return 0, false
 }
 
-// OwnNamed returns a file that was named as one of Paddock's own, for [OwnFiles]: false
+// OwnNamed returns a named file as one of Paddock's own, for [OwnFiles]. It returns false
 // for one of this process's open files.
 func OwnNamed(name string) (backend.OwnFile, bool) {
 	if _, ok := ownDescriptor(name); ok {
@@ -98,7 +99,7 @@ func OwnNamed(name string) (backend.OwnFile, bool) {
 	return backend.OwnFile{Path: abs}, err == nil
 }
 
-// readAll reads a file whole, and closes it.
+// readAll reads a whole file and closes it.
 func readAll(ctx context.Context, f *os.File, name string, limit int64) ([]byte, error) {
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > limit {
 		_ = f.Close()
@@ -108,7 +109,7 @@ func readAll(ctx context.Context, f *os.File, name string, limit int64) ([]byte,
 		text []byte
 		err  error
 	}
-	// A file system that hangs (FUSE, NFS) keeps the goroutine, not the caller.
+	// If the file system hangs (FUSE, NFS), only the goroutine waits, not the caller.
 	done := make(chan content, 1)
 	go func() {
 		defer f.Close()
@@ -126,7 +127,7 @@ func readAll(ctx context.Context, f *os.File, name string, limit int64) ([]byte,
 	}
 }
 
-// OpenRegular opens a file as [Read] does, for reading.
+// OpenRegular opens a file for reading, with the checks of [Read].
 func OpenRegular(root, rel string) (*os.File, error) {
 	fail := func(err error) (*os.File, error) { return nil, &os.PathError{Op: "open", Path: rel, Err: err} }
 	dir, err := dirfd.Open(unix.AT_FDCWD, root, dirfd.DirFlags&^unix.O_NOFOLLOW)
@@ -150,10 +151,10 @@ func OpenRegular(root, rel string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), rel), nil
 }
 
-// openRegular opens a regular file of a directory, for reading.
+// openRegular opens a regular file in a directory for reading.
 func openRegular(dir int, name string) (int, error) {
-	// Looked at before it is opened: to open a device can have effects. Nobody
-	// without privileges puts one in the place of a file.
+	// Check it before opening it, because opening a device can have effects. Nobody
+	// without privileges can put a device in the place of a file in between.
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return -1, err
@@ -174,4 +175,41 @@ func openRegular(dir int, name string) (int, error) {
 		return -1, ErrNotRegular
 	}
 	return fd, nil
+}
+
+// Replace replaces what is at a path with a file of Paddock's own state, of this mode,
+// completely or not at all. It makes PATH.new and renames it. It opens nothing that exists:
+// it follows no link, and waits for no reader of a FIFO. It does not sync. Only one process
+// at a time may replace a file, which callers must ensure.
+func Replace(path string, mode fs.FileMode, text []byte) error {
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil { // Chmod, because of the umask
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		_ = os.Remove(next) // the first error says more
+	}
+	return err
+}
+
+// Full reports whether an error means that there is no room left for a file.
+func Full(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
+}
+
+// RoomHint returns what to do about an error of writing to a full state directory, or ""
+// for any other error.
+func RoomHint(err error, dir string) string {
+	if !Full(err) {
+		return ""
+	}
+	return "make room in " + dir + ", or choose another directory with PADDOCK_STATE_DIR"
 }

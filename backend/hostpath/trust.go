@@ -16,13 +16,13 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Trust resolves the path of one of Paddock's own files that is about to be
-// believed or executed. It is refused where commands of a sandbox could have
-// changed it, by the list of the directory of state, or where any other user of
-// this host could. A file that is not there yet is judged by where it would be.
+// Trust resolves the path of one of Paddock's own files that is about to be believed or
+// executed. It refuses a file that commands of a sandbox could have changed, by the list
+// of the state directory, or that every other user of this host could have changed. A
+// file that does not exist yet is judged by its place.
 func Trust(list *Written, own backend.OwnFile) (*Way, error) { return NewSeen(list).Trust(own) }
 
-// Trust is [Trust] for the start that has seen this.
+// Trust does what the function [Trust] does, for the start that has read this.
 func (s *Seen) Trust(own backend.OwnFile) (*Way, error) {
 	way, err := s.locateOwn(own)
 	if err == nil {
@@ -34,9 +34,10 @@ func (s *Seen) Trust(own backend.OwnFile) (*Way, error) {
 	return way, nil
 }
 
-// TrustProgram is Trust for a program of Paddock's own that is about to be executed.
-// It, and the directories above it, must belong to root, the caller, or the owner of
-// the program that runs: what sandboxes of others could write is on lists of theirs.
+// TrustProgram does what Trust does for a program of Paddock's own that is about to be
+// executed. The program, and the directories above it, must also belong to root, the
+// caller, or the owner of the running program, because what the sandboxes of other users
+// could write is on their own lists.
 func (s *Seen) TrustProgram(own backend.OwnFile) (*Way, error) {
 	way, err := s.Trust(own)
 	if err == nil {
@@ -48,8 +49,8 @@ func (s *Seen) TrustProgram(own backend.OwnFile) (*Way, error) {
 	return way, nil
 }
 
-// ofStranger refuses a program that another user owns, or could put another in the
-// place of, by the owners of the directories above it and above the links to it.
+// ofStranger refuses a program that another user owns or could replace, by the owners of
+// the directories above it and above the links to it.
 func (w *Way) ofStranger(own backend.OwnFile) error {
 	found := Dir{Path: w.Path, UID: w.UID}
 	known := func(uid uint32) bool {
@@ -68,12 +69,13 @@ func (w *Way) ofStranger(own backend.OwnFile) error {
 		"copy it to a directory of your own or root's, as a file of your own, and name that")
 }
 
-// nobodyUnmapped reports whether this process's user namespace lacks the user who is
-// shown instead of those whom it lacks, as the host's root in a sandbox.
+// nobodyUnmapped reports whether this process's user namespace does not have the user
+// nobody, so that files of nobody belong to users that the namespace does not have, as
+// the host's root in a sandbox.
 var nobodyUnmapped = sync.OnceValue(func() bool {
 	text, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
-		return false // no Linux
+		return false // not Linux
 	}
 	for line := range strings.Lines(string(text)) {
 		var first, outside, count uint64
@@ -84,7 +86,7 @@ var nobodyUnmapped = sync.OnceValue(func() bool {
 	return true
 })
 
-// locateOwn follows the path of one of Paddock's own files, unjudged.
+// locateOwn follows the path of one of Paddock's own files, without checking it.
 func (s *Seen) locateOwn(own backend.OwnFile) (*Way, error) {
 	name, err := Abs(own.Path)
 	if err != nil {
@@ -97,16 +99,17 @@ func (s *Seen) locateOwn(own backend.OwnFile) (*Way, error) {
 	return way, nil
 }
 
-// TrustState is Trust for a directory of state, with which a start begins: it gives
-// its path free of links, and what was seen, with the list that is kept for it, or a
-// nil list. named is true where a variable or an option chose the directory.
+// TrustState does what Trust does for a state directory, which is the first thing that a
+// start checks. It returns the directory's path without links, and the Seen of the start,
+// with the directory's list or a nil list. named is true if a variable or an option chose
+// the directory.
 //
-// The list that judges the links in its path lies behind them. Who could replace one
-// could so choose an empty list. Therefore the list in the usual place counts too:
-// every start writes there as well, and covers that place, or refuses a mount in which
-// a link on the way there lies. Where no list can be kept there, nobody knows, and a
-// place that was named is taken without links of this user's alone. Without any list
-// no sandbox was ever started, and such links are followed.
+// The list by which the links in the path are checked lies behind these links. Somebody
+// who could replace a link could choose an empty list. So the list in the usual place
+// counts too: every start writes there as well, and covers that place, or refuses a mount
+// that holds a link on the way there. If no list can be kept there, nothing is known, and
+// the path of a named directory must not have links of this user's. If there is no list at
+// all, no sandbox was ever started, and such links are followed.
 func TrustState(own backend.OwnFile, named bool) (string, *Seen, error) {
 	s := NewSeen(nil)
 	way, err := s.locateOwn(own)
@@ -130,6 +133,7 @@ func TrustState(own backend.OwnFile, named bool) (string, *Seen, error) {
 	return way.Path, s, nil
 }
 
+// trust checks the way to an own file by these lists and by modes.
 func trust(way *Way, own backend.OwnFile, lists ...*Written) error {
 	for _, list := range lists {
 		if err := list.Judge(way, nil); err != nil {
@@ -142,7 +146,7 @@ func trust(way *Way, own backend.OwnFile, lists ...*Written) error {
 	return way.guarded(own)
 }
 
-// placed refuses a file that commands could have written, or put where it is, by a list.
+// placed refuses a file that, by a list, commands could have written or put there.
 func (w *Way) placed(own backend.OwnFile, list *Written) error {
 	if d, ok := list.Keeps(w.Dirs, w.Path); !ok {
 		return refuseOwn(own, "commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
@@ -154,15 +158,16 @@ func (w *Way) placed(own backend.OwnFile, list *Written) error {
 	return nil
 }
 
-// guarded refuses a file that any other user of this host could have written, or put
-// where it is, by the modes of what lies above it.
+// guarded refuses a file that, by its mode and those of the directories above it, every
+// other user of this host could have written or put there.
 func (w *Way) guarded(own backend.OwnFile) error {
 	for i, dirs := range w.walked() {
 		owner := w.UID
 		if i > 0 {
 			owner = w.Links[i-1].UID
 		}
-		// A directory of state must be this user's in the end, whoever may replace it.
+		// A state directory must belong to this user anyway, which is checked later:
+		// somebody who replaced it would gain nothing.
 		if why := openToAll(dirs, owner, w.Exists || i > 0, own.Dir); why != "" {
 			return refuseOwn(own, why, "take that away: chmod o-w, or keep it elsewhere")
 		}
@@ -182,13 +187,14 @@ func (w *Way) walked() [][]Dir {
 	return ways
 }
 
+// refuseOwn returns the error of an own file that must not be used.
 func refuseOwn(own backend.OwnFile, why, hint string) error {
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, why, hint)
 }
 
-// openToAll says which of the directories above a file of this owner any other
-// user may change, "" where none is. In one with the sticky bit they can
-// replace what is theirs alone, which sticky lets pass.
+// openToAll says which of the directories above a file of this owner every other user may
+// change, or returns "". In a directory with the sticky bit, users can replace only what
+// they own; the parameter sticky allows even that.
 func openToAll(dirs []Dir, owner uint32, exists, sticky bool) string {
 	for i, d := range dirs {
 		next, known := owner, exists
@@ -207,8 +213,8 @@ func openToAll(dirs []Dir, owner uint32, exists, sticky bool) string {
 	return ""
 }
 
-// programOwner is who owns the program that runs: it does what that user wants
-// already.
+// programOwner returns the owner of the running program. The program does what that user
+// wants anyway.
 var programOwner = sync.OnceValue(func() uint32 {
 	self, err := os.Executable()
 	if err != nil {
@@ -221,8 +227,8 @@ var programOwner = sync.OnceValue(func() uint32 {
 	return st.Uid
 })
 
-// GroupWritable names what a group may change of a file of Paddock's own or of the
-// directories above it, "" where that is nothing.
+// GroupWritable returns the path of what a group may change, a file of Paddock's own or a
+// directory above it, or "".
 func (w *Way) GroupWritable() string {
 	for _, d := range w.Dirs {
 		if d.Mode&0o020 != 0 && d.Mode&unix.S_ISVTX == 0 {

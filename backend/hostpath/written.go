@@ -20,23 +20,24 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// writtenName is the file of the directory of state that lists the directories
-// that commands of sandboxes could ever change:
+// writtenName is the file of the state directory that lists the directories that
+// commands of sandboxes could ever change:
 //
 //	paddock-written 1
 //	DEV INODE BORN "/home/ann/app" "bin/paddock-agent"
 //
-// a line each: which directory, where it was found last, and the paths in it of
-// Paddock's own files that no sandbox could change, because each start so far
-// covered them. A file that was a writable mount of its own has a line, too. Who replaces it holds a lock on writtenName + ".lock".
+// Each line has the identity of a directory, its last known path, and the paths in it of
+// Paddock's own files that no sandbox could change, because each start so far covered
+// them. A file that was a writable mount of its own has a line, too. A process that
+// replaces the file holds a lock on writtenName + ".lock".
 const writtenName = "written"
 
 const (
 	writtenHead = "paddock-written 1\n"
 	maxWritten  = 32 << 20 // bytes of the list
 	maxListed   = 1 << 16
-	// roomy is how many entries stay although nothing is there any more: a
-	// directory may have been moved, with the links that commands made in it.
+	// roomy is up to how many entries the list keeps those whose directory is gone:
+	// it may have been moved, with the links that commands made in it.
 	roomy = 512
 )
 
@@ -47,21 +48,21 @@ type entry struct {
 	kept []string // own files in it, relative to it, that were always covered
 }
 
-// Written is the list of directories that commands of sandboxes could ever
-// change. nil is no list: nothing is known.
+// Written is the list of directories that commands of sandboxes could ever change. With a
+// nil list, nothing is known.
 type Written struct {
 	state   string // the directory that it lies in
 	entries []entry
-	more    *Written // the next list that counts, the usual one or root's "lent"; nil ends the chain
+	more    *Written // the next list that counts, the usual one or root's "lent", or nil
 }
 
-// ReadWritten reads the list in a directory of state. Without one the error is
-// fs.ErrNotExist; a list that others could have written is not believed.
+// ReadWritten reads the list in a state directory. If there is none the error is
+// fs.ErrNotExist. A list that others could have written is an error.
 func ReadWritten(state string) (*Written, error) {
 	return readList(state, writtenName, ownedByCaller)
 }
 
-// readList reads the list of this name, which one of these owners keeps.
+// readList reads the list of this name. Its owner must be one that owner accepts.
 func readList(state, name string, owner func(uid uint32) bool) (*Written, error) {
 	text, err := readOwned(state, name, owner)
 	if err != nil {
@@ -82,14 +83,14 @@ func readList(state, name string, owner func(uid uint32) bool) (*Written, error)
 	return w, nil
 }
 
-// ownedByCaller reports whether this is the caller.
+// ownedByCaller reports whether a user is the caller.
 func ownedByCaller(uid uint32) bool { return int(uid) == os.Geteuid() }
 
-// ReadOwn reads a file of this user's directory of state that nobody but its owner,
-// and root, can have written.
+// ReadOwn reads a file of this user's state directory. It refuses one that anybody other
+// than the user and root could have written.
 func ReadOwn(state, name string) ([]byte, error) { return readOwned(state, name, ownedByCaller) }
 
-// readOwned is [ReadOwn] for one of these owners.
+// readOwned does what [ReadOwn] does, for an owner that owner accepts.
 func readOwned(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 	f, err := os.OpenFile(filepath.Join(state, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -107,7 +108,7 @@ func readOwned(state, name string, owner func(uid uint32) bool) ([]byte, error) 
 	for _, info := range []fs.FileInfo{dir, file} {
 		st := info.Sys().(*syscall.Stat_t)
 		if !owner(st.Uid) || info.Mode().Perm()&0o022 != 0 {
-			return nil, fmt.Errorf("cannot believe %s: others could have written it", f.Name())
+			return nil, fmt.Errorf("cannot trust %s: others could have written it", f.Name())
 		}
 	}
 	if !file.Mode().IsRegular() || file.Size() > maxWritten {
@@ -116,9 +117,8 @@ func readOwned(state, name string, owner func(uid uint32) bool) ([]byte, error) 
 	return io.ReadAll(io.LimitReader(f, maxWritten))
 }
 
-// find returns the entry of a directory in this list alone, or nil.
-// Numbers of devices may change when the host starts anew: a directory at the path of
-// the entry needs none.
+// find returns the entry of a directory in this list, without the others, or nil. Device
+// numbers may change when the host boots, so they need not match if the path does.
 func (w *Written) find(d Dir) *entry {
 	for i := range w.entries {
 		e := &w.entries[i]
@@ -129,7 +129,7 @@ func (w *Written) find(d Dir) *entry {
 	return nil
 }
 
-// each returns the entries of a directory, in the other lists as well.
+// each returns the entries of a directory in all lists.
 func (w *Written) each(d Dir) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for ; w != nil; w = w.more {
@@ -140,8 +140,8 @@ func (w *Written) each(d Dir) iter.Seq[*entry] {
 	}
 }
 
-// has reports whether commands could ever change a directory, or a file that was a
-// mount of its own.
+// has reports whether commands could ever change a directory, or a file that was a mount
+// of its own.
 func (w *Written) has(d Dir) bool {
 	for range w.each(d) {
 		return true
@@ -159,9 +159,9 @@ func (w *Written) above(dirs []Dir) (Dir, bool) {
 	return Dir{}, false
 }
 
-// Keeps reports whether a path in these directories, each of which may be in
-// the list, was covered at every start: itself, or a directory above it. Where
-// it was not, it names a directory by which commands could reach it.
+// Keeps reports whether a path in these directories was covered at every start: itself,
+// or a directory above it. If not, it returns a directory of the list through which
+// commands could reach it.
 func (w *Written) Keeps(dirs []Dir, file string) (Dir, bool) {
 	for _, d := range dirs {
 		rel, _ := Within(file, d.Path)
@@ -174,7 +174,7 @@ func (w *Written) Keeps(dirs []Dir, file string) (Dir, bool) {
 	return Dir{}, true
 }
 
-// String returns the list as it is kept.
+// String returns the list as it is written.
 func (w *Written) String() string {
 	var b strings.Builder
 	b.WriteString(writtenHead)
@@ -188,6 +188,7 @@ func (w *Written) String() string {
 	return b.String()
 }
 
+// parseEntry reads one line of the list.
 func parseEntry(line string) (e entry, ok bool) {
 	line, ok = strings.CutSuffix(line, "\n")
 	f := strings.SplitN(line, " ", 4)
@@ -221,8 +222,8 @@ func parseEntry(line string) (e entry, ok bool) {
 	}
 }
 
-// holds reports whether the list says of these directories already all that a
-// start in which commands can change them tells.
+// holds reports whether the list already has everything that a start must add in which
+// commands can change these directories.
 func (w *Written) holds(dirs []entry) bool {
 	return !slices.ContainsFunc(dirs, func(d entry) bool {
 		e := w.find(Dir{Path: d.path, Identity: d.Identity})
@@ -230,25 +231,18 @@ func (w *Written) holds(dirs []entry) bool {
 	})
 }
 
-// learn brings the list up to date for a start in which commands can change
-// these directories.
-func (w *Written) learn(dirs []entry) {
-	for _, d := range dirs {
-		e := w.find(Dir{Path: d.path, Identity: d.Identity})
-		if e == nil {
-			w.entries = append(w.entries, d)
-			continue
-		}
-		e.kept = slices.DeleteFunc(e.kept, func(k string) bool { return !slices.Contains(d.kept, k) })
-		e.path, e.Dev = d.path, d.Dev
-	}
-}
-
-// prune forgets the oldest of what is not there any more, where there is much.
+// prune removes the oldest entries whose directory is gone, if there are many entries.
 func (w *Written) prune() error {
+	gone := func(e entry) bool {
+		var st dirfd.Stat
+		if err := st.Of(unix.AT_FDCWD, e.path); err != nil {
+			return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
+		}
+		return !st.Same(e.Identity)
+	}
 	kept, spare := w.entries[:0], len(w.entries)-roomy
 	for _, e := range w.entries {
-		if spare > 0 && e.gone() {
+		if spare > 0 && gone(e) {
 			spare--
 			continue
 		}
@@ -260,28 +254,18 @@ func (w *Written) prune() error {
 	return nil
 }
 
-// errTooMany is a list that is full, of directories that are all still there.
+// errTooMany is the error of a full list whose directories all still exist.
 var errTooMany = errors.New("more directories than are listed")
 
-// gone reports whether a directory is not where it was any more.
-func (e *entry) gone() bool {
-	var st dirfd.Stat
-	err := st.Of(unix.AT_FDCWD, e.path)
-	if err != nil {
-		return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
-	}
-	return !st.Same(e.Identity)
-}
-
-// remember adds directories to the list of this name in a directory of state, before
-// commands can change them. Nothing is written where the list, as it was read for
-// this start, says it already: what it says is never taken back while a directory is there.
+// remember adds directories to the list of this name in a state directory, before
+// commands can change them. It writes nothing if the list, as this start has read it, has
+// them already: an entry is never removed while its directory exists.
 func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry) error {
 	for w != nil && w.state != state {
 		w = w.more
 	}
 	if w == nil {
-		w, _ = readList(state, list, ownedByCaller) // what is wrong with it is told below
+		w, _ = readList(state, list, ownedByCaller) // an error is returned below
 	}
 	if w != nil && w.holds(dirs) {
 		return nil
@@ -293,7 +277,7 @@ func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry) er
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // and the lock with it
+	defer lock.Close() // releases the lock
 	for {
 		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
 			if err != nil {
@@ -311,7 +295,15 @@ func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry) er
 	case w.holds(dirs): // another process did it meanwhile
 		return nil
 	}
-	w.learn(dirs)
+	for _, d := range dirs {
+		e := w.find(Dir{Path: d.path, Identity: d.Identity})
+		if e == nil {
+			w.entries = append(w.entries, d)
+			continue
+		}
+		e.kept = slices.DeleteFunc(e.kept, func(k string) bool { return !slices.Contains(d.kept, k) })
+		e.path, e.Dev = d.path, d.Dev
+	}
 	if err := w.prune(); err != nil {
 		return err
 	}

@@ -11,22 +11,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/cgroup/systemd"
-	"github.com/paddock-dev/paddock/policy"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/cgroup/systemd"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // control is a sandbox's own control group:
 //
-//	<id>/agent    the agent and the commands' init, unbounded
-//	<id>/work     what bounds all commands; the agent makes a group for each in it
+//	<id>/agent    the agent and the commands' init, without limits
+//	<id>/work     has the limits of all commands; the agent makes a group for each command in it
 //
-// A memory bomb then takes commands and not the agent.
+// So a memory bomb kills commands and not the agent.
 type control struct {
 	dir    string
 	parent *cgroup.Group
@@ -38,9 +37,8 @@ type control struct {
 // groupName returns the name of a sandbox's group.
 func groupName(id string) string { return "paddock-" + id }
 
-// newControl makes the groups, and gives to the sandbox's identity what it
-// takes to make others in work and to start processes there. The limits
-// themselves stay out of its hands.
+// newControl makes the groups. It lets the sandbox's identity make groups in work
+// and start processes there, but not change the limits.
 func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 	c = &control{dir: filepath.Join(h.place.Dir, name)}
 	defer func() {
@@ -62,7 +60,7 @@ func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 		return c, err
 	}
 	if os.Geteuid() != 0 {
-		return c, nil // all of it is the caller's, and so the sandbox's
+		return c, nil // the caller's id, which is the sandbox's too, owns all of it
 	}
 	for _, file := range []string{"cgroup.procs", confine.WorkGroup, confine.WorkGroup + "/cgroup.procs"} {
 		if err = unix.Fchownat(c.group.FD(), file, int(id.uid), int(id.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -72,9 +70,9 @@ func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 	return c, nil
 }
 
-// settle bounds the commands, once the agent and its init have started in the
-// group: a group that holds processes cannot delegate controllers, so they move into
-// one of their own first.
+// settle sets the commands' limits, once the agent and its init have started in the
+// group. A group that holds processes cannot delegate controllers, so they first
+// move into one of their own.
 func (c *control) settle(h hierarchy, limits cgroup.Limits) (err error) {
 	defer func() {
 		if err != nil {
@@ -102,16 +100,15 @@ func (c *control) kill() {
 	}
 }
 
-// awaitEmpty reports whether every process of the sandbox has ended, or does so
-// within a time.
+// awaitEmpty reports whether every process of the sandbox ends within the limit.
 func (c *control) awaitEmpty(limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return c.group.WaitEmpty(ctx) == nil
 }
 
-// remove gives the groups back. A group in which a process still lives stays
-// for the next start to remove.
+// remove removes the groups. If a process still lives in one, the next start
+// removes it.
 func (c *control) remove() {
 	if c == nil {
 		return
@@ -126,7 +123,7 @@ func (c *control) remove() {
 	}
 }
 
-// removeGroup removes the group that a killed process has left.
+// removeGroup removes the group that a killed process left behind.
 func removeGroup(dir string) {
 	parent, err := cgroup.Open(filepath.Dir(dir))
 	if err != nil {
@@ -151,16 +148,16 @@ func cgroupHint(err error) string {
 	return ""
 }
 
-// wantsScope reports whether the service manager is to be asked for a control
-// group: where the caller has no part of the hierarchy, and the spec has limits
-// that only a group keeps. It takes tens of milliseconds.
+// wantsScope reports whether to ask the service manager for a control group, which
+// takes tens of milliseconds: if the caller has no part of the hierarchy, and the
+// spec has limits that only a group can enforce.
 func wantsScope(h hierarchy, l policy.Limits) bool {
 	return errors.Is(h.why, cgroup.ErrNoDelegate) && (l.Memory > 0 || l.MemoryHigh > 0 || l.CPUs > 0)
 }
 
-// enterScope has the service manager move the new agent, which is held before
-// its program, into a scope of its own. Where it does not, the limits that
-// need it are refused, and say why.
+// enterScope has the service manager move the new agent, which does not run its
+// program yet, into a scope of its own. If that fails, the limits that need a group
+// are refused later, with the reason.
 func (l *launch) enterScope(ctx context.Context, pid int) {
 	unit := groupName(l.dir.ID) + ".scope"
 	group, err := systemd.Start(ctx, systemd.Scope{Unit: unit, Description: "Paddock sandbox " + l.dir.ID, PIDs: []int{pid}})
@@ -175,8 +172,8 @@ func (l *launch) enterScope(ctx context.Context, pid int) {
 	l.dir.group = l.group.dir
 }
 
-// withoutScope is why there is no place for groups, and why the service manager
-// did not make one.
+// withoutScope returns the error that says why there is no place for groups, and why
+// the service manager did not make one.
 func withoutScope(why, err error) error {
 	var place *cgroup.Error
 	if !errors.As(why, &place) {
@@ -189,8 +186,8 @@ func withoutScope(why, err error) error {
 	return &cgroup.Error{Op: place.Op, Object: place.Object, Err: fmt.Errorf("%w; %w", place.Err, err), Hint: hint}
 }
 
-// controlOf makes a sandbox's groups in one that is delegated to it alone. The
-// service manager removes it with its last process.
+// controlOf makes a sandbox's groups in one that is delegated to this sandbox alone.
+// The service manager removes that group when its last process has ended.
 func controlOf(name string) (c *control, place cgroup.Delegate, err error) {
 	m, err := cgroup.Find()
 	if err != nil {
@@ -217,7 +214,7 @@ func controlOf(name string) (c *control, place cgroup.Delegate, err error) {
 	place.Dir = filepath.Dir(dir)
 	place.Controllers = slices.DeleteFunc(slices.Clone(cgroup.Wanted), func(w string) bool { return !slices.Contains(have, w) })
 	if len(place.Controllers) == 0 {
-		return c, place, &cgroup.Error{Op: "use", Object: dir, Err: fmt.Errorf("%w: the service manager hands none on to users", cgroup.ErrNoController), Hint: cgroup.DelegationHint}
+		return c, place, &cgroup.Error{Op: "use", Object: dir, Err: fmt.Errorf("%w: the service manager delegates none to users", cgroup.ErrNoController), Hint: cgroup.DelegationHint}
 	}
 	if c.agent, err = c.group.Create(confine.AgentGroup); err != nil {
 		return c, place, err
@@ -226,8 +223,8 @@ func controlOf(name string) (c *control, place cgroup.Delegate, err error) {
 	return c, place, err
 }
 
-// lookForScope says what a scope would have, as far as that can be told
-// without asking for one: what the user's own manager has been handed.
+// lookForScope returns the hierarchy that a scope would give, without asking for a
+// scope: it has the controllers that are delegated to the user's service manager.
 func lookForScope(h hierarchy) hierarchy {
 	m, err := cgroup.Find()
 	if err != nil {

@@ -14,30 +14,30 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
-
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// shells run what the command executor was given as text, and the scripts
-// that programs start others with. What they start needs the right itself.
+// shells run the command texts of the command executor, and the scripts with which
+// programs start others. What a shell starts needs the right to be executed itself.
 var shells = []string{"sh", "bash"}
 
-// maxScripts is how often the interpreter of a script may be a script itself,
-// as the kernel has it.
+// maxScripts is how often the interpreter of a script may be a script itself, as in
+// the kernel.
 const maxScripts = 5
 
-// executables finds the files that carry the right to be executed where the
-// spec says which programs may be called: these programs, the shells, what
-// either needs to be loaded, and the programs that they cannot work without.
-// Nothing else does, and nothing that commands could change.
+// executables finds the files that may be executed if the spec says which programs
+// may be called: these programs, the shells, what loads either, and the programs that
+// they cannot work without. Nothing else may be executed, and nothing that commands
+// could change.
 type executables struct {
 	view  view
-	found map[string]bool // files and directories, as they are called inside
+	found map[string]bool // files and directories, by their paths inside
 	errs  []error
 }
 
-// execRules returns the rules for what may be executed; none where nothing is.
+// execRules returns the Landlock rules for what may be executed. An empty list of
+// programs gives none.
 func (b *builder) execRules(c *policy.Commands) ([]confine.PathRule, error) {
 	if len(c.Allow) == 0 {
 		return nil, nil
@@ -58,7 +58,7 @@ func (b *builder) execRules(c *policy.Commands) ([]confine.PathRule, error) {
 	return rules, nil
 }
 
-// program adds the file that a name stands for in PATH, if there is one.
+// program adds the file that a name stands for in PATH, if one exists.
 func (e *executables) program(name string) {
 	if name == "" || strings.Contains(name, "/") {
 		return
@@ -70,7 +70,7 @@ func (e *executables) program(name string) {
 	}
 }
 
-// file adds a file with what loads it, and says whether it is a program.
+// file adds a file and what loads it. It reports whether the file is a program.
 func (e *executables) file(name string, depth int) bool {
 	at, err := e.view.resolve(name)
 	if err != nil {
@@ -97,14 +97,15 @@ func (e *executables) file(name string, depth int) bool {
 	return true
 }
 
+// refuse records that commands could change a file that they may execute.
 func (e *executables) refuse(m hostpath.Mount, at string) {
 	e.errs = append(e.errs, hostpath.Refuse(m.Field, m.Source, "commands could change "+at+", which commands.allow lets them execute", "make it visible read-only"))
 }
 
-// helper is what a program starts others from by itself, outside of PATH or
-// under names that nobody lists.
+// helper lists the programs that a program starts by itself, outside of PATH or under
+// names that nobody would put into the spec.
 type helper struct {
-	dirs     []string // all in them may be executed; a name that does not exist is left out
+	dirs     []string // everything in them may be executed; a directory that does not exist is left out
 	programs []string // looked up in PATH
 }
 
@@ -113,9 +114,9 @@ var compiler = helper{
 	programs: []string{"as", "ld"},
 }
 
-// helpers are the programs that are known to need others. A compiler's
-// directory holds nothing that its user could not do without, git's holds
-// programs that use the network: what walls leave them is what they have.
+// helpers are the programs that are known to need others. A compiler's directory holds
+// only what the compiler's user could do anyway. Git's holds programs that use the
+// network, which have as much of it as the walls allow.
 var helpers = map[string]helper{
 	"git": {
 		dirs:     []string{"/usr/lib/git-core", "/usr/libexec/git-core"},
@@ -137,7 +138,7 @@ var helpers = map[string]helper{
 	"javac": {dirs: []string{"/usr/lib/jvm"}},
 }
 
-// helpersOf adds what a program is known to start.
+// helpersOf adds the programs that a program is known to start.
 func (e *executables) helpersOf(name string) {
 	h := helpers[name]
 	for _, pattern := range h.dirs {
@@ -175,14 +176,14 @@ func (e *executables) dir(name string) {
 	e.found[at] = true
 }
 
-// headSize is how much of a program says what loads it: the kernel reads 256
-// bytes of a script, and the headers of an ELF file are at its beginning.
+// headSize is how much of a program is read to learn what loads it: the kernel reads
+// 256 bytes of a script, and the headers of an ELF file are at its beginning.
 const headSize = 4096
 
-// loaderOf says which other file the kernel executes to start a program: the
-// loader of a dynamic executable, or the interpreter of a script, and for
-// "#!/usr/bin/env NAME" the program that env will look for. The path is absolute
-// and free of links; commands could have made what is there.
+// loaderOf returns the other file that the kernel executes to start a program: the
+// loader of a dynamic executable, or the interpreter of a script. For
+// "#!/usr/bin/env NAME" it also returns the program that env will look for. file is
+// absolute and free of links; commands could have made what is there.
 func loaderOf(file string) (interpreter, program string) {
 	f, err := hostpath.OpenRegular("/", strings.TrimPrefix(file, "/"))
 	if err != nil {
@@ -197,26 +198,20 @@ func loaderOf(file string) (interpreter, program string) {
 	head = head[:n]
 	if text, ok := bytes.CutPrefix(head, []byte("#!")); ok {
 		line, _, _ := bytes.Cut(text, []byte("\n"))
-		return scriptLoader(string(line))
-	}
-	return elfLoader(f, head), ""
-}
-
-// scriptLoader reads the first line of a script, without its "#!".
-func scriptLoader(line string) (interpreter, program string) {
-	words := strings.Fields(line)
-	if len(words) == 0 {
-		return "", ""
-	}
-	if path.Base(words[0]) != "env" {
+		words := strings.Fields(string(line))
+		if len(words) == 0 {
+			return "", ""
+		}
+		if path.Base(words[0]) == "env" {
+			for _, word := range words[1:] {
+				if !strings.HasPrefix(word, "-") && !strings.Contains(word, "=") {
+					return words[0], word
+				}
+			}
+		}
 		return words[0], ""
 	}
-	for _, word := range words[1:] {
-		if !strings.HasPrefix(word, "-") && !strings.Contains(word, "=") {
-			return words[0], word
-		}
-	}
-	return words[0], ""
+	return elfLoader(f, head), ""
 }
 
 // The parts of a 64-bit ELF header that lead to the loader (elf(5)).
@@ -227,7 +222,7 @@ const (
 	maxLoader         = 4096
 )
 
-// elfLoader returns the loader that a 64-bit ELF file names, "" where it names none.
+// elfLoader returns the loader that a 64-bit ELF file names, or "" if it names none.
 func elfLoader(f io.ReaderAt, head []byte) string {
 	if len(head) < 64 || !bytes.HasPrefix(head, []byte("\x7fELF\x02\x01")) {
 		return ""

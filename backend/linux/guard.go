@@ -12,22 +12,19 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// guard adds the steps that take Paddock's own files out of the mounts: what is
-// hidden is covered, also in read-only ones, since a socket can be connected to
-// through those as well; what is to stay as it is becomes read-only in each
-// writable one.
+// guard adds the steps that protect Paddock's own files and what the host executes.
+// What is hidden is covered, also in read-only mounts, since a socket can be connected
+// to through those as well. What must not change becomes read-only in each writable
+// mount.
 //
-// A path is only as safe as its parents: renaming one would leave the
-// protection on the renamed directory, and the old name free. So each parent
-// below the mount becomes a mount point itself, which the kernel refuses to
-// rename or remove (rename(2), EBUSY).
+// A path is only as safe as its parents: renaming one would leave the protection on
+// the renamed directory, and the old name free. So each parent below the mount becomes
+// a mount point itself, which the kernel refuses to rename or remove (rename(2), EBUSY).
 func (b *builder) guard(req backend.Request) error {
 	covers, err := hostpath.Covers(req, b.mounts)
 	if err != nil {
@@ -36,39 +33,49 @@ func (b *builder) guard(req backend.Request) error {
 	type fixed struct {
 		file, why string
 		mounts    []hostpath.Mount
-		guard     backend.Guard // what it is for, where it has a copy
+		guard     backend.Guard // the zero value if it is a file of Paddock's own
 	}
 	var all []fixed
 	for _, c := range covers {
 		if c.Hidden {
 			b.hide(c)
 		} else {
-			all = append(all, fixed{c.Path, c.What, b.showing(c.Path), backend.Guard{}})
+			all = append(all, fixed{c.Path, c.What, hostpath.Showing(b.mounts, c.Path), backend.Guard{}})
 		}
 	}
 	for _, g := range req.Guards {
 		if g.Except != "" {
-			b.allBut(g)
+			b.protectAllBut(g)
 			continue
 		}
-		all = append(all, fixed{g.File, g.Why, b.showingBelow(g.File), g})
+		all = append(all, fixed{g.File, g.Why, hostpath.ShowingBelow(b.mounts, g.File), g})
 	}
-	// Directories before what is in them, which then needs no mount of its own.
+	// Directories before what is in them: that then needs no mount of its own.
 	slices.SortStableFunc(all, func(a, b fixed) int { return strings.Compare(a.file, b.file) })
 	for _, f := range all {
-		if targets := b.protectAt(f.mounts, f.file, f.why); f.guard.Copy {
+		targets := []string{} // where it has become read-only
+		for _, m := range f.mounts {
+			rel, _ := hostpath.Within(f.file, m.Source)
+			if cover, ok := hostpath.CoveredIn(m, b.mounts, rel); ok {
+				// This mount does not reach it, as long as the cover stays in place.
+				b.pin(m.Target, path.Dir(cover))
+			} else if b.protect(m.Target, rel, f.why) {
+				targets = append(targets, path.Join(m.Target, rel))
+			}
+		}
+		if f.guard.Copy {
 			b.ownCopy(f.guard, targets)
 		}
 	}
 	return nil
 }
 
-// allBut makes a directory read-only but for one name in it. That needs a mount of
-// its own, which is writable when the one above it becomes read-only, last.
-func (b *builder) allBut(g backend.Guard) {
-	for _, m := range b.showingBelow(g.File) {
+// protectAllBut makes a directory read-only except for one name in it. That name needs a
+// mount of its own, which stays writable when the directory becomes read-only, last.
+func (b *builder) protectAllBut(g backend.Guard) {
+	for _, m := range hostpath.ShowingBelow(b.mounts, g.File) {
 		rel, _ := hostpath.Within(g.File, m.Source)
-		if cover, ok := b.cover(m, path.Join(rel, g.Except)); ok {
+		if cover, ok := hostpath.CoveredIn(m, b.mounts, path.Join(rel, g.Except)); ok {
 			b.pin(m.Target, path.Dir(cover))
 			continue
 		}
@@ -77,14 +84,14 @@ func (b *builder) allBut(g backend.Guard) {
 	}
 }
 
-// copiesDir holds what commands have a copy of, one directory for each file.
+// copiesDir holds the copies that commands have, each in a directory of its own.
 const (
 	copiesDir  = "/run/paddock-copies"
 	copiesSize = 8 << 20
 )
 
-// ownCopy gives commands a copy of a file that is read-only at these places. A
-// kernel that cannot do it leaves it read-only.
+// ownCopy gives commands a copy of a file that is read-only at these places. If the
+// kernel cannot do that, the file stays read-only.
 func (b *builder) ownCopy(g backend.Guard, targets []string) {
 	if len(targets) == 0 {
 		return
@@ -120,55 +127,8 @@ func (b *builder) hide(c hostpath.Cover) {
 	}
 }
 
-// showing lists the writable mounts through which a path of the host can be
-// reached.
-func (b *builder) showing(file string) []hostpath.Mount {
-	var found []hostpath.Mount
-	for _, m := range b.mounts {
-		if _, ok := hostpath.Within(file, m.Source); ok && m.Writable {
-			found = append(found, m)
-		}
-	}
-	return found
-}
-
-// showingBelow is showing without mounts of the path itself: which of these may
-// be made was decided before.
-func (b *builder) showingBelow(file string) []hostpath.Mount {
-	return slices.DeleteFunc(b.showing(file), func(m hostpath.Mount) bool { return m.Source == file })
-}
-
-// protectAt makes a path of the host read-only in these mounts, and gives the places
-// inside that it has made so.
-func (b *builder) protectAt(mounts []hostpath.Mount, file, why string) (targets []string) {
-	for _, m := range mounts {
-		rel, _ := hostpath.Within(file, m.Source)
-		if cover, ok := b.cover(m, rel); ok {
-			// Not reachable through this mount, as long as that stays in place.
-			b.pin(m.Target, path.Dir(cover))
-			continue
-		}
-		if b.protect(m.Target, rel, why) {
-			targets = append(targets, path.Join(m.Target, rel))
-		}
-	}
-	return targets
-}
-
-// cover finds another mount inside m that hides a path of it, and says where
-// in m that is.
-func (b *builder) cover(m hostpath.Mount, rel string) (at string, ok bool) {
-	for _, o := range b.mounts {
-		at, below := hostpath.Within(o.Target, m.Target)
-		if _, hidden := hostpath.Within(path.Join(m.Target, rel), o.Target); below && at != "" && hidden {
-			return at, true
-		}
-	}
-	return "", false
-}
-
-// protect makes one path of a writable mount read-only, and reports false where it,
-// or a directory above it, is already.
+// protect makes one path of a writable mount read-only. It reports false if the path,
+// or a directory above it, is read-only already.
 func (b *builder) protect(target, rel, why string) bool {
 	for at := path.Join(target, rel); at != target; at = path.Dir(at) {
 		if b.fixed[at] {
@@ -197,34 +157,20 @@ func (b *builder) pin(target, rel string) {
 		Why: "a mount point cannot be renamed away"})
 }
 
-// ownCopy is a file of the host of which commands have a copy.
+// ownCopy is a file of the host that commands have a copy of.
 type ownCopy struct {
 	backend.Guard
 	inside  string   // the copy, below copiesDir
 	targets []string // where commands find it
 }
 
-// Bounds of what is read of the copies.
+// Bounds of reading one copy, and all of them.
 const (
 	maxCopy  = 1 << 20 // bytes
 	copyWait = 5 * time.Second
 )
 
-// openCopies opens the directory with the copies. The handle outlives all
-// processes inside, so that nothing changes any more what is read by it.
-func (s *sandbox) openCopies() error {
-	if len(s.plan.copies) == 0 {
-		return nil
-	}
-	fd, err := unix.Open(fmt.Sprintf("/proc/%d/root%s", s.pid, copiesDir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return backend.Failed("verify", "open", copiesDir, err, "")
-	}
-	s.copies = os.NewFile(uintptr(fd), copiesDir)
-	return nil
-}
-
-// readCopies reads what commands have made of their copies, once they have ended.
+// readCopies reads the copies as commands left them, once all commands have ended.
 func (s *sandbox) readCopies() map[string]backend.Copy {
 	if s.copies == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 const procHint = "parts of /proc are masked here, as container engines do; run the container with an unmasked /proc " +
 	"(docker: --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL)"
 
-// cloneHint says what forbids the namespaces, by looking at what usually does.
+// cloneHint says what forbids the namespaces, by checking the usual causes.
 func cloneHint(errno syscall.Errno) string {
 	switch {
 	case sysctl("kernel/unprivileged_userns_clone") == "0":
@@ -32,9 +32,9 @@ func cloneHint(errno syscall.Errno) string {
 	return ""
 }
 
-// apparmorHint is for hosts on which AppArmor lets a program without a profile
-// make a user namespace, and then leaves it no capability there. The profile
-// is of the program that makes the namespace.
+// apparmorHint returns the advice for hosts on which AppArmor lets a program without
+// a profile make a user namespace, but gives it no capability there. The profile must
+// be for the program that makes the namespace.
 func apparmorHint() string {
 	self, err := os.Executable()
 	if err != nil {
@@ -50,7 +50,7 @@ func apparmorHint() string {
 		"or use the landlock level (--level landlock)"
 }
 
-// setupHint explains a step that the new process was not allowed to make.
+// setupHint says what to do about a step that the new process was not allowed to make.
 func setupHint(e *confine.Error) string {
 	if e.Hint != "" {
 		return e.Hint
@@ -74,7 +74,7 @@ func setupHint(e *confine.Error) string {
 	return ""
 }
 
-// sysctl reads a value below /proc/sys, "" where it does not exist.
+// sysctl returns a value below /proc/sys, or "" if it does not exist.
 func sysctl(name string) string {
 	text, err := os.ReadFile("/proc/sys/" + name)
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/internal/clone"
-
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/clone"
 )
 
 // Identities inside, and the range of host ids that root lends to sandboxes.
@@ -28,23 +27,22 @@ const (
 	lentCount = 1 << 16
 )
 
-// Ways in which files keep their owner.
+// The kinds of identities, by how files keep their owner.
 const (
-	mapped = "mapped" // the caller's own id is the one inside
+	mapped = "mapped" // the caller's own id is mapped to the one inside
 	idmap  = "idmap"  // an id-mapped mount translates the owner
 	owner  = "owner"  // the sandbox runs as the workspace's owner
 )
 
-// identity is who commands are.
+// identity is the user that commands run as.
 type identity struct {
 	kind     string
 	uid, gid uint32 // on the host; not chosen yet for idmap
 	groups   []int  // supplementary groups that cannot be dropped
 }
 
-// chooseIdentity decides how the caller's files can be used inside. It
-// decides on idmap without trying; start falls back where the file system
-// refuses.
+// chooseIdentity decides how the caller's files can be used inside. It chooses idmap
+// without trying it; startFull falls back if the file system refuses.
 func chooseIdentity() (identity, error) {
 	euid, egid := os.Geteuid(), os.Getegid()
 	if euid == 0 {
@@ -55,14 +53,14 @@ func chooseIdentity() (identity, error) {
 		if initial {
 			return identity{kind: idmap, uid: lentFirst, gid: lentFirst}, nil
 		}
-		// Root of a user namespace is somebody ordinary to the kernel.
+		// To the kernel, root of a user namespace is an ordinary user.
 	}
 	id := identity{kind: mapped, uid: uint32(euid), gid: uint32(egid)}
 	err := id.keepGroups()
 	return id, err
 }
 
-// keepGroups notes the supplementary groups of this process.
+// keepGroups records the supplementary groups of this process.
 func (id *identity) keepGroups() error {
 	groups, err := syscall.Getgroups()
 	if err != nil {
@@ -89,8 +87,8 @@ func (id identity) maps() (uids, gids []confine.IDMap) {
 		[]confine.IDMap{{Inside: insideID, Host: id.gid, Count: 1}}
 }
 
-// asOwner returns the next step of the ladder where a mount cannot be id-mapped:
-// the sandbox runs as the owner of everything that was named, who must not be root.
+// asOwner returns the identity that is tried if a mount cannot be id-mapped: the sandbox
+// runs as the owner of everything that was named, who must not be root.
 func asOwner(mounts []hostpath.Mount) (identity, error) {
 	var id identity
 	for i, m := range mounts {
@@ -107,11 +105,10 @@ func asOwner(mounts []hostpath.Mount) (identity, error) {
 
 // idmapMount makes a detached mount of a user's path in which its owner
 // appears as the sandbox's host id, and the other way round for new files
-// (mount_setattr(2), MOUNT_ATTR_IDMAP). It needs root and a file system that
-// takes part. What is mounted below comes along, or it would lay bare what it covers:
-// read-only, and with its owners as they are, so that commands read there what
-// everybody may.
-// What goes on after it returns is in helpers.
+// (mount_setattr(2), MOUNT_ATTR_IDMAP). It needs root and a file system that supports
+// it. What is mounted below comes along, because leaving it out would show what it
+// covers. It is read-only and keeps its owners, so that commands can read there only
+// what everybody may read. helpers waits for what still runs after the return.
 func idmapMount(m hostpath.Mount, id identity, helpers *sync.WaitGroup) (*os.File, error) {
 	userns, err := newUserns(helpers,
 		confine.IDMap{Inside: m.UID, Host: id.uid, Count: 1},
@@ -139,11 +136,11 @@ func idmapMount(m hostpath.Mount, id identity, helpers *sync.WaitGroup) (*os.Fil
 	return f, nil
 }
 
-// newUserns makes a user namespace with these maps. A user namespace can only
-// be made together with a process, so one is made, and ended again: the kernel
-// takes a while for that, so it is one of the helpers.
+// newUserns makes a user namespace with these maps. A user namespace can only be made
+// together with a process, so it makes one and ends it again. The kernel takes a while
+// for that, so helpers waits for it.
 func newUserns(helpers *sync.WaitGroup, uid, gid confine.IDMap) (*os.File, error) {
-	runtime.LockOSThread() // which the process dies with
+	runtime.LockOSThread() // the process dies with the thread
 	defer runtime.UnlockOSThread()
 	p, err := clone.Idle(unix.CLONE_NEWUSER)
 	if err != nil {
@@ -156,7 +153,7 @@ func newUserns(helpers *sync.WaitGroup, uid, gid confine.IDMap) (*os.File, error
 	return os.Open(fmt.Sprintf("/proc/%d/ns/user", p.PID))
 }
 
-// writeMaps gives a new user namespace its ids, through its first process
+// writeMaps writes the id maps of a new user namespace, through its first process
 // (user_namespaces(7)).
 func writeMaps(pid int, uids, gids []confine.IDMap) error {
 	for _, m := range []struct {

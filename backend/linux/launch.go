@@ -27,22 +27,22 @@ type launch struct {
 	channels   *state.Channels
 	null       *os.File
 	groups     hierarchy
-	group      *control // nil where there are no control groups to use
-	scope      bool     // the service manager is asked for one
+	group      *control // nil if no control groups can be used
+	scope      bool     // the service manager is asked for a control group
 }
 
-// close closes this side's copies of what the agent has.
+// close closes this side's copies of the agent's descriptors.
 func (l *launch) close() {
 	if l.channels != nil {
 		l.channels.CloseTheirs()
 	}
-	_ = l.exe.Close() // which nil allows
+	_ = l.exe.Close() // a nil file allows it
 	_ = l.null.Close()
 }
 
 // open opens the agent's program, its sockets and its log.
 func (l *launch) open(agent string) error {
-	l.dir.Empty() // of an attempt before this one
+	l.dir.Empty() // an earlier attempt may have left files
 	var err error
 	if l.exe, err = openAgent(agent); err != nil {
 		return err
@@ -54,12 +54,12 @@ func (l *launch) open(agent string) error {
 	return err
 }
 
-// firstOwn is above every number that the agent's descriptors take: the child puts
-// them there before it executes the program, whose own must not be among them.
+// firstOwn is above every number that the agent's descriptors get. The child moves
+// them there before it executes the program, whose own descriptor must not be overwritten.
 const firstOwn = 16
 
-// openAgent opens the agent's program, so that it can be executed by an
-// identity that could not reach its path.
+// openAgent opens the agent's program, so that an identity that
+// cannot reach its path can still execute it.
 func openAgent(path string) (*os.File, error) {
 	opened, err := os.Open(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func openAgent(path string) (*os.File, error) {
 
 // clone starts the agent in its namespaces, on a thread that lives as long as
 // the agent: the agent's parent-death signal is tied to it. It does not wait
-// for the agent's program: where that cannot be executed, s.failed says why
+// for the agent's program. If the program cannot be executed, s.failed says why
 // once s.done is closed.
 func (l *launch) clone(ctx context.Context) (*sandbox, error) {
 	s := &sandbox{dir: l.dir, bare: len(l.namespaces) == 0, control: l.channels.Control, done: make(chan struct{})}
@@ -110,7 +110,15 @@ func (l *launch) clone(ctx context.Context) (*sandbox, error) {
 		if err := child.Wait(); err != nil {
 			s.failed = cloneError(err)
 		}
-		s.reap()
+		// The agent is the init of the sandbox's pid namespace, so the kernel
+		// reports its end only after that of every process inside
+		// (pid_namespaces(7)).
+		for {
+			if _, err := syscall.Wait4(s.pid, &s.status, 0, nil); !errors.Is(err, syscall.EINTR) {
+				break
+			}
+		}
+		close(s.done)
 	}()
 	if err := <-started; err != nil {
 		_ = s.control.Close()
@@ -121,13 +129,22 @@ func (l *launch) clone(ctx context.Context) (*sandbox, error) {
 	return s, nil
 }
 
-// begin clones the agent's process and lets it go once it has its ids.
+// begin clones the agent's process, gives its user namespace the ids, and lets it run.
 func (l *launch) begin(ctx context.Context, command *clone.Command, flags uintptr) (*clone.Child, error) {
 	child, err := clone.Begin(command, flags, true)
 	if err != nil {
 		return nil, err
 	}
-	if err = l.admit(child.PID); err == nil {
+	if len(l.namespaces) > 0 {
+		if l.id.kind == mapped { // an ordinary user may write gid_map only after giving up setgroups(2)
+			err = writeProc(child.PID, "setgroups", []byte("deny"))
+		}
+		if err == nil {
+			uids, gids := l.id.maps()
+			err = writeMaps(child.PID, uids, gids)
+		}
+	}
+	if err == nil {
 		if l.scope {
 			l.enterScope(ctx, child.PID)
 		}
@@ -138,21 +155,6 @@ func (l *launch) begin(ctx context.Context, command *clone.Command, flags uintpt
 		return nil, err
 	}
 	return child, nil
-}
-
-// admit gives the new user namespace its ids. An ordinary user may do so only
-// after giving up setgroups(2) in it.
-func (l *launch) admit(pid int) error {
-	if len(l.namespaces) == 0 {
-		return nil
-	}
-	if l.id.kind == mapped {
-		if err := writeProc(pid, "setgroups", []byte("deny")); err != nil {
-			return err
-		}
-	}
-	uids, gids := l.id.maps()
-	return writeMaps(pid, uids, gids)
 }
 
 func cloneError(err error) error {
@@ -166,8 +168,8 @@ func cloneError(err error) error {
 	return backend.Failed("clone", op, "", err, cloneHint(errno))
 }
 
-// command returns the agent as a child: its program comes from a descriptor that
-// stays in the host's hands, its environment is its own.
+// command returns the command that starts the agent, and the flags of its
+// namespaces. The program comes from a descriptor that only the host side holds.
 func (l *launch) command() (*clone.Command, uintptr, error) {
 	var flags uintptr
 	for _, ns := range l.namespaces {

@@ -23,14 +23,14 @@ import (
 
 // The landlock level is for hosts that let nobody make user namespaces:
 // containers, desktops whose AppArmor restricts them, the inside of another
-// sandbox. The agent is an ordinary process of the host; commands are kept in
-// by a Landlock domain, a stricter system call filter and rlimits. It is
-// weaker, says in what (landlockLosses), and is used only by name.
+// sandbox. The agent is an ordinary process of the host; a Landlock domain, a
+// stricter system call filter and rlimits confine commands. This is weaker
+// (landlockLosses lists how), so it is used only if the spec names it.
 
-// caller is the identity of the landlock level where it is the caller's own.
+// caller is the kind of identity in which commands have the caller's own id.
 const caller = "caller"
 
-// landlockLosses is what the landlock level does not keep.
+// landlockLosses lists what level full promises and the landlock level does not.
 var landlockLosses = []string{
 	"names, sizes, modes and times of the host's files can be seen, and modes, times and attributes of the caller's own files changed, wherever they are",
 	"other processes, their command lines and their load can be seen; they cannot be signalled or traced",
@@ -42,11 +42,12 @@ var landlockLosses = []string{
 	"a program that survives the agent being killed from outside is not ended",
 }
 
-// landlockPlan is newPlan for the landlock level.
-func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group, scratch string) (*builder, error) {
+// landlockPlan turns a resolved spec of the landlock level into the steps that enforce it.
+func landlockPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy, group, scratch string) (*builder, error) {
+	spec := req.Spec
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
-		Env:       landlockEnvironment(spec, id, scratch),
+		Env:       environment(spec),
 		Workspace: mounts[0].Source,
 		Scratch:   scratch,
 	}}
@@ -54,11 +55,16 @@ func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []h
 		return nil, backend.Failed("plan", "level landlock", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from signalling others and from abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use level full, or a kernel from 6.12 on with landlock among its security modules")
 	}
+	b.plan.Env["HOME"], b.plan.Env["TMPDIR"] = path.Join(scratch, scratchHome), path.Join(scratch, scratchTmp)
+	if u, err := user.LookupId(strconv.FormatUint(uint64(id.uid), 10)); err == nil {
+		b.plan.Env["USER"], b.plan.Env["LOGNAME"] = u.Username, u.Username
+	}
+	maps.Copy(b.plan.Env, spec.Env) // which may set these too
 	if err := b.outOfReach(req, scratch); err != nil {
 		return nil, err
 	}
 	b.searchPath(req)
-	b.plan.Holds = holds(spec, id, nil)
+	b.plan.Holds = plannedIsolation(spec, id, nil)
 	h := &b.plan.Holds
 	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}
 	h.Lost = append(h.Lost, landlockLosses...)
@@ -68,21 +74,13 @@ func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []h
 	b.add(confine.Step{Do: confine.OpReset, Flags: []string{confine.FlagOutlive}, Why: "inherited personality, core dumps and dumpability go"})
 	b.useGroup(group)
 	b.add(confine.Step{Do: confine.OpCaps, Why: "neither the agent nor commands have a capability"})
-	if err := b.confineAll(spec); err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// confineAll confines the thread that commands come from.
-func (b *builder) confineAll(spec policy.Spec) error {
 	s := confine.Step{Do: confine.OpLandlock, Rules: b.hostRules(), Flags: []string{confine.FlagAbstract, confine.FlagSignal},
 		Why: "the only files that commands may read, execute or change"}
 	if spec.Network == "none" {
 		s.Flags = append(s.Flags, confine.FlagTCP)
 	}
 	if err := b.onlyExecute(&s, spec.Commands); err != nil {
-		return err
+		return nil, err
 	}
 	b.holdsLandlock(s)
 	b.plan.Spawn = append(b.plan.Spawn,
@@ -91,10 +89,10 @@ func (b *builder) confineAll(spec policy.Spec) error {
 		s)
 	b.apart()
 	if err := b.filters(); err != nil {
-		return err
+		return nil, err
 	}
 	b.plan.Spawn = append(b.plan.Spawn, confine.Step{Do: confine.OpShield, Why: "the agent's thread in the same domain cannot be signalled"})
-	return nil
+	return b, nil
 }
 
 // hostRules lets commands use the host's system directories and a few
@@ -119,7 +117,7 @@ func (b *builder) hostRules() []confine.PathRule {
 	for _, name := range deviceNodes {
 		add(confine.AccessUse, "/dev/"+name)
 	}
-	// The places of its own may not be made yet.
+	// Not by add: the private directories may not exist yet.
 	rules = append(rules, confine.PathRule{Path: path.Join(b.plan.Scratch, scratchHome), Access: confine.AccessAll},
 		confine.PathRule{Path: path.Join(b.plan.Scratch, scratchTmp), Access: confine.AccessAll},
 		confine.PathRule{Path: path.Join(b.plan.Scratch, confine.ScratchSecrets), Access: confine.AccessRead})
@@ -134,7 +132,7 @@ func (b *builder) hostRules() []confine.PathRule {
 }
 
 // outOfReach refuses a spec that would let commands change Paddock itself, or
-// what the host has mounted below what they may write: here nothing can be covered.
+// what the host has mounted below what they may write: this level cannot cover anything.
 func (b *builder) outOfReach(req backend.Request, scratch string) error {
 	const level = "the landlock level"
 	for _, m := range b.mounts {
@@ -153,19 +151,8 @@ func (b *builder) outOfReach(req backend.Request, scratch string) error {
 	return err
 }
 
-// landlockEnvironment returns the base environment of commands.
-func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[string]string {
-	env := environment(spec)
-	env["HOME"], env["TMPDIR"] = path.Join(scratch, scratchHome), path.Join(scratch, scratchTmp)
-	if u, err := user.LookupId(strconv.FormatUint(uint64(id.uid), 10)); err == nil {
-		env["USER"], env["LOGNAME"] = u.Username, u.Username
-	}
-	maps.Copy(env, spec.Env)
-	return env
-}
-
-// landlockIdentity returns who commands are at the landlock level: the caller or,
-// where that is root, the owner of all that was named.
+// landlockIdentity returns the identity of commands at the landlock level: the caller
+// or, if that is root, the owner of everything that was named.
 func landlockIdentity(spec policy.Spec, mounts []hostpath.Mount) (identity, error) {
 	id := identity{kind: caller, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
 	if id.uid == 0 {
@@ -182,7 +169,7 @@ func landlockIdentity(spec policy.Spec, mounts []hostpath.Mount) (identity, erro
 	return id, err
 }
 
-// The directories of a scratch directory that commands know.
+// The directories in a scratch directory that commands use.
 const (
 	scratchHome = "home"
 	scratchTmp  = "tmp"
@@ -190,9 +177,9 @@ const (
 	scratchPrefix = "paddock-"
 )
 
-// scratchPath returns where a sandbox of the landlock level has its private
-// directories: in its state, or, where root lends it another identity, in the
-// temporary directory.
+// scratchPath returns the path of the private directories of a sandbox at the landlock
+// level: in its state directory or, if root lends it another identity, in the temporary
+// directory.
 func (d *stateDir) scratchPath() string {
 	if os.Geteuid() == 0 {
 		return filepath.Join(os.TempDir(), scratchPrefix+d.ID)
@@ -200,7 +187,8 @@ func (d *stateDir) scratchPath() string {
 	return filepath.Join(d.Path, state.ScratchName)
 }
 
-// makeScratch makes them, for the identity that is to use them, with links in HOME.
+// makeScratch makes the private directories, owned by the identity that uses them,
+// with links in HOME.
 func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 	d.scratch = d.scratchPath()
 	names := []string{"", scratchHome, scratchTmp, confine.ScratchState, confine.ScratchSecrets}
@@ -234,7 +222,7 @@ func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 }
 
 // cannotNest reports whether a start failed because the host lets nobody make
-// namespaces, or mount in them.
+// namespaces or mount file systems in them.
 func cannotNest(err error) bool {
 	var e *backend.StartError
 	if !errors.As(err, &e) || e.Stage != "clone" && e.Stage != "setup" {
@@ -243,23 +231,37 @@ func cannotNest(err error) bool {
 	return !probeUserns().OK || !probeProc().OK
 }
 
-// landlock adds the second layer: should a mount ever show more than it was
-// meant to, or be writable, commands still may use and change these paths alone.
-func (b *builder) landlock(spec policy.Spec) error {
+// landlock adds a second layer: if a mount ever shows more than it should, or is
+// writable by mistake, commands still can use and change only these paths.
+func (b *builder) landlock() error {
 	s := confine.Step{Do: confine.OpLandlock, Why: "a second layer over mounts and namespaces"}
-	if b.abi >= confine.LandlockFilesABI {
-		s.Rules = b.fileRules()
+	if b.abi >= confine.LandlockFilesABI { // rules that grant what the mounts grant
+		s.Rules = []confine.PathRule{
+			{Path: "/", Access: confine.AccessExec},
+			{Path: "/dev", Access: confine.AccessUse},
+		}
+		if b.spec.Seccomp == "debug" { // debuggers write to the memory of processes there
+			s.Rules = append(s.Rules, confine.PathRule{Path: "/proc", Access: confine.AccessUse})
+		}
+		for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
+			s.Rules = append(s.Rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
+		}
+		for _, m := range b.mounts {
+			if m.Writable || m.Copied {
+				s.Rules = append(s.Rules, confine.PathRule{Path: m.Target, Access: confine.AccessAll})
+			}
+		}
 	}
-	if err := b.onlyExecute(&s, spec.Commands); err != nil {
+	if err := b.onlyExecute(&s, b.spec.Commands); err != nil {
 		return err
 	}
 	switch {
 	case b.abi >= confine.LandlockScopesABI:
 		s.Flags = []string{confine.FlagAbstract, confine.FlagSignal}
-	case spec.Network == "host" && !spec.Allows(policy.DegradeSockets):
+	case b.spec.Network == "host" && !b.spec.Allows(policy.DegradeSockets):
 		return backend.Failed("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use --network none, a kernel from 6.12 on with landlock among its security modules, or --allow-degraded="+policy.DegradeSockets)
-	case spec.Network == "host":
+	case b.spec.Network == "host":
 		b.degrade(policy.DegradeSockets)
 	}
 	b.holdsLandlock(s)
@@ -278,6 +280,7 @@ func (b *builder) apart() {
 	}
 }
 
+// holdsLandlock records in the isolation what a Landlock step enforces.
 func (b *builder) holdsLandlock(s confine.Step) {
 	var words []string
 	if len(s.Rules) > 0 {
@@ -292,12 +295,13 @@ func (b *builder) holdsLandlock(s confine.Step) {
 	b.plan.Holds.LandlockABI = b.abi
 }
 
-// onlyExecute takes the right to execute from all that the rules grant, where
-// the spec says which programs commands may call, and gives it to these alone.
+// onlyExecute lets commands execute only the programs that the spec allows, if it
+// lists any: it takes the right to execute from all rules of the step and adds rules
+// for these programs.
 //
-// The kernel asks for the right when a program is executed, for the file, its
-// "#!" interpreter and its loader; it does not ask when a library is mapped.
-// An interpreter that may be executed can do whatever a program could.
+// When a program is executed, the kernel checks the right for the file, its "#!"
+// interpreter and its loader; it does not check libraries that are mapped. An
+// interpreter that may be executed can do whatever a program could.
 func (b *builder) onlyExecute(s *confine.Step, c *policy.Commands) error {
 	if c == nil {
 		return nil
@@ -321,25 +325,4 @@ func (b *builder) onlyExecute(s *confine.Step, c *policy.Commands) error {
 	s.Rules = append(s.Rules, programs...)
 	s.Why += "; the programs of commands.allow and what loads them alone can be executed, of which an interpreter can still do what any program could"
 	return nil
-}
-
-// fileRules repeats in Landlock's words what the mounts say: all of the root
-// can be read and executed, and what is writable is listed.
-func (b *builder) fileRules() []confine.PathRule {
-	rules := []confine.PathRule{
-		{Path: "/", Access: confine.AccessExec},
-		{Path: "/dev", Access: confine.AccessUse},
-	}
-	if b.spec.Seccomp == "debug" { // debuggers write to the memory of processes there
-		rules = append(rules, confine.PathRule{Path: "/proc", Access: confine.AccessUse})
-	}
-	for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
-		rules = append(rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
-	}
-	for _, m := range b.mounts {
-		if m.Writable || m.Copied {
-			rules = append(rules, confine.PathRule{Path: m.Target, Access: confine.AccessAll})
-		}
-	}
-	return rules
 }

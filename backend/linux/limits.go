@@ -20,19 +20,19 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// hierarchy is what control groups can do for a sandbox here.
+// hierarchy is where a sandbox's control groups can be made.
 type hierarchy struct {
-	place cgroup.Delegate // none: its Controllers are empty
-	why   error           // there is none
+	place cgroup.Delegate // without Controllers if there is no such place
+	why   error           // why there is none
 }
 
-// findHierarchy makes a place ready where groups with controllers can be made.
+// findHierarchy finds a place where groups with controllers can be made, and prepares it.
 func findHierarchy() hierarchy {
 	place, err := cgroup.FindDelegate()
 	return hierarchy{place, err}
 }
 
-// lookForHierarchy says what findHierarchy would find, and changes nothing.
+// lookForHierarchy returns what findHierarchy would find, and changes nothing.
 func lookForHierarchy() hierarchy {
 	place, err := cgroup.ProbeDelegate()
 	return hierarchy{place, err}
@@ -42,9 +42,9 @@ func (h hierarchy) has(controller string) bool {
 	return slices.Contains(h.place.Controllers, controller)
 }
 
-// limits says by what each limit of the spec is kept. What was written and
-// cannot be kept is an error, unless the spec allows that by name; a default
-// that cannot be kept as meant is kept as well as can be.
+// limits decides which mechanism enforces each limit of the spec. A limit that the
+// user set and that cannot be enforced is an error, unless the spec allows that by
+// name. A default that cannot be enforced as meant is enforced as well as possible.
 func (b *builder) limits(l policy.Limits) error {
 	if err := b.hostHas(l); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (b *builder) limits(l policy.Limits) error {
 		b.degrade(policy.DegradeDisk)
 	}
 	if b.plan.Scratch != "" {
-		delete(kept, "tmp") // there it is no promise
+		delete(kept, "tmp") // the landlock level does not promise it
 	}
 	if err := b.limitProcesses(l, kept); err != nil {
 		return err
@@ -90,8 +90,8 @@ func (b *builder) limits(l policy.Limits) error {
 	return nil
 }
 
-// hostHas refuses what this host has less of than was written: such a limit
-// would bound nothing. A bound that may be weaker may be that, too.
+// hostHas refuses limits above what this host has, because they would limit nothing.
+// If the spec allows a weaker limit, it allows this too.
 func (b *builder) hostHas(l policy.Limits) error {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -106,12 +106,12 @@ func (b *builder) hostHas(l policy.Limits) error {
 	return nil
 }
 
-// agentThreads is the room that a bound of the user's processes leaves for the
-// agent, which is one of them: it has about ten threads.
+// agentThreads is how many threads a limit on the user's processes leaves for the
+// agent, which counts too: it has about ten.
 const agentThreads = 10
 
-// limitProcesses bounds processes and threads together, or those of the user.
-// The kernel does not count those of the host's uid 0.
+// limitProcesses limits processes and threads, of the sandbox if there is a pids
+// controller, else of the user. The kernel does not count those of the host's uid 0.
 func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error {
 	number := strconv.FormatUint(l.Processes, 10)
 	bare := len(b.plan.Namespaces) == 0
@@ -125,7 +125,7 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 		kept["processes"] = "pids.max=" + number
 		return nil
 	case bare && b.plan.Holds.UIDHost == 0 && l.Processes != policy.DefaultProcesses:
-		return backend.Failed("plan", "limit processes to", number, errors.New("the kernel counts no processes of uid 0, and there is no control group with the pids controller"),
+		return backend.Failed("plan", "limit processes to", number, errors.New("the kernel does not count processes of uid 0, and there is no control group with the pids controller"),
 			"use a workspace that an ordinary user owns, or level full")
 	case bare && b.plan.Holds.UIDHost == 0:
 		b.plan.Holds.Lost = append(b.plan.Holds.Lost, "the number of processes is not bounded: the kernel counts none of uid 0")
@@ -142,6 +142,8 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 	return nil
 }
 
+// limitMemory limits the commands' memory together, or, if the spec allows a weaker
+// limit, the data of each process.
 func (b *builder) limitMemory(l policy.Limits, kept map[string]string) error {
 	if l.Memory == 0 && l.MemoryHigh == 0 {
 		return nil
@@ -173,34 +175,29 @@ func (b *builder) limitMemory(l policy.Limits, kept map[string]string) error {
 	return nil
 }
 
-// unkept refuses a limit for want of a controller, or notes that it is degraded.
+// unkept refuses a limit because its controller is missing or, if the spec allows
+// that, records that the limit is degraded.
 func (b *builder) unkept(limit, degradation, value, controller string) error {
 	if b.spec.Allows(degradation) {
 		b.degrade(degradation)
 		return nil
 	}
-	remedy, why := b.groups.lacks(controller)
+	// What keeps the controller from everybody comes before what keeps it from this user.
+	remedy, why := cgroupHint(b.groups.why), b.groups.why
+	if f := probeController(lookForHierarchy(), controller); !f.OK && f.Remedy != "" {
+		remedy, why = f.Remedy, errors.New(f.Detail)
+	} else if why == nil {
+		why = fmt.Errorf("%s has %s", b.groups.place.Dir, strings.Join(b.groups.place.Controllers, ", "))
+	}
 	hint := "allow it to be weaker: --allow-degraded=" + degradation
 	if remedy != "" {
 		hint += "; or " + remedy
 	}
-	return backend.Failed("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, why), hint)
+	return backend.Failed("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller is available (%w)", controller, why), hint)
 }
 
-// lacks says why a controller is missing and what to do about it, in the probe's
-// words: what keeps it from everybody comes before what keeps it from this user.
-func (h hierarchy) lacks(controller string) (remedy string, why error) {
-	if f := probeController(lookForHierarchy(), controller); !f.OK && f.Remedy != "" {
-		return f.Remedy, errors.New(f.Detail)
-	}
-	if h.why != nil {
-		return cgroupHint(h.why), h.why
-	}
-	return "", fmt.Errorf("%s has %s", h.place.Dir, strings.Join(h.place.Controllers, ", "))
-}
-
-// useGroup adds the steps that put commands into control groups, where these
-// have controllers.
+// useGroup adds the steps that put commands into control groups, if these have
+// controllers.
 func (b *builder) useGroup(dir string) {
 	if len(b.groups.place.Controllers) == 0 {
 		return
@@ -215,7 +212,7 @@ func (b *builder) useGroup(dir string) {
 		Why: "programs size themselves by their limits"})
 }
 
-// groupLimits returns what the commands' group is bounded to.
+// groupLimits returns the limits of the commands' group.
 func (b *builder) groupLimits() cgroup.Limits {
 	l := b.spec.Limits
 	var limits cgroup.Limits
@@ -235,13 +232,13 @@ func (b *builder) groupLimits() cgroup.Limits {
 	return limits
 }
 
-// watch is a limit of a user namespace on what watches files. What processes in
-// the namespace have counts for the user who made it, too, and without a limit of
-// its own a sandbox could leave that user's other programs none.
+// watch is a limit of the sandbox's user namespace on inotify. What processes in the
+// namespace use also counts for the user who made it, so without this limit a sandbox
+// could leave nothing for that user's other programs.
 type watch struct {
 	limit string // its name in /proc/sys/user
-	host  string // the host's, for each user, in /proc/sys
-	most  int    // enough for editors' servers and tools that build on change
+	host  string // the host's limit for each user, in /proc/sys
+	most  int    // enough for language servers and tools that build on change
 }
 
 var watching = []watch{
@@ -249,7 +246,7 @@ var watching = []watch{
 	{"max_inotify_watches", "fs/inotify/max_user_watches", 1 << 16},
 }
 
-// bound is at most half of what the host lets one user have.
+// bound returns the limit: at most half of the host's limit for one user.
 func (w watch) bound() int {
 	text, err := state.ReadProc("/proc/sys/" + w.host)
 	if err != nil {

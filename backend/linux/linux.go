@@ -6,19 +6,18 @@
 //
 // # Shape
 //
-// [Backend.Plan] turns a spec into a confine.Plan, which is all there is to
-// know about the wall; the new process applies it to itself. Start opens what
-// the plan hands over, clones the agent into its namespaces, sends it the
-// plan, and then reads from the kernel whether the walls stand (verify.go)
-// before it lets a request through.
+// [Backend.Plan] turns a spec into a confine.Plan, which describes the wall
+// completely; the new process applies it to itself. Start opens the files that
+// the plan needs, clones the agent into its namespaces, sends it the plan, and
+// then reads from the kernel whether the walls stand (verify.go) before it lets
+// a request through.
 //
 // # Life and death
 //
 // The agent is PID 1 of the sandbox: its end is the end of every process
 // inside, and the kernel reports it only when they are gone. It dies with the
 // process that started it, by a parent-death signal and by the closing of its
-// lifeline. What a killed process leaves on disk is removed by the next start
-// (state.go).
+// lifeline. The next start removes what a killed process left on disk (state.go).
 //
 // # Identities
 //
@@ -44,12 +43,12 @@ type Backend struct{}
 // New returns the linux backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "linux".
+// Name returns "linux".
 func (*Backend) Name() string { return "linux" }
 
-// Plan says what Start would do with a resolved spec, without doing it. Where
-// root lends an id, that is chosen anew for each sandbox: the plan shows the
-// first of the range.
+// Plan returns what Start would do with a resolved spec, without doing it. The host
+// id that root lends is chosen anew for each sandbox; the plan shows the first of
+// the range.
 func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
 	mounts, err := hostpath.Mounts(req, workspaceDir)
 	if err != nil {
@@ -66,7 +65,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 			return nil, err
 		}
 		d := &stateDir{Dir: &state.Dir{Root: req.StateDir, ID: "ID", Path: filepath.Join(req.StateDir, "sandboxes", "ID")}}
-		p, err := landlockPlan(req.Spec, id, req, mounts, groups, group, d.scratchPath())
+		p, err := landlockPlan(req, id, mounts, groups, group, d.scratchPath())
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +75,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlan(req.Spec, id, req, mounts, groups, group)
+	p, err := newPlan(req, id, mounts, groups, group)
 	if err != nil {
 		return nil, err
 	}

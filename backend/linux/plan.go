@@ -20,12 +20,12 @@ const (
 	workspaceDir = policy.WorkspacePath
 	homeDir      = policy.HomePath
 	userName     = "agent"
-	rootSize     = 16 << 20 // of the root's own tmpfs: mount points and a few small files
+	rootSize     = 16 << 20 // of the root's tmpfs, which holds mount points and a few small files
 	runSize      = 16 << 20
 )
 
-// Capabilities, in the sandbox's own user namespace: what building the walls
-// takes, and what the agent keeps (see package agent). Commands have none.
+// Capabilities in the sandbox's own user namespace: those that building the walls
+// needs, and those that the agent keeps (see package agent). Commands have none.
 var (
 	setupCaps = []string{"setpcap", "net_admin", "sys_admin", "sys_ptrace", "sys_resource"}
 	keptCaps  = []string{"sys_admin", "sys_ptrace"}
@@ -36,18 +36,19 @@ type builder struct {
 	plan   *confine.Plan
 	spec   policy.Spec
 	mounts []hostpath.Mount
-	pinned map[string]bool // mount points that are there to stay
-	fixed  map[string]bool // paths that are read-only with all that is in them
-	copies []ownCopy       // files of which commands have a copy
-	last   []confine.Step  // that follow once all is mounted
+	pinned map[string]bool // directories that are mount points, so that they cannot be renamed
+	fixed  map[string]bool // paths that are read-only with everything in them
+	copies []ownCopy       // files that commands have a copy of
+	last   []confine.Step  // steps that follow the pivot
 	abi    int             // of Landlock
 	groups hierarchy
 }
 
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
-// newPlan turns a resolved spec into the steps that keep it.
-func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group string) (*builder, error) {
+// newPlan turns a resolved spec into the steps that enforce it.
+func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy, group string) (*builder, error) {
+	spec := req.Spec
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
@@ -56,26 +57,38 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpa
 	}}
 	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
-	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
+	b.plan.Holds = plannedIsolation(spec, id, b.plan.Namespaces)
 	if err := b.limits(spec.Limits); err != nil {
 		return nil, err
 	}
-	b.process(spec)
-	if err := b.root(spec); err != nil {
+	b.process()
+	if err := b.root(); err != nil {
 		return nil, err
 	}
-	b.dev(spec)
-	b.private(spec)
+	b.private()
 	b.useGroup(group)
 	b.userPaths(id)
-	for _, l := range homeLinks(req.Home, mounts) { // behind all mounts, none of which passes through one
+	for _, l := range homeLinks(req.Home, mounts) { // after all mounts, so that no mount passes through a link
 		b.add(confine.Step{Do: confine.OpSymlink, Source: l.text, Target: path.Join(homeDir, l.rel), Why: "what is mounted below the caller's home is found below HOME, too"})
 	}
 	if err := b.guard(req); err != nil {
 		return nil, err
 	}
-	b.finish()
-	if err := b.spawn(spec); err != nil {
+	b.maskProc()
+	b.add(confine.Step{Do: confine.OpPivot, Why: "no path leads back to the host"})
+	b.plan.Setup = append(b.plan.Setup, b.last...)
+	b.add(confine.Step{Do: confine.OpReadOnly, Target: "/", Why: "the root itself is fixed"})
+	b.add(confine.Step{Do: confine.OpCaps, Caps: keptCaps, Why: "the agent keeps what marking and finding process trees takes; commands have no capability"})
+
+	// The steps that confine the thread which starts commands.
+	b.plan.Spawn = []confine.Step{
+		{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"},
+		{Do: confine.OpNoNew, Why: "no program can gain privileges"},
+	}
+	if err := b.landlock(); err != nil {
+		return nil, err
+	}
+	if err := b.filters(); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -89,8 +102,8 @@ func namespaces(spec policy.Spec) []confine.Namespace {
 	return all
 }
 
-// environment returns the base environment of every command: nothing of the
-// caller's comes in unless the spec says so.
+// environment returns the base environment of every command. It has no variable of the
+// caller's unless the spec says so.
 func environment(spec policy.Spec) map[string]string {
 	env := map[string]string{
 		"PATH":    policy.SearchPath,
@@ -105,7 +118,8 @@ func environment(spec policy.Spec) map[string]string {
 	return env
 }
 
-func (b *builder) process(spec policy.Spec) {
+// process adds the steps that change the process and its namespaces.
+func (b *builder) process() {
 	b.add(confine.Step{Do: confine.OpReset, Why: "inherited personality, core dumps and dumpability go"})
 	b.add(confine.Step{Do: confine.OpSysctl, Target: "user/max_user_namespaces", Source: "0", Optional: true,
 		Why: "no user namespace can be made inside"})
@@ -113,8 +127,8 @@ func (b *builder) process(spec policy.Spec) {
 		b.add(confine.Step{Do: confine.OpSysctl, Target: "user/" + w.limit, Source: strconv.Itoa(w.bound()), Optional: true,
 			Why: "the host's user, whose count this is too, keeps some"})
 	}
-	b.add(confine.Step{Do: confine.OpHostname, Source: spec.Hostname, Why: "the host's name is not visible"})
-	if spec.Network == "none" {
+	b.add(confine.Step{Do: confine.OpHostname, Source: b.spec.Hostname, Why: "the host's name is not visible"})
+	if b.spec.Network == "none" {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
 	}
 }
@@ -124,9 +138,9 @@ var (
 	scrape = []string{confine.FlagNoSuid, confine.FlagNoDev}
 )
 
-// filled returns the flags of what commands can fill. Where the spec says which
-// programs they may call, nothing that they made can be one, not even by way
-// of the loader or as a library.
+// filled returns the flags of mounts in which commands can make files. If the spec
+// says which programs they may call, no file that they made can be executed, not even
+// through the loader or as a library.
 func (b *builder) filled() []string {
 	if b.spec.Commands == nil {
 		return scrape
@@ -134,29 +148,26 @@ func (b *builder) filled() []string {
 	return append(slices.Clone(scrape), confine.FlagNoExec)
 }
 
-// deviceNodes are those that programs cannot do without. None reaches
-// anything of the host's.
+// deviceNodes are the devices that programs need. None gives access to anything
+// of the host's.
 var deviceNodes = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-func (b *builder) dev(spec policy.Spec) {
+// private makes the sandbox's /dev, the directories in which commands may make files, and
+// the empty ones that programs expect to exist.
+func (b *builder) private() {
 	for _, name := range deviceNodes {
 		b.add(confine.Step{Do: confine.OpBind, Source: "/dev/" + name, Target: "/dev/" + name,
 			Flags: []string{confine.FlagNoSuid, confine.FlagNoExec}, Why: "a harmless device"})
 	}
 	b.add(confine.Step{Do: confine.OpDevpts, Target: "/dev/pts", Flags: []string{confine.FlagNoSuid, confine.FlagNoExec}, Why: "terminals of its own"})
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/dev/shm", Mode: 0o1777, Size: int64(spec.Limits.Tmp),
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/dev/shm", Mode: 0o1777, Size: int64(b.spec.Limits.Tmp),
 		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "shared memory of its own"})
 	for _, link := range [][2]string{{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"},
 		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}} {
 		b.add(confine.Step{Do: confine.OpSymlink, Source: link[1], Target: "/dev/" + link[0], Why: "usual names"})
 	}
-}
-
-// private makes the places that commands may fill, and the empty places that
-// programs expect to exist.
-func (b *builder) private(spec policy.Spec) {
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files of its own, bounded"})
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files of its own, bounded"})
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
 	b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: "/var/tmp", Why: "usual names"})
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/run", Mode: 0o755, Size: runSize,
 		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "secrets and state of running programs, bounded"})
@@ -165,11 +176,19 @@ func (b *builder) private(spec policy.Spec) {
 	}
 }
 
-// userPaths shows what the user named, at its owner's identity.
+// userPaths mounts what the user named, or copies of it.
 func (b *builder) userPaths(id identity) {
 	for i, m := range b.mounts {
-		if m.Copied {
-			b.copyOf(i, m, id)
+		var fd string
+		if id.kind == idmap {
+			fd = fmt.Sprintf("mount%d", i)
+			b.plan.Files = append(b.plan.Files, fd)
+		}
+		if m.Copied { // into a file system of its own, which limits its size
+			b.add(confine.Step{Do: confine.OpTmpfs, Target: m.Target, Mode: 0o755, Size: int64(b.spec.Limits.Disk), Flags: b.filled(),
+				Why: "the workspace is a copy in memory, bounded"})
+			b.add(confine.Step{Do: confine.OpCopy, Source: m.Source, Target: m.Target, FD: fd, Flags: append(slices.Clone(roDir), confine.FlagResolved),
+				Why: "its content, without owners, sockets and devices"})
 			continue
 		}
 		s := confine.Step{Do: confine.OpBind, Source: m.Source, Target: m.Target, ID: m.ID.FileID, Flags: b.filled(), Why: "named in the spec, read-write"}
@@ -180,60 +199,18 @@ func (b *builder) userPaths(id identity) {
 		if m.Field == "workspace.source" {
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
 		}
-		if id.kind == idmap {
-			s.FD = fmt.Sprintf("mount%d", i)
-			b.plan.Files = append(b.plan.Files, s.FD)
+		if s.FD = fd; fd != "" {
 			s.Why += ", id-mapped so that files keep their owner"
 		}
-		if outer := enclosing(m, b.mounts); outer != nil {
+		if outer := slices.IndexFunc(b.mounts, func(o hostpath.Mount) bool {
+			_, inside := hostpath.Within(m.Target, o.Target)
+			return inside && m.Target != o.Target
+		}); outer >= 0 {
 			s.Flags = append(s.Flags, confine.FlagExisting)
-			s.Hint = "the mount point must exist: " + m.Target + " lies in " + outer.Source
+			s.Hint = "the mount point must exist: " + m.Target + " lies in " + b.mounts[outer].Source
 		}
 		b.add(s)
 	}
-}
-
-// copyOf gives commands a copy of a mount's content, in a file system of its
-// own that bounds it.
-func (b *builder) copyOf(i int, m hostpath.Mount, id identity) {
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: m.Target, Mode: 0o755, Size: int64(b.spec.Limits.Disk), Flags: b.filled(),
-		Why: "the workspace is a copy in memory, bounded"})
-	s := confine.Step{Do: confine.OpCopy, Source: m.Source, Target: m.Target, Flags: append(slices.Clone(roDir), confine.FlagResolved),
-		Why: "its content, without owners, sockets and devices"}
-	if id.kind == idmap {
-		s.FD = fmt.Sprintf("mount%d", i)
-		b.plan.Files = append(b.plan.Files, s.FD)
-	}
-	b.add(s)
-}
-
-// enclosing returns the other mount in which a mount's target lies, if any.
-func enclosing(m hostpath.Mount, all []hostpath.Mount) *hostpath.Mount {
-	for i := range all {
-		if _, ok := hostpath.Within(m.Target, all[i].Target); ok && m.Target != all[i].Target {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
-func (b *builder) finish() {
-	b.maskProc()
-	b.add(confine.Step{Do: confine.OpPivot, Why: "no path leads back to the host"})
-	b.plan.Setup = append(b.plan.Setup, b.last...)
-	b.add(confine.Step{Do: confine.OpReadOnly, Target: "/", Why: "the root itself is fixed"})
-	b.add(confine.Step{Do: confine.OpCaps, Caps: keptCaps, Why: "the agent keeps what marking and finding process trees takes; commands have no capability"})
-}
-
-// spawn confines the thread that commands come from.
-func (b *builder) spawn(spec policy.Spec) error {
-	add := func(s confine.Step) { b.plan.Spawn = append(b.plan.Spawn, s) }
-	add(confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"})
-	add(confine.Step{Do: confine.OpNoNew, Why: "no program can gain privileges"})
-	if err := b.landlock(spec); err != nil {
-		return err
-	}
-	return b.filters()
 }
 
 // filters adds the agent's filter and, on top of it, the commands'.
@@ -253,7 +230,8 @@ func (b *builder) filters() error {
 	return nil
 }
 
-func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {
+// plannedIsolation returns the isolation that a plan gives, as far as the spec determines it.
+func plannedIsolation(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {
 	iso := policy.Isolation{
 		Backend:      "linux",
 		Level:        spec.Level,
@@ -278,40 +256,18 @@ func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolati
 	return iso
 }
 
-// degrade notes that something is weaker than written, which the spec allows.
+// degrade records that something is weaker than the spec says, which the spec allows.
 func (b *builder) degrade(name string) {
 	h := &b.plan.Holds
-	h.Degraded = append(h.Degraded, name)
-	for _, d := range policy.Degradations() {
-		if d.Name == name {
-			h.Lost = append(h.Lost, d.Loss)
-		}
-	}
+	h.Degraded, h.Lost = append(h.Degraded, name), append(h.Lost, backend.Losses([]string{name})...)
 }
 
-// mountPoints is every place where the plan mounts something, as it is in the
-// end, for the check from outside.
-func mountPoints(p *confine.Plan) map[string]confine.Step {
-	at := map[string]confine.Step{}
-	for _, s := range p.Setup {
-		switch s.Do {
-		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
-			at[path.Clean(s.Target)] = s
-		case confine.OpReadOnly:
-			made := at[path.Clean(s.Target)]
-			made.Flags = append(slices.Clone(made.Flags), confine.FlagReadOnly)
-			at[path.Clean(s.Target)] = made
-		}
-	}
-	return at
-}
-
-// homeLink is a symbolic link in HOME, by its path there.
+// homeLink is a symbolic link, by its path below HOME.
 type homeLink struct{ rel, text string }
 
-// homeLinks are those that show mounts below the caller's home below HOME, too, where
-// programs look for them: ~ means the same on both sides. home may be empty. None lies
-// in another one, or where something else is mounted.
+// homeLinks returns links that make mounts below the caller's home visible below HOME
+// too, where programs look for them: ~ means the same on both sides. home may be empty.
+// No link lies in another one, or where something else is mounted.
 func homeLinks(home string, mounts []hostpath.Mount) []homeLink {
 	var links []homeLink
 	for _, m := range mounts[1:] { // the workspace is elsewhere

@@ -45,7 +45,7 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 	}
 	req.StateDir, req.Agent = root+"/ws/state", root+"/ws/bin/paddock"
 	req.Guards = guards(t, req)
-	b, err := newPlan(spec, id, req, mounts, hierarchy{}, "")
+	b, err := newPlan(req, id, mounts, hierarchy{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

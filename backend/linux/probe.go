@@ -22,7 +22,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// What specs can ask for, as the probe names it.
+// The abilities that the probe reports on.
 const (
 	canFull     = "level full"
 	canLandlock = "level landlock"
@@ -32,7 +32,7 @@ const (
 	canPids     = "limit processes, as a whole"
 )
 
-// Probe tries each feature and says what works here.
+// Probe tries each feature and reports what works here.
 func (b *Backend) Probe(context.Context) backend.Report {
 	groups, userns := lookForHierarchy(), probeUserns()
 	if errors.Is(groups.why, cgroup.ErrNoDelegate) {
@@ -40,7 +40,7 @@ func (b *Backend) Probe(context.Context) backend.Report {
 	}
 	r := backend.Report{Backend: b.Name(), Features: []backend.Feature{
 		probeKernel(), userns,
-		// Hosts may forbid these two one by one.
+		// A host may forbid one of these two and allow the other.
 		inside(userns, func() backend.Feature {
 			return probeNamespace("pid namespaces", unix.CLONE_NEWPID, "user/max_pid_namespaces", canFull, canNetwork)
 		}),
@@ -48,7 +48,7 @@ func (b *Backend) Probe(context.Context) backend.Report {
 			return probeNamespace("network namespaces", unix.CLONE_NEWNET, "user/max_net_namespaces", canFull)
 		}),
 		inside(userns, probeProc),
-		// For those who know other tools, and would look here.
+		// For people who know other tools and look for this.
 		{Name: "subordinate ids", OK: true, Detail: "not needed: one id is enough (/etc/subuid is not read)"},
 		probeIdmap(), probeGroups(),
 		probeSeccomp(), probeLandlock("landlock files", confine.LandlockFilesABI, canLandlock),
@@ -73,7 +73,7 @@ func probeKernel() backend.Feature {
 	return verdict(f, err != unix.ENOSYS, "")
 }
 
-// verdict completes a feature: a remedy is shown where it is needed only.
+// verdict completes a feature. It drops the remedy of one that works.
 func verdict(f backend.Feature, ok bool, detail string) backend.Feature {
 	f.OK = ok
 	if ok {
@@ -85,8 +85,8 @@ func verdict(f backend.Feature, ok bool, detail string) backend.Feature {
 	return f
 }
 
-// try mounts a file system in new namespaces, and gives the kernel's answer.
-// The child is given nothing to execute: getting as far as that is success.
+// try mounts a file system in new namespaces and returns the kernel's answer. The child
+// has no program to execute: if it gets that far, the attempt has succeeded.
 func try(flags uintptr, mount clone.Mount) syscall.Errno {
 	own := func(id int) []confine.IDMap { return []confine.IDMap{{Inside: insideID, Host: uint32(id), Count: 1}} }
 	runtime.LockOSThread()
@@ -106,7 +106,7 @@ func try(flags uintptr, mount clone.Mount) syscall.Errno {
 	return errno
 }
 
-// probeUserns mounts inside a new user namespace: some hosts let the clone
+// probeUserns mounts inside a new user namespace, because some hosts let the clone
 // succeed and then deny the capabilities.
 func probeUserns() backend.Feature {
 	f := backend.Feature{Name: "user namespaces", NeededBy: []string{canFull, canNetwork}}
@@ -164,8 +164,8 @@ func probeIdmap() backend.Feature {
 	return verdict(f, true, "mapped "+dir)
 }
 
-// inside is a probe of what only a user namespace gives; without one it has no
-// remedy of its own.
+// inside runs a probe that needs a user namespace. If there can be none, the probe's
+// own remedy would not help and is dropped.
 func inside(userns backend.Feature, probe func() backend.Feature) backend.Feature {
 	f := probe()
 	if !userns.OK {
@@ -200,7 +200,7 @@ func probeLandlock(name string, least int, needed ...string) backend.Feature {
 	return verdict(f, abi >= least, "")
 }
 
-// probeHierarchy says where control groups can be made.
+// probeHierarchy reports where control groups can be made.
 func probeHierarchy(h hierarchy) backend.Feature {
 	f := backend.Feature{Name: "control groups", NeededBy: []string{canMemory, canCPUs, canPids}}
 	if h.why != nil {
@@ -214,16 +214,16 @@ func probeController(h hierarchy, controller string, needed ...string) backend.F
 	f := backend.Feature{Name: "controller " + controller, NeededBy: needed}
 	for _, m := range h.place.Missing {
 		if m.Controller == controller {
-			if m.Remedy != cgroupHint(h.why) { // which is told already
+			if m.Remedy != cgroupHint(h.why) { // probeHierarchy shows that one
 				f.Remedy = m.Remedy
 			}
 			return verdict(f, false, m.Why)
 		}
 	}
-	return verdict(f, h.has(controller), "handed on by "+h.place.Dir)
+	return verdict(f, h.has(controller), "delegated by "+h.place.Dir)
 }
 
-// probeGroups tells an ordinary user what an unprivileged user namespace
+// probeGroups reports the supplementary groups that an unprivileged user namespace
 // cannot drop.
 func probeGroups() backend.Feature {
 	f := backend.Feature{Name: "supplementary groups", Remedy: "files that these groups may use stay usable where the sandbox can see them; run paddock without them, or as root"}

@@ -20,29 +20,32 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// systemDirs are the host's programs and libraries, and nothing that belongs
-// to somebody. /nix/store is where some distributions keep all of it.
+// systemDirs hold the host's programs and libraries, and no user's data. /nix/store is
+// where some distributions keep all of them.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"}
 
 // root makes the new root, with programs and libraries from the host or from a
 // directory that the spec names.
-func (b *builder) root(spec policy.Spec) error {
+func (b *builder) root() error {
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/", Mode: 0o755, Size: rootSize, Flags: scrape, Why: "the new root is empty"})
-	// Early, because it takes a process of its own, which others need not wait for.
+	// Early: it needs a process of its own, and later steps need not wait for that.
 	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: procFlags,
 		Why: "only the sandbox's own commands are visible", Hint: procHint})
-	if spec.RootFS != policy.RootHost {
-		return b.rootFrom(spec)
+	if b.spec.RootFS != policy.RootHost {
+		return b.rootFrom()
 	}
 	for _, dir := range systemDirs {
 		b.show(dir, dir, "programs and libraries")
 	}
-	b.etc(spec)
+	for _, p := range shownEtc() {
+		b.show(p, p, "configuration that programs need")
+	}
+	b.addEtc(madeEtc(b.spec))
 	return nil
 }
 
-// show makes a path of the host visible read-only, as a link where it is one.
-// A path that does not exist here does not exist inside.
+// show makes a path of the host visible read-only. A link becomes a link, and a path
+// that does not exist here does not exist inside.
 func (b *builder) show(source, target, why string) {
 	info, err := os.Lstat(source)
 	switch {
@@ -53,27 +56,28 @@ func (b *builder) show(source, target, why string) {
 		}
 	case info.IsDir() || info.Mode().IsRegular():
 		s := confine.Step{Do: confine.OpBind, Source: source, Target: target, Flags: roDir, Why: why}
-		if b.spec.RootFS != policy.RootHost { // which commands may have made
+		if b.spec.RootFS != policy.RootHost { // commands of another sandbox may have made it
 			s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved)
 		}
 		b.add(s)
 	}
 }
 
-// ownPlaces are what a sandbox has of its own whatever its root file system holds.
+// ownPlaces are the names in the root that each sandbox has its own of, whatever its
+// root file system holds.
 var ownPlaces = []string{"dev", "proc", "sys", "tmp", "run", "workspace", "home", "root", "mnt", "srv", "var", "etc"}
 
-// rootFrom shows what a directory holds as the root file system. Its entries
-// become mounts one by one, because the root itself is the sandbox's: what
-// commands have of their own needs no place in the directory.
-func (b *builder) rootFrom(spec policy.Spec) error {
-	dir, err := b.rootSource(spec.RootFS)
+// rootFrom shows the content of a directory as the root file system. Its entries become
+// mounts one by one, because the root itself is the sandbox's own: so the directory need
+// not have the places that each sandbox has of its own.
+func (b *builder) rootFrom() error {
+	dir, err := b.rootSource(b.spec.RootFS)
 	if err != nil {
 		return err
 	}
 	names, err := namesIn(dir)
 	if err != nil {
-		return hostpath.Refuse("rootfs", spec.RootFS, hostpath.Reason(err), "")
+		return hostpath.Refuse("rootfs", b.spec.RootFS, hostpath.Reason(err), "")
 	}
 	for _, name := range names {
 		if !slices.Contains(ownPlaces, name) {
@@ -83,7 +87,7 @@ func (b *builder) rootFrom(spec policy.Spec) error {
 	if err := b.below(dir, "var", []string{"tmp", "run", "lock"}); err != nil {
 		return err
 	}
-	made, own := madeEtc(spec), []string{"shadow", "gshadow", "mtab"} // these would tell of users that the sandbox does not have
+	made, own := madeEtc(b.spec), []string{"shadow", "gshadow", "mtab"} // these name users that the sandbox does not have
 	for _, f := range made {
 		own = append(own, f.name)
 	}
@@ -94,8 +98,8 @@ func (b *builder) rootFrom(spec policy.Spec) error {
 	return nil
 }
 
-// below shows what a directory of the root file system holds, except what the
-// sandbox has of its own there.
+// below shows the content of a directory of the root file system, except the names that
+// the sandbox has its own of.
 func (b *builder) below(root, name string, own []string) error {
 	dir := filepath.Join(root, name)
 	info, err := os.Lstat(dir)
@@ -123,7 +127,7 @@ func (b *builder) below(root, name string, own []string) error {
 // maxShown bounds the names in a directory that become mounts one by one.
 const maxShown = 4096
 
-// namesIn lists a directory that commands could have made, in order.
+// namesIn returns the sorted names in a directory that commands could have made.
 func namesIn(dir string) ([]string, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -141,11 +145,11 @@ func namesIn(dir string) ([]string, error) {
 	return names, err
 }
 
-// rootSource resolves the directory, which the sandbox's own identity must be
-// able to reach.
+// rootSource resolves the directory of the root file system and checks that it can be
+// one, that commands cannot change it, and that the sandbox's identity can reach it.
 func (b *builder) rootSource(written string) (string, error) {
 	const field = "rootfs"
-	way, err := hostpath.Follow(written) // links in it were judged with the mounts
+	way, err := hostpath.Follow(written) // links in it were checked with the mounts
 	if err != nil {
 		return "", hostpath.Refuse(field, written, hostpath.Reason(err), "")
 	}
@@ -172,16 +176,16 @@ func (b *builder) rootSource(written string) (string, error) {
 	for at := dir; at != "/"; at = filepath.Dir(at) {
 		var st unix.Stat_t
 		if err := unix.Stat(at, &st); err == nil && st.Mode&0o001 == 0 {
-			return "", hostpath.Refuse(field, written, fmt.Sprintf("%s can be entered by its owner alone, and sandboxes run under another id", at), "chmod o+x "+policy.ShellWord(at))
+			return "", hostpath.Refuse(field, written, fmt.Sprintf("only its owner can enter %s, and sandboxes run under another id", at), "chmod o+x "+policy.ShellWord(at))
 		}
 	}
 	return dir, nil
 }
 
-// etcShown is what of the host's /etc is visible: what programs need to find
-// libraries, certificates, locales and each other. It is a list of what is
-// let in, because a list of what is kept out is never complete. A name that
-// ends in "*" stands for all that begin with it.
+// etcShown are the names in the host's /etc that are visible: those that programs need
+// to find libraries, certificates, locales and each other. It lists what is let in,
+// because a list of what is kept out is never complete. A name that ends in "*" stands
+// for all names that begin with it.
 var etcShown = []string{
 	"R", "alternatives", "bash.bashrc", "crypto-policies", "debian_version", "fonts", "inputrc", "java*",
 	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.conf", "localtime", "lsb-release", "maven", "mime.types",
@@ -189,18 +193,10 @@ var etcShown = []string{
 	"terminfo", "texmf", "timezone", "xml",
 }
 
-// etcBelow is what is visible of directories that hold secrets too.
+// etcBelow is what is visible in directories that also hold secrets.
 var etcBelow = []string{
 	"pki/ca-trust", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf",
 	"ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf",
-}
-
-// etc makes the sandbox's /etc: shown from the host, or made for it.
-func (b *builder) etc(spec policy.Spec) {
-	for _, p := range shownEtc() {
-		b.show(p, p, "configuration that programs need")
-	}
-	b.addEtc(madeEtc(spec))
 }
 
 // shownEtc returns the paths of the host's /etc that are shown.
@@ -224,6 +220,7 @@ func shownEtc() []string {
 // madeFile is a file of /etc that is made for the sandbox.
 type madeFile struct{ name, text string }
 
+// madeEtc returns the files of /etc that are made for the sandbox.
 func madeEtc(spec policy.Spec) []madeFile {
 	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	resolv := "# The sandbox has no network.\n"
@@ -248,7 +245,7 @@ func (b *builder) addEtc(files []madeFile) {
 	}
 }
 
-// hostFile returns a small file of the host, empty where it cannot be read.
+// hostFile returns the content of a small file of the host, or "" if it cannot be read.
 func hostFile(path string) string {
 	const bound = 1 << 20
 	text, err := os.ReadFile(path)
@@ -260,14 +257,15 @@ func hostFile(path string) string {
 
 var procFlags = []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}
 
-// What a fresh /proc shows of the machine that is nobody's business inside,
-// as far as this kernel has it, and what in it can be written at all. Commands
-// lack the privilege for most of it anyway.
+// The parts of a fresh /proc that describe the machine, which no command needs to know,
+// and those that can be written. Commands lack the privilege for most of it anyway. A
+// kernel may have only some of these.
 var (
 	procHidden   = []string{"acpi", "asound", "interrupts", "kallsyms", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats"}
 	procReadOnly = []string{"bus", "fs", "irq", "sys", "sysrq-trigger"}
 )
 
+// maskProc hides parts of /proc and makes others read-only.
 func (b *builder) maskProc() {
 	for _, name := range procHidden {
 		target := "/proc/" + name

@@ -20,28 +20,26 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-var errProtocol = errors.New("it speaks another version of the protocol")
-
 // sandbox is a running agent.
 type sandbox struct {
 	dir       *stateDir
 	program   string // the agent's
 	plan      *builder
-	group     *control // nil where there are no control groups to use
+	group     *control // nil if no control groups can be used
 	bare      bool     // it has no namespaces
 	pid       int
 	pidfd     int
 	control   *os.File
 	files     []*os.File     // on their way to the agent
-	copies    *os.File       // the directory with what commands have a copy of; nil: there is none
-	helpers   sync.WaitGroup // processes that were needed for files
+	copies    *os.File       // the directory of the files that commands have copies of, or nil
+	helpers   sync.WaitGroup // processes that were needed to make files
 	isolation policy.Isolation
 	done      chan struct{}      // closed when the kernel has reported the agent's end
 	failed    error              // why the agent's program was not executed, final with done
 	status    syscall.WaitStatus // of the agent, final with done
 
 	mu      sync.Mutex
-	spare   net.Conn // a connection made ahead, nil once it is taken
+	spare   net.Conn // a connection made in advance, nil once it is taken
 	spareAt time.Time
 
 	stop  sync.Once
@@ -65,11 +63,11 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	return state.Dial(ctx, s.dir.Path)
 }
 
-// spareLife is how long a connection made ahead is of use: well below the time
-// that an agent waits for a request.
+// spareLife is how long the connection made in advance can be used: well below
+// the time that an agent waits for a request.
 const spareLife = 10 * time.Second
 
-// takeSpare gives the connection made ahead to the first who asks, if soon.
+// takeSpare returns the connection made in advance, once, or nil if it is too old.
 func (s *sandbox) takeSpare() net.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,21 +80,8 @@ func (s *sandbox) takeSpare() net.Conn {
 	return conn
 }
 
-// reap waits for the agent. It is the init of the sandbox's pid namespace, so
-// the kernel reports its end only after that of every process inside
-// (pid_namespaces(7)).
-func (s *sandbox) reap() {
-	for {
-		_, err := syscall.Wait4(s.pid, &s.status, 0, nil)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	close(s.done)
-}
-
-// kill ends the sandbox at once and waits for its end. What else there is to
-// do is done while the kernel takes the sandbox apart.
+// kill ends the sandbox at once and waits for its end. The functions in meanwhile
+// run while the kernel takes the sandbox apart.
 func (s *sandbox) kill(meanwhile ...func()) {
 	_ = s.control.Close()
 	s.group.kill()
@@ -111,8 +96,8 @@ func (s *sandbox) kill(meanwhile ...func()) {
 	_ = unix.Close(s.pidfd)
 }
 
-// Stop ends the sandbox and removes its state. With a grace period the agent
-// may end by itself first.
+// Stop ends the sandbox and removes its state. Within the grace period the agent
+// may end by itself.
 func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
 	s.stop.Do(func() {
 		hurry := ctx.Done()
@@ -122,7 +107,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 		}
 		if grace > 0 {
 			_ = s.control.Close()
-			// One that somebody has stopped would not see it.
+			// An agent that somebody has stopped would not see the closed socket.
 			_ = unix.PidfdSendSignal(s.pidfd, unix.SIGCONT, nil, 0)
 			select {
 			case <-s.done:
@@ -137,13 +122,13 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			s.group.remove()
 		}
 		s.death.Copies = s.readCopies()
-		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
+		s.dir.remove() // only now: a lent id is in use until the kernel has reported the end
 	})
 	return s.death, nil
 }
 
-// Freeze stops every command, by the control group that holds them all. The
-// agent goes on.
+// Freeze stops every command, through the control group that holds them all. The
+// agent keeps running.
 func (s *sandbox) Freeze(ctx context.Context) error {
 	if s.group == nil {
 		return noGroup("freeze")
@@ -151,7 +136,7 @@ func (s *sandbox) Freeze(ctx context.Context) error {
 	return s.group.work.Freeze(ctx)
 }
 
-// Thaw lets the commands go on.
+// Thaw lets the commands continue.
 func (s *sandbox) Thaw(ctx context.Context) error {
 	if s.group == nil {
 		return noGroup("thaw")
@@ -163,11 +148,11 @@ func noGroup(op string) error {
 	return backend.Failed("cgroup", op, "the commands", errors.New("they have no control group"), "see paddock doctor for what control groups need here")
 }
 
-// tidyTime is what an agent without namespaces gets to end all that it started.
+// tidyTime is how long an agent without namespaces may take to end everything it started.
 const tidyTime = 10 * time.Second
 
-// explain finds the cause behind an agent that is not there: its program was
-// not executed, or it left last words.
+// explain adds to err why the agent did not answer: its program was not executed,
+// or it wrote something to its log before it ended.
 func (s *sandbox) explain(err error) error {
 	var e *backend.StartError
 	if !errors.As(err, &e) {
@@ -181,9 +166,9 @@ func (s *sandbox) explain(err error) error {
 	}
 	text := s.dir.Log()
 	if e.Err == nil && s.status.Exited() && text == "" {
-		// Its end closed the socket that it was spoken to on. An agent says why it ends.
+		// It closed the control socket by ending. paddock-agent would have said why.
 		e.Op, e.Object, e.Errno, e.Hint = "await the agent", "", 0, agentHint
-		e.Cause = fmt.Sprintf("%s ended with exit status %d and without a word: it is not paddock-agent", s.program, s.status.ExitStatus())
+		e.Cause = fmt.Sprintf("%s ended with exit status %d and no message: it is not paddock-agent", s.program, s.status.ExitStatus())
 	}
 	if text != "" {
 		line, _, _ := strings.Cut(text, "\n")

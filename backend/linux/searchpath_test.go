@@ -30,7 +30,7 @@ func pathInside(t *testing.T, root, callers string, change func(*policy.Spec)) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newPlan(spec, identity{kind: mapped, uid: 1234, gid: 1235}, req, mounts, hierarchy{}, "")
+	b, err := newPlan(req, identity{kind: mapped, uid: 1234, gid: 1235}, mounts, hierarchy{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestPathThatWasWritable(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "state", "written"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if search, left := pathInside(t, root, callers, ro); search != "" || !strings.Contains(left[0], "what sandboxes could write is not known") {
+	if search, left := pathInside(t, root, callers, ro); search != "" || !strings.Contains(left[0], "cannot tell what sandboxes could write") {
 		t.Errorf("with a damaged list PATH begins with %q; left out: %q", search, left)
 	}
 }

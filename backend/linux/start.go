@@ -3,15 +3,22 @@
 package linux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -19,12 +26,15 @@ import (
 // Start builds the wall and starts an agent behind it.
 //
 // The agent's program starts while this side still makes its plan, so that
-// neither waits for the other; what the plan needs of the host (id-mapped
-// mounts) follows the agent through its control socket.
+// neither waits for the other. The id-mapped mounts that the plan needs follow
+// through the agent's control socket.
 //
-// A spec of level full on a host that lets nobody make namespaces falls to the
-// landlock level where it allows that by name.
+// If the host lets nobody make namespaces, a spec of level full falls back to
+// the landlock level, provided that it allows this by name.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
+	if ctx.Err() != nil {
+		return nil, backend.Interrupted(ctx, "boot", "the agent")
+	}
 	go wire.Warm()
 	mounts, err := hostpath.Mounts(req, workspaceDir)
 	if err != nil {
@@ -54,8 +64,9 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	return s, nil
 }
 
-// startFull goes down the ladder of identities: an id-mapped mount of the
-// caller's, or the owner of what was named, if that is one ordinary user.
+// startFull tries the identities in order: first id-mapped mounts for the
+// caller's files, then the owner of everything that was named, if that is one
+// ordinary user.
 func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount) (*sandbox, error) {
 	id, err := chooseIdentity()
 	if err == nil && id.kind == idmap {
@@ -88,15 +99,13 @@ func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, moun
 	return start(ctx, req, dir, id, mounts)
 }
 
-// startDegraded is startLandlock for a spec that was written for more.
-func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount, cause error) (*sandbox, error) {
+// startDegraded starts at the landlock level although the spec asks for level full.
+// cause is why that failed.
+func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount, cause error) (s *sandbox, err error) {
 	req.Spec.Level = policy.LevelLandlock
-	spec, err := req.Spec.Resolve(policy.Base{})
-	if err != nil {
-		return nil, errors.Join(cause, err)
+	if req.Spec, err = req.Spec.Resolve(policy.Base{}); err == nil {
+		s, err = startLandlock(ctx, req, dir, mounts)
 	}
-	req.Spec = spec
-	s, err := startLandlock(ctx, req, dir, mounts)
 	if err != nil {
 		return nil, errors.Join(cause, err)
 	}
@@ -104,8 +113,8 @@ func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, moun
 	return s, nil
 }
 
-// start makes one attempt with one identity. What it leaves behind on failure
-// is the state directory alone.
+// start makes one attempt with one identity. If it fails, it leaves only the
+// state directory behind.
 func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []hostpath.Mount) (*sandbox, error) {
 	l := &launch{dir: dir, id: id, groups: findHierarchy()}
 	l.scope = wantsScope(l.groups, req.Spec.Limits)
@@ -143,13 +152,13 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	return s, nil
 }
 
-// prepare makes the plan, and opens what it hands over.
+// prepare makes the plan and opens the files that go to the agent with it.
 func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy) error {
 	var err error
 	if req.Spec.Level == policy.LevelLandlock {
-		s.plan, err = landlockPlan(req.Spec, id, req, mounts, groups, s.dir.group, s.dir.scratch)
+		s.plan, err = landlockPlan(req, id, mounts, groups, s.dir.group, s.dir.scratch)
 	} else {
-		s.plan, err = newPlan(req.Spec, id, req, mounts, groups, s.dir.group)
+		s.plan, err = newPlan(req, id, mounts, groups, s.dir.group)
 	}
 	if err != nil || id.kind != idmap {
 		return err
@@ -181,3 +190,167 @@ type unmappedError struct {
 
 func (e *unmappedError) Error() string { return e.source + " cannot be id-mapped: " + e.err.Error() }
 func (e *unmappedError) Unwrap() error { return e.err }
+
+const (
+	bootTimeout = 20 * time.Second // for a new agent to build its walls
+	slowestCopy = 16 << 20         // bytes a second, of a workspace that the agent copies
+)
+
+// boot hands the plan over, waits until the agent has built the walls, and verifies them.
+func (s *sandbox) boot(ctx context.Context) error {
+	defer s.closeFiles()
+	timeout := bootTimeout
+	if spec := s.plan.spec; spec.Workspace.Mode == policy.ModeCopy {
+		timeout += time.Duration(spec.Limits.Disk/slowestCopy) * time.Second
+	}
+	// Before AfterFunc: if ctx has ended already, its deadline must be the last.
+	_ = s.control.SetDeadline(time.Now().Add(timeout))
+	stop := context.AfterFunc(ctx, func() { _ = s.control.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	booted, err := s.handOver()
+	if err != nil {
+		if ctx.Err() != nil {
+			return backend.Interrupted(ctx, "boot", "the agent")
+		}
+		return err
+	}
+	if f := booted.Failed; f != nil {
+		return &backend.StartError{Stage: f.Stage, Op: f.Op, Object: f.Object, Errno: f.Errno, Cause: f.Cause, Hint: setupHint(f)}
+	}
+	if !stop() {
+		return backend.Interrupted(ctx, "boot", "the agent") // its control socket has a deadline in the past and is of no use
+	}
+	_ = s.control.SetDeadline(time.Time{})
+	if s.group != nil {
+		if err := s.group.settle(s.plan.groups, s.plan.groupLimits()); err != nil {
+			return err
+		}
+	}
+	s.isolation = s.plan.plan.Isolation(booted.Skipped)
+	var seen seenMounts
+	checks := []check{{"threads", verifyThreads}}
+	if !s.bare {
+		checks = append(checks, check{"mounts", func(pid int, p *confine.Plan) (err error) {
+			seen, err = verifyMounts(pid, p)
+			return err
+		}})
+	}
+	err = lookAt(s.pid, s.plan.plan, checks...)
+	if err != nil {
+		return err
+	}
+	s.isolation.Lost = append(s.isolation.Lost, lostBelow(seen.below)...)
+	s.isolation.OwnCopies = seen.copies
+	s.isolation.Verified = true
+	if len(s.plan.copies) > 0 {
+		// This handle outlives all processes inside, so that nothing changes
+		// any more when the copies are read through it.
+		fd, err := unix.Open(fmt.Sprintf("/proc/%d/root%s", s.pid, copiesDir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return backend.Failed("verify", "open", copiesDir, err, "")
+		}
+		s.copies = os.NewFile(uintptr(fd), copiesDir)
+	}
+	return nil
+}
+
+// lostBelow says which places inside are read-only because the host has mounted
+// something there.
+func lostBelow(places []string) []string {
+	const how = ", and so read-only; to write there name "
+	switch n := len(places); n {
+	case 0:
+		return nil
+	case 1:
+		return []string{"writing to " + places[0] + ": it is a mount of the host's below what was named" + how + "it as a mount of its own, at that target"}
+	default:
+		shown, more := places[:min(n, 16)], ""
+		if n > len(shown) {
+			more = " and " + strconv.Itoa(n-len(shown)) + " more"
+		}
+		return []string{"writing to " + strings.Join(shown, ", ") + more + ": they are mounts of the host's below what was named" + how + "each as a mount of its own, at that target"}
+	}
+}
+
+// save writes the sandbox's record. Before the isolation is known, it tells later
+// starts which process the agent is, in case this process is killed; with the
+// isolation, other processes can attach.
+func (s *sandbox) save(isolation *policy.Isolation) error {
+	start, err := state.StartTime(s.pid)
+	if err == nil {
+		err = s.dir.save(s.pid, start, isolation)
+	}
+	if err != nil {
+		return backend.Failed("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
+	}
+	return nil
+}
+
+const notAgent = "is it the paddock-agent of this release?"
+
+// handOver sends the plan and its descriptors, and reads the agent's answer.
+func (s *sandbox) handOver() (*confine.Booted, error) {
+	if err := s.sendFiles(); err != nil {
+		return nil, backend.Failed("boot", "send descriptors", "", err, "")
+	}
+	boot := confine.Boot{Protocol: wire.Version, Build: wire.Build, Plan: s.plan.plan}
+	if err := boot.Write(s.control); err != nil {
+		return nil, backend.Failed("boot", "send the plan", "", err, notAgent)
+	}
+	// The first connection to the agent is made while the agent is busy.
+	// Requests on it wait until the walls have been verified.
+	s.spare, _ = state.Dial(context.Background(), s.dir.Path)
+	s.spareAt = time.Now()
+	saved, looked := s.save(nil), verifyClone(s.pid, s.plan.plan)
+	booted, err := confine.ReadBooted(s.control)
+	if err != nil {
+		return nil, backend.Failed("boot", "await the agent", "", err, notAgent)
+	}
+	if booted.Protocol != wire.Version {
+		return nil, backend.Failed("boot", "read the agent's answer", "", errors.New("it speaks another version of the protocol"), notAgent)
+	}
+	// If the agent has given up, its own words say more than these checks.
+	if booted.Failed == nil && cmp.Or(saved, looked) != nil {
+		return nil, cmp.Or(saved, looked)
+	}
+	return booted, nil
+}
+
+// sendFiles passes the plan's descriptors over the control socket
+// (SCM_RIGHTS, unix(7)), in batches, each with one marker byte.
+func (s *sandbox) sendFiles() error {
+	raw, err := s.control.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for rest := s.files; len(rest) > 0; {
+		batch := rest[:min(len(rest), confine.MaxFiles)]
+		rest = rest[len(batch):]
+		var fds []int
+		for _, f := range batch {
+			fds = append(fds, int(f.Fd()))
+		}
+		var serr error
+		err := raw.Write(func(fd uintptr) bool {
+			serr = unix.Sendmsg(int(fd), []byte{confine.FilesMark}, unix.UnixRights(fds...), nil, 0)
+			return serr != unix.EAGAIN
+		})
+		if err != nil {
+			return err
+		}
+		if serr != nil {
+			return os.NewSyscallError("sendmsg", serr)
+		}
+	}
+	return nil
+}
+
+// closeFiles closes this side's copies of the descriptors, once the helper
+// processes that they needed have ended.
+func (s *sandbox) closeFiles() {
+	s.helpers.Wait()
+	for _, f := range s.files {
+		_ = f.Close()
+	}
+	s.files = nil
+}

@@ -232,6 +232,35 @@ func TestStartCancelled(t *testing.T) {
 	}
 }
 
+// A context that has ended before the agent boots ends the wait for it at once.
+func TestBootCancelled(t *testing.T) {
+	boxtest.RequireWalls(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 8 { // what was wrong was a race
+		req := request(t)
+		req.Agent = filepath.Join(fakesDir, "mute")
+		mounts, err := hostpath.Mounts(req, workspaceDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := newStateDir(req.StateDir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(dir.remove)
+		id, err := chooseIdentity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = start(ctx, req, dir, id, mounts)
+		if took := time.Since(began); !errors.Is(err, context.Canceled) || took > bootTimeout/2 {
+			t.Fatalf("%v after %v", err, took)
+		}
+	}
+}
+
 func TestStop(t *testing.T) {
 	req := request(t)
 	box := launchBox(t, req)

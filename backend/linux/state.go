@@ -24,25 +24,24 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Beside the directories of package state there are
+// Beside the directories of package state, Paddock's state has
 //
-//	ids/<uid>   host ids that are lent, with the borrower's id
+//	ids/<uid>   host ids that are lent, each file with the id of the sandbox that has it
 
-// stateDir is one sandbox's directory, with what it has elsewhere.
+// stateDir is one sandbox's directory, and what the sandbox has elsewhere.
 type stateDir struct {
 	*state.Dir
-	uid uint32 // lent, 0 where none is
-	// scratch is a directory of the landlock level, empty where there is none.
-	scratch string
-	// group is the directory of its control group, empty where it has none.
-	group   string
+	uid     uint32 // that was lent to it, or 0
+	scratch string // its private directories at the landlock level, or ""
+	group   string // the directory of its control group, or ""
 	created time.Time
 }
 
-// settle is how long a lent id may be somebody's who is about to write down
-// that it has one.
+// settle is how long a lent id may belong to a sandbox that has not recorded it yet.
 const settle = 10 * time.Second
 
+// newStateDir makes the directory of a new sandbox, after removing what killed
+// processes left behind.
 func newStateDir(root, id string) (*stateDir, error) {
 	d, err := state.New(root, id, func(path string, r *state.Record) bool { return sweepOne(root, path, r) })
 	if err != nil {
@@ -52,7 +51,7 @@ func newStateDir(root, id string) (*stateDir, error) {
 	return &stateDir{Dir: d}, nil
 }
 
-// lendUID takes a host id that no other sandbox has.
+// lendUID reserves a host id that no other sandbox has.
 func (d *stateDir) lendUID() (uint32, error) {
 	dir := filepath.Join(d.Root, state.IDsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -88,8 +87,7 @@ func idFile(root string, uid uint32) string {
 	return filepath.Join(root, state.IDsDir, strconv.FormatUint(uint64(uid), 10))
 }
 
-// save tells later starts what the sandbox is, and, once its isolation is known,
-// who attaches.
+// save writes the sandbox's record, for later starts and for processes that attach.
 func (d *stateDir) save(pid int, start uint64, isolation *policy.Isolation) error {
 	if d.created.IsZero() {
 		d.created = time.Now().UTC()
@@ -99,7 +97,7 @@ func (d *stateDir) save(pid int, start uint64, isolation *policy.Isolation) erro
 	})
 }
 
-// remove gives everything back, the lock last.
+// remove removes everything that the sandbox has, the lock last.
 func (d *stateDir) remove() {
 	removeHeld(&state.Record{Scratch: d.scratch, Cgroup: d.group}, d.Path)
 	d.Remove(func() {
@@ -119,13 +117,18 @@ func removeHeld(r *state.Record, path string) {
 	}
 }
 
-// sweepOne gives back what a killed process left of a sandbox, first of all
-// the agent, should it still run.
+// sweepOne removes what a killed process left of a sandbox, beginning with the agent, if
+// that still runs. It reports whether all of it is gone. r is nil if the process was
+// killed before it wrote the record.
 func sweepOne(root, path string, r *state.Record) bool {
-	if r == nil {
-		r = lost(root, path)
+	if r == nil { // there may be any of this
+		d := stateDir{Dir: &state.Dir{Root: root, Path: path, ID: filepath.Base(path)}}
+		r = &state.Record{Scratch: d.scratchPath()}
+		if place, err := cgroup.ProbeDelegate(); err == nil {
+			r.Cgroup = filepath.Join(place.Dir, groupName(d.ID))
+		}
 	}
-	if tidies(path, r) || !state.EndProcess(r.PID, r.Start) {
+	if stillTidying(path, r) || !state.EndProcess(r.PID, r.Start) {
 		return false
 	}
 	removeHeld(r, path)
@@ -135,21 +138,10 @@ func sweepOne(root, path string, r *state.Record) bool {
 	return true
 }
 
-// lost returns the record of a sandbox whose owner was killed before it wrote down
-// what there is: what there may be.
-func lost(root, path string) *state.Record {
-	d := stateDir{Dir: &state.Dir{Root: root, Path: path, ID: filepath.Base(path)}}
-	r := &state.Record{Scratch: d.scratchPath()}
-	if place, err := cgroup.ProbeDelegate(); err == nil {
-		r.Cgroup = filepath.Join(place.Dir, groupName(d.ID))
-	}
-	return r
-}
-
-// removeTree removes a tree that commands made, directories that they closed to
-// everybody included. No link in it is followed.
+// removeTree removes a tree that commands made, including directories that they closed
+// to everybody. It follows no link in the tree.
 func removeTree(dir string) {
-	const closed = 10_000 // directories; whoever makes more keeps them
+	const closed = 10_000 // directories; a tree with more stays
 	for range closed {
 		err := os.RemoveAll(dir)
 		var pe *fs.PathError
@@ -168,7 +160,7 @@ func removeTree(dir string) {
 	}
 }
 
-// openUp lets the owner of a directory into it, and says whether that changed anything.
+// openUp lets the owner of a directory into it, and reports whether that changed anything.
 func openUp(dir string) bool {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -182,13 +174,13 @@ func openUp(dir string) bool {
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700) == nil
 }
 
-// tidies reports whether the agent of a sandbox without namespaces is about to end
-// what it started, which nobody else would: it is left to that for a while.
-func tidies(path string, r *state.Record) bool {
+// stillTidying reports whether the agent of a sandbox without namespaces may still be ending
+// what it started. Nobody else would end that, so the agent gets some time.
+func stillTidying(path string, r *state.Record) bool {
 	if r.Scratch == "" || !state.Alive(r.PID, r.Start) {
 		return false
 	}
-	seen := filepath.Join(path, "orphaned") // since when that is known
+	seen := filepath.Join(path, "orphaned") // made when the agent was first found without an owner
 	info, err := os.Lstat(seen)
 	if err != nil {
 		return hostpath.Replace(seen, 0o600, nil) == nil
@@ -196,15 +188,15 @@ func tidies(path string, r *state.Record) bool {
 	return time.Since(info.ModTime()) < 2*tidyTime
 }
 
-// maxBorrower bounds the name of a sandbox in a file, in bytes.
+// maxBorrower is the largest size of a file below ids, in bytes.
 const maxBorrower = 4096
 
-// sweepIDs takes back host ids whose borrower is gone, or was killed before it
-// was written down that it has one.
+// sweepIDs frees host ids whose sandbox is gone, or was never recorded because its owner
+// was killed.
 func sweepIDs(root string) {
 	dir, err := state.OpenDir(root, state.IDsDir)
 	if err != nil {
-		return // of a start, state.New refuses
+		return // state.New has refused to start already
 	}
 	defer dir.Close()
 	for _, name := range state.Names(dir) {

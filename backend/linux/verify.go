@@ -13,23 +13,24 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// The host side reads from the kernel whether the walls stand, before the
-// first request is let through. The agent is trusted until commands run, so this
-// guards against what neither side noticed; it also makes the effective
-// isolation a fact that was looked at.
+// The host side reads from the kernel whether the walls stand, before it lets the
+// first request through. The agent is trusted until commands run, so this guards
+// against mistakes that neither side noticed. It also means that the reported
+// isolation was observed and not assumed.
 
-// check is one look at a process.
+// check is one check of a process.
 type check struct {
 	what string
 	look func(int, *confine.Plan) error
 }
 
-// verifyClone looks at what cannot change after the agent was cloned, and so
-// can be looked at while it is still busy.
+// verifyClone checks what cannot change after the agent was cloned, and can
+// therefore be checked while the agent is still busy.
 func verifyClone(pid int, p *confine.Plan) error {
 	if len(p.Namespaces) == 0 {
 		return nil
@@ -37,25 +38,13 @@ func verifyClone(pid int, p *confine.Plan) error {
 	return lookAt(pid, p, check{"namespaces", verifyNamespaces}, check{"ids", verifyMaps})
 }
 
-// seenMounts is what was seen of an agent's mounts.
+// seenMounts is what was found among an agent's mounts.
 type seenMounts struct {
-	below  []string // places inside, writable but for that, where the host has mounted something
-	copies []string // files of which commands have a copy
+	below  []string // places inside that are read-only only because the host has mounted something there
+	copies []string // files that commands have a copy of
 }
 
-// verifySetup looks at what the agent did to itself.
-func verifySetup(pid int, p *confine.Plan) (seen seenMounts, err error) {
-	if len(p.Namespaces) == 0 {
-		return seen, lookAt(pid, p, check{"threads", verifyThreads})
-	}
-	err = lookAt(pid, p, check{"threads", verifyThreads}, check{"mounts", func(pid int, p *confine.Plan) (err error) {
-		seen, err = verifyMounts(pid, p)
-		return err
-	}})
-	return seen, err
-}
-
-// lookAt makes the checks side by side and reports the first that fails.
+// lookAt makes the checks at the same time and returns the error of the first that fails.
 func lookAt(pid int, p *confine.Plan, checks ...check) error {
 	errs := make([]error, len(checks))
 	var wg sync.WaitGroup
@@ -71,22 +60,13 @@ func lookAt(pid int, p *confine.Plan, checks ...check) error {
 	return nil
 }
 
-var nsFiles = map[confine.Namespace]string{
-	confine.NSUser: "user", confine.NSMount: "mnt", confine.NSPID: "pid", confine.NSIPC: "ipc",
-	confine.NSUTS: "uts", confine.NSNet: "net", confine.NSCgroup: "cgroup",
-}
-
 func verifyNamespaces(pid int, p *confine.Plan) error {
+	own, err := state.OwnNamespaces(pid)
+	if err != nil {
+		return err
+	}
 	for _, ns := range p.Namespaces {
-		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, nsFiles[ns]))
-		if err != nil {
-			return err
-		}
-		ours, err := os.Readlink("/proc/self/ns/" + nsFiles[ns])
-		if err != nil {
-			return err
-		}
-		if theirs == ours {
+		if !slices.Contains(own, string(ns)) {
 			return fmt.Errorf("the %s namespace is the host's", ns)
 		}
 	}
@@ -110,8 +90,9 @@ func verifyMaps(pid int, p *confine.Plan) error {
 	return nil
 }
 
-// verifyThreads looks at every thread of the agent: what it may at most hold,
-// and that one of them, the spawner, holds what commands inherit.
+// verifyThreads checks that no thread of the agent has more rights than the plan says,
+// and that one of them, the spawner, is confined as commands are to be: it has all
+// filters of the plan, and no capability can come back.
 func verifyThreads(pid int, p *confine.Plan) error {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
@@ -126,7 +107,12 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	if err != nil {
 		return errors.New("the kernel does not count seccomp filters")
 	}
-	spawner := false
+	filters, spawner := inherited, false
+	for _, s := range p.Spawn {
+		if s.Do == confine.OpSeccomp || s.Do == confine.OpShield {
+			filters++
+		}
+	}
 	for _, task := range tasks {
 		status, err := state.ReadStatus(path.Join(dir, task.Name(), "status"))
 		if errors.Is(err, os.ErrNotExist) {
@@ -138,7 +124,9 @@ func verifyThreads(pid int, p *confine.Plan) error {
 		if err := checkThread(status, p); err != nil {
 			return fmt.Errorf("thread %s: %w", task.Name(), err)
 		}
-		spawner = spawner || confined(status, p, inherited)
+		if status["Seccomp_filters"] == strconv.Itoa(filters) && (zero(status["CapBnd"]) || len(p.Namespaces) == 0) {
+			spawner = true
+		}
 	}
 	if !spawner {
 		return errors.New("no thread is confined as commands are to be")
@@ -146,18 +134,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	return nil
 }
 
-// confined reports whether a thread holds all the filters of the plan, and no
-// capability can come back.
-func confined(status map[string]string, p *confine.Plan, inherited int) bool {
-	filters := inherited
-	for _, s := range p.Spawn {
-		if s.Do == confine.OpSeccomp || s.Do == confine.OpShield {
-			filters++
-		}
-	}
-	return status["Seccomp_filters"] == strconv.Itoa(filters) && (zero(status["CapBnd"]) || len(p.Namespaces) == 0)
-}
-
+// checkThread checks one thread of the agent, by its status.
 func checkThread(status map[string]string, p *confine.Plan) error {
 	uid := strconv.FormatUint(uint64(p.Holds.UIDHost), 10)
 	for _, id := range strings.Fields(status["Uid"]) {
@@ -176,9 +153,11 @@ func checkThread(status map[string]string, p *confine.Plan) error {
 		return fmt.Errorf("supplementary groups %s", status["Groups"])
 	}
 	var kept uint64
-	for _, name := range keptBy(p) {
-		n, _ := confine.CapNumber(name)
-		kept |= 1 << n
+	if i := slices.IndexFunc(p.Setup, func(s confine.Step) bool { return s.Do == confine.OpCaps }); i >= 0 {
+		for _, name := range p.Setup[i].Caps {
+			n, _ := confine.CapNumber(name)
+			kept |= 1 << n
+		}
 	}
 	have, err := strconv.ParseUint(status["CapPrm"], 16, 64)
 	if err != nil || have&^kept != 0 {
@@ -187,20 +166,10 @@ func checkThread(status map[string]string, p *confine.Plan) error {
 	return nil
 }
 
-// keptBy returns what the agent keeps of capabilities.
-func keptBy(p *confine.Plan) []string {
-	for _, s := range p.Setup {
-		if s.Do == confine.OpCaps {
-			return s.Caps
-		}
-	}
-	return nil
-}
-
 func zero(hex string) bool { return hex != "" && strings.Trim(hex, "0") == "" }
 
-// verifyMounts compares the mounts that the agent has with the plan's: none
-// more, none less, and none weaker. Mounts below a bound path were bound with it.
+// verifyMounts compares the mounts that the agent has with the plan's: there must be
+// none more, none less, and none weaker. Mounts below a bound path were bound with it.
 func verifyMounts(pid int, p *confine.Plan) (seenMounts, error) {
 	text, err := state.ReadProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
@@ -209,6 +178,24 @@ func verifyMounts(pid int, p *confine.Plan) (seenMounts, error) {
 	return checkMounts(string(text), mountPoints(p))
 }
 
+// mountPoints returns every place where the plan mounts something, with the step that
+// says how it is in the end.
+func mountPoints(p *confine.Plan) map[string]confine.Step {
+	at := map[string]confine.Step{}
+	for _, s := range p.Setup {
+		switch s.Do {
+		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
+			at[path.Clean(s.Target)] = s
+		case confine.OpReadOnly:
+			made := at[path.Clean(s.Target)]
+			made.Flags = append(slices.Clone(made.Flags), confine.FlagReadOnly)
+			at[path.Clean(s.Target)] = made
+		}
+	}
+	return at
+}
+
+// checkMounts compares a mountinfo file with the mounts that there should be.
 func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMounts, err error) {
 	type mountAt struct{ id, point string }
 	covered := map[mountAt]bool{} // by another mount at the same point
@@ -223,7 +210,7 @@ func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMoun
 	}
 	seen := map[string]bool{}
 	for _, f := range lines {
-		at, options := unescape(f[4]), strings.Split(f[5], ",")
+		at, options := hostpath.Unescape(f[4]), strings.Split(f[5], ",")
 		if covered[mountAt{f[0], f[4]}] {
 			continue
 		}
@@ -236,7 +223,7 @@ func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMoun
 				return found, fmt.Errorf("%s is not %s", at, flag)
 			}
 		}
-		if step.Do == confine.OpOwnCopy && strings.TrimSuffix(unescape(f[3]), "//deleted") == strings.TrimPrefix(step.Source, copiesDir)+confine.OwnCopyLink {
+		if step.Do == confine.OpOwnCopy && strings.TrimSuffix(hostpath.Unescape(f[3]), "//deleted") == strings.TrimPrefix(step.Source, copiesDir)+confine.OwnCopyLink {
 			found.copies = append(found.copies, at)
 		}
 		if tree := cameWith(want, at); slices.Contains(tree.Flags, confine.FlagBelowRO) && !seen[at] {
@@ -261,7 +248,7 @@ var mountOption = map[string]bool{
 	confine.FlagReadOnly: true, confine.FlagNoSuid: true, confine.FlagNoDev: true, confine.FlagNoExec: true,
 }
 
-// planned finds the step that a mount stems from.
+// planned returns the step that made a mount.
 func planned(want map[string]confine.Step, at string) (confine.Step, bool) {
 	if s, ok := want[at]; ok {
 		return s, true
@@ -274,8 +261,8 @@ func planned(want map[string]confine.Step, at string) (confine.Step, bool) {
 	return confine.Step{}, false
 }
 
-// cameWith returns the bind of the plan with which a mount came along; none where
-// it is the plan's own.
+// cameWith returns the plan's bind that brought a mount along, or no step if the plan
+// made the mount itself.
 func cameWith(want map[string]confine.Step, at string) confine.Step {
 	if _, ok := want[at]; ok {
 		return confine.Step{}
@@ -286,23 +273,4 @@ func cameWith(want map[string]confine.Step, at string) confine.Step {
 		}
 	}
 	return confine.Step{}
-}
-
-// unescape undoes the octal escapes of mountinfo (space, tab, newline, backslash).
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }

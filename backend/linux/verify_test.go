@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/testkit"
@@ -147,7 +148,7 @@ func TestUnescape(t *testing.T) {
 		"/plain": "/plain", `/a\040b`: "/a b", `/t\011`: "/t\t", `/n\012x`: "/n\nx", `/b\134`: `/b\`, `/b\134040`: `/b\040`,
 		`/short\04`: `/short\04`, `/no\999`: `/no\999`, `\`: `\`, `/\303\274`: "/ü",
 	} {
-		if got := unescape(in); got != want {
+		if got := hostpath.Unescape(in); got != want {
 			t.Errorf("unescape(%q) = %q, want %q", in, got, want)
 		}
 	}

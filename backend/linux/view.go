@@ -15,16 +15,16 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/text"
-
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// view is the sandbox's file tree, seen from the host before there is one.
+// view is what the sandbox's file tree will be, as the host knows it before the start.
 type view struct {
-	root   string // that programs come from, "/" for the host's own
+	root   string // the directory that programs come from, "/" for the host's own
 	mounts []hostpath.Mount
 }
 
+// view returns the view of the plan's sandbox.
 func (b *builder) view() view {
 	v := view{root: "/", mounts: b.mounts}
 	if b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {
@@ -39,8 +39,8 @@ func (b *builder) view() view {
 	return v
 }
 
-// host returns where a path inside lies on the host, and the mount that shows it.
-// It is empty for what programs cannot come from.
+// host returns where a path inside lies on the host, and the mount that shows it, or
+// through which commands could change it. The path is empty if no program can be there.
 func (v view) host(at string) (string, *hostpath.Mount) {
 	var deepest *hostpath.Mount
 	var below string
@@ -56,32 +56,20 @@ func (v view) host(at string) (string, *hostpath.Mount) {
 	if top != "etc" && slices.Contains(ownPlaces, top) {
 		return "", nil
 	}
-	return filepath.Join(v.root, at), v.writable(filepath.Join(v.root, at))
-}
-
-// leads reports whether a directory inside is there for a mount below it.
-func (v view) leads(at string) bool {
-	return slices.ContainsFunc(v.mounts, func(m hostpath.Mount) bool {
-		_, below := hostpath.Within(m.Target, at)
-		return below
-	})
-}
-
-// writable returns the mount through which commands could change a file of the host.
-func (v view) writable(host string) *hostpath.Mount {
+	host := filepath.Join(v.root, at)
 	for i, m := range v.mounts {
 		if _, ok := hostpath.Within(host, m.Source); ok && m.Writable {
-			return &v.mounts[i]
+			return host, &v.mounts[i]
 		}
 	}
-	return nil
+	return host, nil
 }
 
 // maxLinks is how many links the kernel follows in one path.
 const maxLinks = 40
 
-// resolve follows the links in a path as a process inside will. A path that is
-// not shown there does not exist.
+// resolve follows the links in a path as a process inside will. A path that is not
+// visible inside does not exist.
 func (v view) resolve(name string) (string, error) {
 	at, rest := "/", strings.Split(name, "/")
 	for links := 0; len(rest) > 0; {
@@ -95,10 +83,10 @@ func (v view) resolve(name string) (string, error) {
 		}
 		next := path.Join(at, word)
 		host, _ := v.host(next)
-		if host == "" && !v.leads(next) {
-			return "", syscall.ENOENT
-		}
-		if host == "" {
+		if host == "" { // it exists only as a directory above a mount
+			if !slices.ContainsFunc(v.mounts, func(m hostpath.Mount) bool { _, below := hostpath.Within(m.Target, next); return below }) {
+				return "", syscall.ENOENT
+			}
 			at = next
 			continue
 		}
@@ -126,9 +114,9 @@ func (v view) resolve(name string) (string, error) {
 }
 
 // searchPath sets PATH to those of the caller's directories that are visible inside
-// and that commands cannot write, in the caller's order, and the standard ones
-// behind them. It stays as it is where the request has no PATH, where the spec sets
-// one or says which programs may be called, and with another root file system.
+// and that commands cannot write, in the caller's order, followed by the standard ones.
+// PATH stays as it is if the request has none, if the spec sets one or says which
+// programs may be called, and with another root file system.
 func (b *builder) searchPath(req backend.Request) {
 	_, written := b.spec.Env["PATH"]
 	if req.Path == "" || written || b.spec.Commands != nil || b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {
@@ -159,8 +147,8 @@ func (b *builder) searchPath(req backend.Request) {
 	b.plan.Env["PATH"] = strings.Join(dirs, ":")
 }
 
-// unsearchable says why an entry of the caller's PATH is of no use inside, "" where
-// it is. What is not visible is found out without a look at the host.
+// unsearchable returns why an entry of the caller's PATH cannot be used inside, or "" if
+// it can. Whether it is visible is decided without looking at the host.
 func (v view) unsearchable(req backend.Request, entry string) string {
 	switch {
 	case entry == "":

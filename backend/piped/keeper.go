@@ -22,11 +22,11 @@ import (
 	"github.com/paddock-dev/paddock/keeper"
 )
 
-// answerGrace is how long a keeper may take beyond the times that it was given.
+// answerGrace is how much longer than its order says a keeper may take to answer.
 const answerGrace = 15 * time.Second
 
-// startKeeper starts the keeper, which waits for its order. Its program is
-// executed from the open file, whatever has become of the path.
+// startKeeper starts the keeper, which waits for its order. Its program is executed
+// from the open file, because another file may be at its path by now.
 func (s *sandbox) startKeeper(agent *os.File) error {
 	channels, err := s.dir.Channels()
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *sandbox) follow() {
 	_ = s.control.Close()
 }
 
-// begin sends the order and awaits the agent.
+// begin sends the order and waits for the agent.
 func (s *sandbox) begin(ctx context.Context, order *keeper.Order) (*keeper.Ready, error) {
 	text, err := json.Marshal(order)
 	if err != nil {
@@ -108,13 +108,13 @@ func (s *sandbox) begin(ctx context.Context, order *keeper.Order) (*keeper.Ready
 
 const notAgent = "is it the paddock-agent of this release?"
 
-// refusal is a keeper's failure on its way to the caller.
+// refusal is the failure that a keeper reported.
 type refusal struct{ failed keeper.Failure }
 
-// Error is for nobody: explain makes a StartError of it.
+// Error returns the cause. Callers never see it: explain makes a StartError of it.
 func (r *refusal) Error() string { return r.failed.Cause }
 
-// explain makes of an error what the caller is told.
+// explain turns an error into the one that the caller gets.
 func (s *sandbox) explain(ctx context.Context, err error) error {
 	var r *refusal
 	var e *backend.StartError
@@ -123,7 +123,7 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		e = backend.Interrupted(ctx, keeper.StageAgent, "the agent behind "+s.wall.Argv[0])
 		if said = printable([]byte(s.death.Log)); said != "" {
-			e.Cause += "; what was said until then: " + lastLines(said)
+			e.Cause += "; its output until then: " + lastLines(said)
 		}
 		return e
 	case errors.As(err, &r):
@@ -134,7 +134,7 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 		}
 	case errors.As(err, &e) && e.Stage == "keeper":
 		if e.Hint == notAgent {
-			// A keeper answers, whatever becomes of it, and says why it cannot.
+			// A keeper always answers, if only to say why it cannot start the wall.
 			e.Errno, e.Cause = 0, s.agent+" ended without an answer: it is not paddock-agent"
 			e.Hint = "set PADDOCK_AGENT to the paddock-agent of this release, or unset it and keep paddock-agent beside paddock"
 		}
@@ -150,14 +150,14 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 	return e
 }
 
-// lastLines returns the end of what was said, in one line: a failure is told last.
+// lastLines returns the last lines of a text as one line: programs print the failure last.
 func lastLines(said string) string {
 	lines := strings.FieldsFunc(said, func(r rune) bool { return r == '\n' })
 	const most = 4
 	return strings.Join(lines[max(0, len(lines)-most):], "; ")
 }
 
-// printable makes a text safe to print, but for its line ends.
+// printable makes a text safe to print. It keeps line ends.
 func printable(log []byte) string {
 	lines := strings.Split(strings.NewReplacer("\r", "", "\t", " ").Replace(string(log)), "\n")
 	for i, line := range lines {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,33 +15,37 @@ import (
 	"github.com/paddock-dev/paddock/internal/descent"
 )
 
-// Seen is what the kernel says of the agent behind a wall, of this host.
+// Seen is what the kernel says about the agent behind a wall on this host.
 type Seen struct {
 	PID int
 	// Namespaces are the kinds that it does not share with this process, as
-	// policy.Isolation names them. Hidden: the kernel does not say.
+	// policy.Isolation names them. Hidden: some of them cannot be read.
 	Namespaces []string
 	Hidden     bool
-	// UIDHost is its identity here, UIDInside what it sees itself as.
+	// UIDHost is its user id on the host, UIDInside the one that it sees itself.
 	UIDHost, UIDInside uint32
 	NoNewPrivs         bool // of its first thread
 	Filtered           bool // there is a seccomp filter
 	// Capabilities are those that commands may hold, in hexadecimal, empty for
-	// none: of what the agent has, what its thread that starts them passes on.
+	// none: those that the agent's thread which starts commands passes on.
 	Capabilities string
-	// Interfaces of its network but for the loopback.
+	// Interfaces are those of its network, except the loopback.
 	Interfaces []string
 }
 
-// Look finds the agent among the descendants of the keeper. It is nil where it
-// is none of them: on another host, in an engine's container, in a machine.
-// Before the first request nothing but the wall runs below the keeper, and the
-// agent lets itself be looked at.
+// Look finds the agent among the descendants of the keeper. It returns nil if the agent
+// is not one of them: if it is on another host, in an engine's container or in a virtual
+// machine. Before the first request only the wall runs below the keeper, and the agent
+// can be inspected.
 func Look(r Running) *Seen {
 	for _, p := range descent.Below(r.Keeper) {
 		status, _ := state.ReadStatus(fmt.Sprintf("/proc/%d/status", p.PID))
 		inside := strings.Fields(status["NSpid"])
-		if len(inside) == 0 || inside[len(inside)-1] != strconv.Itoa(r.Ready.PID) || !isGuest(p.PID) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		words := bytes.Split(text, []byte{0})
+		// A program of the wall may have the same pid inside: the command line tells them apart.
+		if len(inside) == 0 || inside[len(inside)-1] != strconv.Itoa(r.Ready.PID) || err != nil ||
+			len(words) < 2 || !bytes.HasSuffix(words[0], []byte("paddock-agent")) || string(words[1]) != "guest" {
 			continue
 		}
 		s := &Seen{PID: p.PID, NoNewPrivs: status["NoNewPrivs"] == "1", Filtered: status["Seccomp"] == "2"}
@@ -49,32 +54,37 @@ func Look(r Running) *Seen {
 		}
 		s.UIDHost = number(strings.Fields(status["Uid"]))
 		s.UIDInside = insideOf(p.PID, s.UIDHost)
-		s.Namespaces, s.Hidden = namespacesOf(p.PID)
-		s.Interfaces = interfacesOf(p.PID)
+		s.Namespaces, err = state.OwnNamespaces(p.PID)
+		s.Hidden = err != nil
+		interfaces, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", p.PID))
+		for line := range strings.Lines(string(interfaces)) { // two lines of headings, then "NAME: …"
+			name, _, ok := strings.Cut(strings.TrimSpace(line), ":")
+			if ok && name != "lo" && !strings.Contains(name, "|") {
+				s.Interfaces = append(s.Interfaces, name)
+			}
+		}
 		return s
 	}
 	return nil
 }
 
-// Has reports whether the agent has a namespace of its own.
-func (s *Seen) Has(kind string) bool {
-	for _, ns := range s.Namespaces {
-		if ns == kind {
-			return true
+// FindBelow returns the pid of a descendant of the keeper with this name, or 0.
+func FindBelow(keeper int, name string) int {
+	const most = 15 // bytes of a name that the kernel keeps
+	for _, p := range descent.Below(keeper) {
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
+		if err == nil && strings.TrimSuffix(string(comm), "\n") == name[:min(len(name), most)] {
+			return p.PID
 		}
 	}
-	return false
+	return 0
 }
 
-// isGuest tells the agent from a wall's own program of the same number inside.
-func isGuest(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	words := bytes.Split(text, []byte{0})
-	return err == nil && len(words) >= 2 && bytes.HasSuffix(words[0], []byte("paddock-agent")) && string(words[1]) == "guest"
-}
+// Has reports whether the agent has a namespace of its own.
+func (s *Seen) Has(kind string) bool { return slices.Contains(s.Namespaces, kind) }
 
-// passedOn returns the capabilities that programs may have which the agent starts:
-// it does so from its one thread that passes on the fewest.
+// passedOn returns the capabilities that programs which the agent starts may have: it
+// starts them from the thread that passes on the fewest.
 func passedOn(pid int) uint64 {
 	fewest := ^uint64(0)
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
@@ -92,6 +102,7 @@ func passedOn(pid int) uint64 {
 	return fewest
 }
 
+// number returns the first of some fields as a number.
 func number(fields []string) uint32 {
 	if len(fields) == 0 {
 		return 0
@@ -100,7 +111,7 @@ func number(fields []string) uint32 {
 	return uint32(n)
 }
 
-// insideOf returns a host's uid as a process's user namespace has it.
+// insideOf returns the uid that a uid of the host has in a process's user namespace.
 func insideOf(pid int, uid uint32) uint32 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
 	for line := range strings.Lines(string(text)) {
@@ -114,36 +125,4 @@ func insideOf(pid int, uid uint32) uint32 {
 		}
 	}
 	return uid
-}
-
-var namespaceFiles = []struct{ name, file string }{
-	{"user", "user"}, {"mount", "mnt"}, {"pid", "pid"}, {"ipc", "ipc"}, {"uts", "uts"}, {"net", "net"}, {"cgroup", "cgroup"},
-}
-
-func namespacesOf(pid int) (own []string, hidden bool) {
-	own = []string{}
-	for _, ns := range namespaceFiles {
-		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, ns.file))
-		ours, oerr := os.Readlink("/proc/self/ns/" + ns.file)
-		switch {
-		case err != nil || oerr != nil:
-			hidden = true
-		case theirs != ours:
-			own = append(own, ns.name)
-		}
-	}
-	return own, hidden
-}
-
-// interfacesOf lists a process's network interfaces: two lines of heads, then
-// "NAME: …".
-func interfacesOf(pid int) (names []string) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", pid))
-	for line := range strings.Lines(string(text)) {
-		name, _, ok := strings.Cut(strings.TrimSpace(line), ":")
-		if ok && name != "lo" && !strings.Contains(name, "|") {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -1,20 +1,22 @@
 //go:build linux
 
-// Package piped starts sandboxes behind walls that only give a pipe: a command
-// (the wall) is started with the agent's own command as its last arguments,
-// and what it makes of standard input and output is the connection to the agent.
+// Package piped starts sandboxes behind walls that only give a pipe. The wall is a
+// command that is started with the agent's own command as its last arguments, and
+// its standard input and output are the connection to the agent.
 //
-// A backend describes its wall as a [Wall], and [Start] does the rest: the
-// directory of state, the keeper process that owns the pipe (package keeper),
-// the handshake, the end. What the sandbox is proved to have is the backend's
-// to say, by [Wall.Verify].
+// A backend describes its wall as a [Wall], and [Start] does the rest: the state
+// directory, the keeper process that owns the pipe (package keeper), the handshake
+// and the end. The backend says what the sandbox is proved to have, by [Wall.Verify].
 package piped
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -26,41 +28,40 @@ type Wall struct {
 	// Argv is the wall's command. The agent's is appended: Agent and "guest".
 	// Empty: there is no wall, and the agent is started itself.
 	Argv []string
-	// Env is the wall's environment, NAME=VALUE. nil is what programs need at
-	// least: PATH, HOME, USER, LANG and the like of this process, nothing else.
+	// Env is the wall's environment, NAME=VALUE. nil stands for [Environment]: PATH,
+	// HOME, USER, LANG and the like of this process, and nothing else.
 	Env []string
 	// Dir is where the wall's command starts. Default: "/".
 	Dir string
-	// Agent is the path of the agent as seen inside. Without meaning where it is
-	// uploaded.
+	// Agent is the path of the agent as seen inside. It has no meaning with Upload.
 	Agent string
-	// Upload sends the agent through the pipe to a new directory, by a shell
-	// inside, and has it checked there by its hash.
+	// Upload sends the agent through the pipe: a shell inside puts it into a new
+	// directory and checks its hash.
 	Upload bool
-	// Quote makes one word for a shell of what is appended, as ssh needs it.
+	// Quote makes a single shell word of the command that is appended, as ssh needs it.
 	Quote bool
-	// Guest is what the agent is told. Version, Build and Nonce are filled in.
+	// Guest is sent to the agent. Start fills in Version, Build and Nonce.
 	Guest wire.Guest
-	// Cleanup are commands that end what may be left of the wall; they are run
-	// once it has ended, each for 10 s at the most, with Env.
+	// Cleanup are commands that end what may be left of the wall. They run once the
+	// wall has ended, each for 10 s at most, with Env.
 	Cleanup [][]string
-	// StartTimeout bounds the start, to the agent's answer: at the most 10
-	// minutes, default 30 s.
+	// StartTimeout is how long the start may take until the agent answers: at most 10
+	// minutes, 30 s by default.
 	StartTimeout time.Duration
-	// Verify looks at the running wall and says what holds. An error ends the
+	// Verify checks the running wall and returns what holds. An error ends the
 	// sandbox; a *backend.StartError is returned as it is.
 	Verify func(ctx context.Context, r Running) (policy.Isolation, error)
-	// Explain may add to an error what it knows of it: a hint, a better cause.
-	// said is the end of what the wall printed, made safe to print. nil: nothing.
+	// Explain may improve an error: add a hint, or a better cause. said is the end of
+	// what the wall printed, made safe to print. It may be nil.
 	Explain func(e *backend.StartError, said string)
-	// Elsewhere says whether the agent runs where no kernel can be asked from
-	// here, on another host say. Its end is then the agent's own word: the wall's
-	// command ends by itself, with status 0. nil: it runs below the keeper. It is
-	// asked at the end.
+	// Elsewhere reports, at the end, whether the agent ran where this host's kernel
+	// cannot be asked about it, on another host for example. Its end is then proved
+	// only by the agent's own word: the wall's command ends by itself, with status 0.
+	// nil: the agent runs below the keeper.
 	Elsewhere func() bool
-	// Gone says whether all of the wall has ended that is not a descendant of
-	// the keeper: the container, say. nil: there is nothing else, and death is
-	// proved by descent.
+	// Gone reports whether everything of the wall that is not a descendant of the
+	// keeper has ended, a container for example. nil: there is nothing else, and
+	// death is proved by descent.
 	Gone func(ctx context.Context) (bool, error)
 }
 
@@ -68,8 +69,46 @@ type Wall struct {
 type Running struct {
 	// ID is the sandbox's name.
 	ID string
-	// Keeper is the pid of the process that the wall's is a descendant of.
+	// Keeper is the pid of the keeper, of which the wall's process is a descendant.
 	Keeper int
 	// Ready is the agent's answer.
 	Ready wire.GuestReady
+}
+
+// Limits returns the limits of a spec as an agent enforces them without control
+// groups: in each process.
+func Limits(l policy.Limits) wire.GuestRlimits {
+	return wire.GuestRlimits{
+		CPUSeconds: uint64((time.Duration(l.CPUTime) + time.Second - 1) / time.Second),
+		FileSize:   uint64(l.FileSize), OpenFiles: l.OpenFiles, Processes: l.Processes, Data: uint64(l.Memory),
+	}
+}
+
+// PlanRlimits returns an agent's rlimits as a plan shows them.
+func PlanRlimits(r wire.GuestRlimits) confine.Rlimits {
+	return confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}
+}
+
+// TellLimits records in the isolation what enforces each limit, and in what that is
+// less than the spec says.
+func TellLimits(i *policy.Isolation, l policy.Limits) {
+	r := Limits(l)
+	i.Limits = map[string]string{}
+	tell := func(name, text string, value uint64) {
+		if value > 0 {
+			i.Limits[name] = fmt.Sprintf(text, value)
+		}
+	}
+	tell("cpu_time", "RLIMIT_CPU=%d, of each process, with SIGXCPU a second before its end", r.CPUSeconds)
+	tell("file_size", "RLIMIT_FSIZE=%d, of each process", r.FileSize)
+	tell("open_files", "RLIMIT_NOFILE=%d, of each process", r.OpenFiles)
+	tell("processes", "RLIMIT_NPROC=%d, of all that the user runs", r.Processes)
+	tell("memory", "RLIMIT_DATA=%d, of each process", r.Data)
+	for name, value := range map[string]uint64{policy.DegradeMemory: r.Data, policy.DegradeProcesses: r.Processes} {
+		if value > 0 {
+			i.Degraded = append(i.Degraded, name)
+		}
+	}
+	slices.Sort(i.Degraded)
+	i.Lost = append(i.Lost, backend.Losses(i.Degraded)...)
 }

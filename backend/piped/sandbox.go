@@ -19,12 +19,12 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// endTime is what a keeper gets to end the wall, beyond the grace period and
+// endTime is how long a keeper may take to end the wall, beyond the grace period and
 // the times of its clean-up commands.
 const endTime = 12 * time.Second
 
-// elsewhereGrace is what an agent gets to end what it has started, and to say
-// so, where nobody else can tell. It is no longer than it takes.
+// elsewhereGrace is the least time for an agent on another host to end what it started
+// and to say so, because nobody else can tell. Stop does not wait longer than it takes.
 const elsewhereGrace = 5 * time.Second
 
 // sandbox is a running wall and its keeper.
@@ -38,7 +38,7 @@ type sandbox struct {
 	answers   chan keeper.Answer // one, or none
 	isolation policy.Isolation
 	done      chan struct{}
-	ended     *keeper.Ended // nil where the keeper was killed; final with done
+	ended     *keeper.Ended // nil if the keeper was killed; final with done
 
 	stop  sync.Once
 	death backend.Death
@@ -49,7 +49,7 @@ func (s *sandbox) ID() string                  { return s.dir.ID }
 func (s *sandbox) Isolation() policy.Isolation { return s.isolation }
 func (s *sandbox) Done() <-chan struct{}       { return s.done }
 
-// Dial connects to the agent, by way of the keeper.
+// Dial connects to the agent, through the keeper.
 func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	select {
 	case <-s.done:
@@ -70,14 +70,14 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 		s.death.Log = s.dir.Log()
 		s.death.Proved = s.ended != nil && s.ended.Proved && (!elsewhere || s.ended.Exited && s.ended.Status == 0)
 		if s.ended == nil || !s.ended.Cleaned {
-			// What the keeper could not do is done as if this process had ended
-			// too; what fails then is tried again by later starts.
+			// Clean up as if this process had been killed too. If that fails,
+			// later starts try again.
 			s.dir.Abandon()
 			state.Sweep(s.dir.Root, nil)
 		} else {
 			s.dir.Remove(nil)
 		}
-		if s.wall.Gone != nil { // waited for whatever is proved of the rest: who asks the engine after Stop finds nothing
+		if s.wall.Gone != nil { // in any case: after Stop the engine must not list it any more
 			gone, err := s.wall.Gone(context.WithoutCancel(ctx))
 			s.death.Proved, s.err = s.death.Proved && gone && err == nil, err
 		}
@@ -85,9 +85,9 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 	return s.death, s.err
 }
 
-// end has the keeper end the wall, and ends the keeper where it does not.
+// end has the keeper end the wall, and kills the keeper if it does not answer in time.
 func (s *sandbox) end(grace time.Duration) {
-	_ = s.cmd.Process.Signal(unix.SIGCONT) // one that somebody has stopped would not hear
+	_ = s.cmd.Process.Signal(unix.SIGCONT) // a keeper that somebody has stopped would not read the order
 	text, _ := json.Marshal(keeper.Stop{Grace: grace})
 	_ = s.control.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = s.control.Write(append(text, '\n'))

@@ -32,8 +32,8 @@ const (
 	cleanupTimeout = 10 * time.Second
 )
 
-// Start starts the wall and the agent behind it, and returns when the agent accepts
-// requests and the wall was looked at. On error nothing is left behind.
+// Start starts the wall and the agent behind it. It returns when the agent accepts
+// requests and the wall is verified. On error nothing is left behind.
 func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, error) {
 	agent, err := os.Open(req.Agent)
 	if err != nil {
@@ -43,8 +43,8 @@ func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, e
 	return w.start(ctx, req, agent)
 }
 
-// start does what Start does with the agent's program, which was opened once, so that
-// what is executed, and sent, is one file.
+// start starts the wall. The agent's program is opened only once, so that the same file
+// is executed and uploaded, whatever becomes of its path.
 func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (backend.Sandbox, error) {
 	go wire.Warm()
 	order, err := w.order(req.StateDir, agent)
@@ -57,7 +57,7 @@ func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (
 	}
 	s := &sandbox{dir: dir, agent: agent.Name(), wall: *w, answers: make(chan keeper.Answer, 2), done: make(chan struct{})}
 	s.record = state.Record{Backend: w.Backend, Kept: true, Cleanup: order.Cleanup, Created: time.Now().UTC()}
-	// What is to be cleaned up is written down before there can be any of it.
+	// The clean-up commands are recorded before there is anything to clean up.
 	err = dir.Save(s.record)
 	if err == nil {
 		err = s.startKeeper(agent)
@@ -68,7 +68,16 @@ func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (
 	}
 	ready, err := s.begin(ctx, order)
 	if err == nil {
-		err = s.look(ctx, ready)
+		s.isolation = policy.Isolation{Backend: w.Backend, Namespaces: []string{}}
+		if w.Verify != nil {
+			s.isolation, err = w.Verify(ctx, Running{ID: dir.ID, Keeper: s.cmd.Process.Pid, Ready: ready.Guest})
+		}
+	}
+	if err == nil {
+		s.record.Isolation = &s.isolation
+		if serr := dir.Save(s.record); serr != nil {
+			err = backend.Failed("state", "save", dir.Path, serr, hostpath.RoomHint(serr, dir.Root))
+		}
 	}
 	if err != nil {
 		_, _ = s.Stop(context.WithoutCancel(ctx), 0)
@@ -77,24 +86,8 @@ func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (
 	return s, nil
 }
 
-// look has the backend look at the wall, and writes down what it found.
-func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
-	s.isolation = policy.Isolation{Backend: s.wall.Backend, Namespaces: []string{}}
-	if s.wall.Verify != nil {
-		var err error
-		if s.isolation, err = s.wall.Verify(ctx, Running{ID: s.dir.ID, Keeper: s.cmd.Process.Pid, Ready: ready.Guest}); err != nil {
-			return err
-		}
-	}
-	s.record.Isolation = &s.isolation
-	if err := s.dir.Save(s.record); err != nil {
-		return backend.Failed("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
-	}
-	return nil
-}
-
-// order returns what the keeper is told. Programs of the host that commands of a sandbox
-// could have written are refused; commands of this one are on the list already.
+// order returns the keeper's order. It refuses programs of the host that commands of a
+// sandbox could have written; those that this sandbox can write are on the list already.
 func (w *Wall) order(stateDir string, agent *os.File) (*keeper.Order, error) {
 	o := &keeper.Order{Env: slices.Clone(w.Env), Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
 	if o.Env == nil {
@@ -151,8 +144,8 @@ func nonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// quote makes one word for a shell, any shell's: in single quotes only these
-// themselves need care.
+// quote makes a single word for a shell. It works in every shell: within single quotes
+// only a single quote itself needs care.
 func quote(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -161,8 +154,8 @@ func quote(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// lookPath finds a program in the PATH of env, in absolute directories alone, and
-// judges it.
+// lookPath finds a program in the absolute directories of env's PATH. It refuses one
+// that commands of a sandbox could have written.
 func lookPath(stateDir, name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		path, err := filepath.Abs(name)
@@ -190,7 +183,7 @@ func lookPath(stateDir, name string, env []string) (string, error) {
 		if err == nil {
 			return path, hostpath.Program(keeper.StageWall, stateDir, name, path, nil)
 		}
-		if _, serr := os.Stat(path); serr == nil { // it is there, and of no use
+		if _, serr := os.Stat(path); serr == nil { // it exists, but cannot be executed
 			found = err
 		}
 	}
@@ -200,6 +193,7 @@ func lookPath(stateDir, name string, env []string) (string, error) {
 	return "", backend.Failed(keeper.StageWall, "start", name, found, "install it, or name it by its path")
 }
 
+// executable returns why a file cannot be executed, or nil.
 func executable(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -213,8 +207,8 @@ func executable(path string) error {
 	return nil
 }
 
-// Environment returns what a wall's command gets of this process's environment where
-// its backend does not say: what programs need to find their way, no secrets.
+// Environment returns the variables of this process that a wall's command gets unless
+// its backend says otherwise: those that programs commonly need, and no secrets.
 func Environment() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_CONFIG_HOME",
@@ -226,9 +220,9 @@ func Environment() []string {
 	return env
 }
 
-// uploadScript is for any POSIX shell, in one line and without single quotes or
-// backslashes before quotes, so that other shells hand it on unchanged. It
-// reads exactly the agent from standard input, and becomes it.
+// uploadScript is for any POSIX shell. It is one line and has neither single quotes nor
+// backslashes before quotes, so that other shells pass it on unchanged. It reads
+// exactly the agent from standard input, and then executes it.
 var uploadScript = strings.Join([]string{
 	`umask 077; d=;`,
 	`say() { printf "\n%s %s\n" "` + strings.TrimSpace(keeper.UploadMark) + ` NONCE" "$*"; };`,
@@ -253,7 +247,8 @@ var uploadScript = strings.Join([]string{
 	`exec "$d/paddock-agent" guest --remove "$d"`,
 }, " ")
 
-// upload returns the command that takes the agent in, which the keeper sends.
+// upload returns the command that receives the agent, and has the order tell the keeper
+// to send it.
 func upload(o *keeper.Order, agent *os.File) (command []string, err error) {
 	h := sha256.New()
 	if o.Upload, err = io.Copy(h, agent); err != nil {

@@ -20,35 +20,34 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// isID reports whether a text could be an id of [backend.NewID].
+// isID reports whether a text has the form of an id of [backend.NewID].
 func isID(text string) bool {
 	random, ok := strings.CutPrefix(text, "pd-")
 	return ok && len(random) == 13 && strings.Trim(random, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// Attached is a running sandbox of another process of the same user. Stop lets
-// go of it: it ends with its owner.
+// Attached is a running sandbox of another process of the same user. Stop detaches from
+// it; the sandbox itself ends with its owner.
 type Attached struct {
 	dir       string
 	id        string
 	isolation policy.Isolation
-	pidfd     int
 	dial      func(ctx context.Context, dir string) (net.Conn, error)
-	let       *os.File // its closing wakes watch
+	wake      *os.File // closed by Stop, to end the wait
 	done      chan struct{}
 	once      sync.Once
 }
 
-// unknownError says that no sandbox has an id, or none any more.
+// unknownError is the error of an id that no sandbox has, or has any more.
 type unknownError struct{}
 
 func (unknownError) Error() string { return "no sandbox of this id runs" }
 
-// Unwrap is [backend.ErrGone].
+// Unwrap returns [backend.ErrGone].
 func (unknownError) Unwrap() error { return backend.ErrGone }
 
-// Attach finds the sandbox of this id below root. What is no id, is not known,
-// or has ended is an error that wraps [backend.ErrGone].
+// Attach finds the sandbox with this id below root. An invalid or unknown id, and the id
+// of a sandbox that has ended, is an error that wraps [backend.ErrGone].
 func Attach(root, id string) (*Attached, error) {
 	gone := func(why string) error { return fmt.Errorf("%w: %s", backend.ErrGone, why) }
 	if !isID(id) {
@@ -67,8 +66,8 @@ func Attach(root, id string) (*Attached, error) {
 	case r.Isolation == nil:
 		return nil, errors.New("it is being started")
 	}
-	// The lock is not asked: to take it, be it for a moment, would look like
-	// an owner to others.
+	// Do not try the lock: taking it, even for a moment, would look like an owner
+	// to other processes.
 	fd, err := unix.PidfdOpen(r.PID, 0)
 	if err != nil || !Alive(r.PID, r.Start) {
 		if err == nil {
@@ -76,39 +75,36 @@ func Attach(root, id string) (*Attached, error) {
 		}
 		return nil, gone("its agent has ended")
 	}
-	wake, let, err := os.Pipe()
+	woken, wake, err := os.Pipe()
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	a := &Attached{dir: dir, id: id, isolation: *r.Isolation, pidfd: fd, dial: Dial, let: let, done: make(chan struct{})}
+	a := &Attached{dir: dir, id: id, isolation: *r.Isolation, dial: Dial, wake: wake, done: make(chan struct{})}
 	if r.Kept {
 		a.dial = DialKept
 	}
-	go a.watch(wake)
-	return a, nil
-}
-
-// watch waits for the end of the agent, or of its keeper, or for Stop.
-func (a *Attached) watch(wake *os.File) {
-	fds := []unix.PollFd{{Fd: int32(a.pidfd), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
-			break
+	go func() { // waits for the end of the agent or its keeper, or for Stop
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(woken.Fd()), Events: unix.POLLIN}}
+		for {
+			if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
+				break
+			}
 		}
-	}
-	_ = wake.Close()
-	_ = unix.Close(a.pidfd)
-	close(a.done)
+		_ = woken.Close()
+		_ = unix.Close(fd)
+		close(a.done)
+	}()
+	return a, nil
 }
 
 // ID returns the sandbox's name.
 func (a *Attached) ID() string { return a.id }
 
-// Isolation returns what its owner has found to hold.
+// Isolation returns the isolation as its owner has verified it.
 func (a *Attached) Isolation() policy.Isolation { return a.isolation }
 
-// Done is closed when the sandbox has ended, or was let go of.
+// Done returns a channel that is closed when the sandbox has ended, or after Stop.
 func (a *Attached) Done() <-chan struct{} { return a.done }
 
 // Dial connects to the agent.
@@ -121,9 +117,9 @@ func (a *Attached) Dial(ctx context.Context) (net.Conn, error) {
 	return a.dial(ctx, a.dir)
 }
 
-// Stop lets go of the sandbox, which lives on. It proves nothing.
+// Stop detaches from the sandbox, which lives on. It proves nothing.
 func (a *Attached) Stop(context.Context, time.Duration) (backend.Death, error) {
-	a.once.Do(func() { _ = a.let.Close() })
+	a.once.Do(func() { _ = a.wake.Close() })
 	<-a.done
 	return backend.Death{}, nil
 }
@@ -134,8 +130,8 @@ type Running struct {
 	Record
 }
 
-// List returns the sandboxes below root that run or are being started, the oldest
-// first. Their isolation is nil until they have started.
+// List returns the sandboxes below root that run or are starting, the oldest first.
+// Their isolation is nil until they have started.
 func List(root string) ([]Running, error) {
 	entries, err := os.ReadDir(filepath.Join(root, sandboxesDir))
 	if os.IsNotExist(err) {
@@ -143,7 +139,7 @@ func List(root string) ([]Running, error) {
 	}
 	var list []Running
 	for _, e := range entries {
-		// One without a record has ended, or has not begun.
+		// A sandbox without a record has ended, or has not started yet.
 		r, rerr := Read(filepath.Join(root, sandboxesDir, e.Name()))
 		if isID(e.Name()) && rerr == nil && Alive(r.PID, r.Start) {
 			list = append(list, Running{e.Name(), *r})

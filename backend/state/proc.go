@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alive reports whether the process that had this pid and start time lives.
+// Alive reports whether the process with this pid and start time lives.
 func Alive(pid int, start uint64) bool {
 	now, err := StartTime(pid)
 	return err == nil && now == start
 }
 
-// StartTime is field 22 of /proc/PID/stat (proc_pid_stat(5)): with the pid it
-// tells a process from every other.
+// StartTime returns the start time of a process, field 22 of /proc/PID/stat
+// (proc_pid_stat(5)). Together with the pid it identifies the process.
 func StartTime(pid int) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -34,9 +34,9 @@ func StartTime(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[afterName-1], 10, 64)
 }
 
-// ReadProc reads a file of /proc whole, as os.ReadFile does, but for most of
-// them in one call: the kernel makes their text anew for each read, and the
-// runtime's poller cannot wait for them.
+// ReadProc reads a whole file of /proc, as os.ReadFile does, but mostly in one call: the
+// kernel makes the text anew for each read, and the runtime's poller cannot wait for
+// such files.
 func ReadProc(file string) ([]byte, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -75,4 +75,27 @@ func ReadStatus(file string) (map[string]string, error) {
 		return nil, errors.New("it is empty")
 	}
 	return status, nil
+}
+
+// namespaceFiles are the kinds of namespaces, as policy.Isolation and confine.Plan name
+// them, and their files in /proc/PID/ns.
+var namespaceFiles = []struct{ kind, file string }{
+	{"user", "user"}, {"mount", "mnt"}, {"pid", "pid"}, {"ipc", "ipc"}, {"uts", "uts"}, {"net", "net"}, {"cgroup", "cgroup"},
+}
+
+// OwnNamespaces returns the kinds of namespaces that a process does not share with this
+// one. If some cannot be read, it returns the others and an error.
+func OwnNamespaces(pid int) (own []string, err error) {
+	own = []string{}
+	for _, ns := range namespaceFiles {
+		theirs, terr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, ns.file))
+		ours, oerr := os.Readlink("/proc/self/ns/" + ns.file)
+		switch {
+		case terr != nil || oerr != nil:
+			err = errors.Join(err, terr, oerr)
+		case theirs != ours:
+			own = append(own, ns.kind)
+		}
+	}
+	return own, err
 }

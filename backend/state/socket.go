@@ -16,13 +16,13 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 )
 
-// backlog is how many connections may wait for the agent; the kernel lowers it
+// backlog is how many connections may wait for the agent. The kernel lowers it
 // to net.core.somaxconn.
 const backlog = 4096
 
-// Listen makes the socket of a sandbox's directory, which the sandbox never
-// sees. Its address goes through a directory handle, because an address has
-// room for 107 bytes only.
+// Listen makes the socket in a sandbox's directory, which the sandbox never
+// sees. Its address goes through a directory handle, because an address can have
+// only 107 bytes.
 func Listen(dir string) (*os.File, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -33,7 +33,7 @@ func Listen(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Fchmod(fd, 0o600) // which the file that it is bound to has then
+	err = unix.Fchmod(fd, 0o600) // the file that it is bound to gets this mode
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketAddr(d)})
 	}
@@ -51,7 +51,7 @@ func socketAddr(dir *os.File) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName)
 }
 
-// Channels are what an agent, or the keeper of the pipe to it, is started with.
+// Channels are the files that an agent, or the keeper of the pipe to it, is started with.
 type Channels struct {
 	Listen  *os.File // the sandbox's socket
 	Log     *os.File // the sandbox's log, to append to
@@ -86,7 +86,7 @@ func (d *Dir) Channels() (_ *Channels, err error) {
 	return c, nil
 }
 
-// CloseTheirs closes this process's copies of what the new process has.
+// CloseTheirs closes this process's copies of the new process's files.
 func (c *Channels) CloseTheirs() {
 	for _, f := range []*os.File{c.Listen, c.Log, c.Theirs} {
 		if f != nil {
@@ -95,10 +95,10 @@ func (c *Channels) CloseTheirs() {
 	}
 }
 
-// maxLog bounds what is read of a log, in bytes.
+// maxLog is how much of a log is read, in bytes.
 const maxLog = 64 << 10
 
-// Log returns the first 64 KiB of what the agent, or its wall, wrote on its standard
+// Log returns the first 64 KiB of what the agent, or its wall, wrote to its standard
 // error.
 func (d *Dir) Log() string {
 	f, err := os.Open(filepath.Join(d.Path, LogName))
@@ -110,9 +110,9 @@ func (d *Dir) Log() string {
 	return string(text)
 }
 
-// Dial connects to the socket of a sandbox's directory. It is there before the
-// agent is, and removed before it can be known that all has ended: where nobody
-// listens any more the error is [backend.ErrGone].
+// Dial connects to the socket in a sandbox's directory. The socket exists before the
+// agent does, and may be removed before everything has ended. If nobody listens any
+// more, the error is [backend.ErrGone].
 func Dial(ctx context.Context, dir string) (net.Conn, error) {
 	var conn net.Conn
 	d, err := os.Open(dir)
@@ -126,14 +126,14 @@ func Dial(ctx context.Context, dir string) (net.Conn, error) {
 	return conn, err
 }
 
-// kept is a connection of which the agent is not the other end, but a keeper:
-// no descriptors can be passed over it.
+// kept is a connection to a keeper instead of the agent itself. Because of its type
+// nobody passes descriptors over it.
 type kept struct{ net.Conn }
 
-// CloseWrite ends what is sent.
+// CloseWrite ends the sending direction.
 func (k kept) CloseWrite() error { return k.Conn.(*net.UnixConn).CloseWrite() }
 
-// DialKept is [Dial] for a sandbox with a keeper (Record.Kept).
+// DialKept connects as [Dial] does, to a sandbox with a keeper (Record.Kept).
 func DialKept(ctx context.Context, dir string) (net.Conn, error) {
 	conn, err := Dial(ctx, dir)
 	if err != nil {

@@ -1,27 +1,29 @@
 //go:build linux
 
-// Package state keeps the directories of sandboxes, for every backend:
+// Package state manages the directories of sandboxes, for every backend:
 //
 //	sandboxes/<id>/lock        held by the process that owns the sandbox
-//	               state.json  what it is (Record)
+//	               state.json  its record (Record)
 //	               agent.sock  the wire
-//	               agent.log   the agent's standard error, or its wall's
+//	               agent.log   the standard error of the agent or its wall
 //
-// A sandbox lives as long as its owner, so its lock tells the living from the
-// dead: whoever can take it may remove the directory, once what the record
-// names has ended ([Sweep]).
+// A sandbox lives as long as its owner, so the lock shows whether it still lives: a
+// process that can take the lock may remove the directory, once the processes that
+// the record names have ended ([Sweep]).
 //
 // Errors of [New] are *backend.StartError of the stage "state".
 package state
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,31 +49,31 @@ type Record struct {
 	Backend string    `json:"backend"`
 	PID     int       `json:"pid"`               // of the agent, or of the keeper of its pipe, on the host
 	Start   uint64    `json:"start_time"`        // of that process, in clock ticks since boot
-	UID     uint32    `json:"uid"`               // lent to it, 0 where none is
+	UID     uint32    `json:"uid"`               // that was lent to it, or 0
 	Scratch string    `json:"scratch,omitempty"` // its private directories, outside of this one
 	Cgroup  string    `json:"cgroup,omitempty"`  // the directory of its control group
 	Created time.Time `json:"created"`
-	// Kept says that a keeper owns the pipe to the agent. Whoever sweeps ends
-	// that, and runs the commands of Cleanup, with its own environment. Others
-	// than those that backends write are not run, see [Refused].
+	// Kept says that a keeper owns the pipe to the agent. A process that sweeps
+	// ends the keeper and runs the commands of Cleanup, with its own environment.
+	// It runs only commands that backends write, see [Refused].
 	Kept    bool       `json:"kept,omitempty"`
 	Cleanup [][]string `json:"cleanup,omitempty"`
-	// Isolation is what really holds, for who attaches. nil: not known yet.
+	// Isolation is what really holds, for processes that attach. nil: not known yet.
 	Isolation *policy.Isolation `json:"isolation,omitempty"`
 }
 
 // Dir is one sandbox's directory, and its lock.
 type Dir struct {
-	Root string // Paddock's
-	Path string // this sandbox's
+	Root string // Paddock's state directory
+	Path string // this sandbox's directory
 	ID   string
 	lock *os.File
 }
 
 const elsewhere = "choose a directory of your own with PADDOCK_STATE_DIR"
 
-// New makes the directory of a sandbox of this id ([backend.NewID]; empty: a new one),
-// after it has swept those that others have left. sweeper may be nil, see [Sweep].
+// New makes the directory of a sandbox with this id ([backend.NewID]; empty: a new one),
+// after sweeping those that killed processes left. sweeper may be nil, see [Sweep].
 func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	const writable = "choose a writable directory with PADDOCK_STATE_DIR"
 	if err := os.MkdirAll(root, 0o700); err != nil {
@@ -105,9 +107,9 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	return d, nil
 }
 
-// private refuses a state directory that others could change, and closes one
-// that others could read. They pass through it where it holds [hostpath.LentName]; what
-// else is in it is private by itself.
+// private refuses a state directory that others could change, and makes one private
+// that others could read. If it holds [hostpath.LentName], others may pass through it:
+// everything else in it is private by itself.
 func private(root string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(root, &st); err != nil {
@@ -132,7 +134,7 @@ func private(root string) error {
 	return nil
 }
 
-// takeLock takes the lock of a sandbox's directory, EWOULDBLOCK where its
+// takeLock takes the lock of a sandbox's directory. It fails with EWOULDBLOCK if the
 // owner lives.
 func takeLock(path string) (*os.File, error) {
 	dir, err := OpenDir(filepath.Split(path))
@@ -154,8 +156,8 @@ func takeLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Save writes state.json whole or not at all. It is not synced: the sandbox
-// does not outlive this process, let alone a crash of the host.
+// Save writes state.json completely or not at all. It does not sync the file, because
+// the sandbox does not outlive a crash of the host.
 func (d *Dir) Save(r Record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -164,18 +166,19 @@ func (d *Dir) Save(r Record) error {
 	return hostpath.Replace(filepath.Join(d.Path, recordName), 0o600, text)
 }
 
-// Empty removes what nobody needs of a sandbox that is about to end. What says
-// that it may still live stays: the lock and state.json.
+// Empty removes the files that nobody needs of a sandbox that is about to end. The lock
+// and state.json stay, because they show that the sandbox may still live.
 func (d *Dir) Empty() {
 	for _, name := range []string{SocketName, LogName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
 	}
 }
 
-// Remove gives the directory back. more, if not nil, gives back what is
-// elsewhere, between the record's removal and the lock's: who sweeps in between
-// finds a new directory without state, and leaves it. The lock is closed before
-// it is removed, because file systems take long over an open file without a name.
+// Remove removes the directory. more, if not nil, removes what the sandbox has
+// elsewhere. It runs after the record is removed and before the lock is: a process
+// that sweeps in between finds what looks like a new directory, and leaves it alone.
+// The lock is closed before it is removed, because file systems take long to remove
+// an open file.
 func (d *Dir) Remove(more func()) {
 	_ = os.Remove(filepath.Join(d.Path, recordName))
 	if more != nil {
@@ -185,11 +188,10 @@ func (d *Dir) Remove(more func()) {
 	_ = os.RemoveAll(d.Path)
 }
 
-// Abandon leaves the directory to a later start, which does what could not be
-// done now.
+// Abandon leaves the directory to a later start, which cleans up.
 func (d *Dir) Abandon() { _ = d.lock.Close() }
 
-// errDamaged is a record that was not written whole.
+// errDamaged is the error of a record that was not written completely.
 var errDamaged = errors.New("it is damaged")
 
 // Read reads the record of a sandbox's directory.
@@ -205,7 +207,127 @@ func Read(path string) (*Record, error) {
 	return r, nil
 }
 
-// fail makes a StartError of an operation that failed.
+// fail returns the StartError of an operation that failed.
 func fail(op, object string, err error, hint string) *backend.StartError {
 	return backend.Failed("state", op, object, err, cmp.Or(hostpath.RoomHint(err, filepath.Dir(object)), hint))
+}
+
+// The directories in Paddock's state directory that only Paddock makes.
+const (
+	sandboxesDir = "sandboxes"
+	IDsDir       = "ids"
+	HomesDir     = "codex"
+)
+
+// maxRecord is the largest size of a record, in bytes.
+const maxRecord = 1 << 20
+
+// OpenDir opens a directory in Paddock's state so that names in it can be removed safely:
+// the caller owns it, nobody else can write to it, and it is not a link. The error is
+// fs.ErrNotExist if the directory is missing, else a *backend.StartError with a hint.
+func OpenDir(root, name string) (*os.Root, error) {
+	path := filepath.Join(root, name)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		why := errors.New("it is not a directory")
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			why = errors.New("it is a symbolic link")
+		}
+		return nil, fail("use", path, why, "look at it, and remove it (rm "+path+"), or "+elsewhere)
+	}
+	if err != nil {
+		return nil, fail("open", path, err, "chmod u+rwx "+path+", or "+elsewhere)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fail("stat", path, err, "")
+	}
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return nil, fail("use", path, fmt.Errorf("it belongs to uid %d", st.Uid), elsewhere)
+	case st.Mode&0o022 != 0:
+		return nil, fail("use", path, errors.New("others can write to it"), "look at it, and chmod go-w "+path+", or "+elsewhere)
+	}
+	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
+// Check refuses a state directory with a directory in it that [OpenDir] refuses, the
+// audit log's included: what lies behind a link would not be covered.
+func Check(root string) error {
+	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, "audit"} {
+		dir, err := OpenDir(root, name)
+		if err == nil {
+			_ = dir.Close()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Names returns the names in a directory.
+func Names(dir *os.Root) []string {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	return names
+}
+
+// paths returns the directories of sandboxes below root.
+func paths(root string) []string {
+	dir, err := OpenDir(root, sandboxesDir)
+	if err != nil {
+		return nil // New refuses
+	}
+	defer dir.Close()
+	var all []string
+	for _, name := range Names(dir) {
+		if isID(name) {
+			all = append(all, filepath.Join(root, sandboxesDir, name))
+		}
+	}
+	return all
+}
+
+// Text returns the text of a sandbox's record, of 1 MiB at most. It follows no link and
+// does not wait for a FIFO's writer.
+func Text(path string) ([]byte, error) {
+	dir, id := filepath.Split(path)
+	root, name := filepath.Split(filepath.Clean(dir))
+	return hostpath.Read(context.Background(), root, filepath.Join(name, id, recordName), maxRecord)
+}
+
+// Records returns the texts of the records of all sandboxes below root.
+func Records(root string) [][]byte {
+	var all [][]byte
+	for _, path := range paths(root) {
+		text, _ := Text(path) // the sandbox may have ended meanwhile
+		all = append(all, text)
+	}
+	return all
+}
+
+// halfMade reports whether a directory holds only what a sandbox may have before its
+// record is written, or after the record was removed.
+func halfMade(path string) bool {
+	dir, err := OpenDir(filepath.Split(path))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	for _, name := range Names(dir) {
+		info, err := dir.Lstat(name)
+		switch {
+		case err != nil:
+			return false
+		case name == lockName && info.Mode().IsRegular() && info.Size() == 0:
+		case !slices.Contains([]string{SocketName, LogName, recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
+			return false
+		}
+	}
+	return true
 }

@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// unreportedDir holds, for each sandbox, what was there before its commands
-	// ran, until somebody was told what they have changed. Its owner keeps a lock
-	// on it, so that what is left without one is a killed owner's.
+	// unreportedDir has a file for each sandbox with what was there before its
+	// commands ran. The file stays until somebody was told what they have changed.
+	// The owner holds a lock on the file, so a file that is not locked belongs to a
+	// killed owner.
 	unreportedDir = "unreported"
-	// maxUnreported bounds how many are taken at a time, and maxUnreportedSize
-	// the bytes of each.
+	// maxUnreported is how many files are taken at a time, and maxUnreportedSize
+	// the largest size of each in bytes.
 	maxUnreported     = 32
 	maxUnreportedSize = 64 << 20
-	// maxKept bounds how many there are: of more, whose sandboxes have ended and
-	// nobody asks for, the oldest go.
+	// maxKept is how many files there may be. If there are more, the oldest whose
+	// sandboxes have ended are removed.
 	maxKept = 512
 )
 
@@ -36,9 +37,9 @@ type Unreported struct {
 	path string
 }
 
-// KeepUnreported keeps a text until [Unreported.Forget], also where this process
-// is killed. It is there whole or not at all, but is not synced: what runs inside
-// does not outlive a crash of the host.
+// KeepUnreported keeps a text until [Unreported.Forget], even if this process is killed.
+// It is written completely or not at all, but not synced: the sandbox does not outlive a
+// crash of the host.
 func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 	dir := filepath.Join(root, unreportedDir)
 	name := filepath.Join(dir, id)
@@ -50,7 +51,7 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = below.Close()
+	defer below.Close()
 	f, err := os.OpenFile(name+".new", flags, 0o600)
 	if err != nil {
 		return nil, err
@@ -67,31 +68,20 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 		_ = os.Remove(name + ".new")
 		return nil, err
 	}
-	prune(root)
+	if len(Names(below)) > maxKept {
+		for _, u := range TakeUnreported(root) {
+			u.Forget()
+		}
+	}
 	return &Unreported{id: id, file: f, path: name}, nil
 }
 
-// prune removes what is too much.
-func prune(root string) {
-	dir, err := OpenDir(root, unreportedDir)
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	if len(Names(dir)) <= maxKept {
-		return
-	}
-	for _, u := range TakeUnreported(root) {
-		u.Forget()
-	}
-}
-
-// TakeUnreported returns what killed owners have left whose sandboxes have ended,
-// the oldest first. Nobody else is given the same before [Unreported.Release].
+// TakeUnreported returns what killed owners left whose sandboxes have ended, the oldest
+// first. Nobody else gets the same before [Unreported.Release].
 func TakeUnreported(root string) []*Unreported {
 	dir, err := OpenDir(root, unreportedDir)
 	if err != nil {
-		return nil // New refuses
+		return nil // New refuses to start
 	}
 	defer dir.Close()
 	type old struct {
@@ -114,10 +104,10 @@ func TakeUnreported(root string) []*Unreported {
 			continue
 		}
 		u := &Unreported{id: id, path: filepath.Join(root, unreportedDir, id)}
-		if !over(filepath.Join(root, sandboxesDir, id)) {
+		if !nothingRuns(filepath.Join(root, sandboxesDir, id)) {
 			continue
 		}
-		if at, ok := u.take(); ok {
+		if at, ok := u.tryLock(); ok {
 			found = append(found, old{u, at})
 		}
 	}
@@ -129,8 +119,8 @@ func TakeUnreported(root string) []*Unreported {
 	return taken
 }
 
-// over reports whether nothing of a sandbox runs any more.
-func over(dir string) bool {
+// nothingRuns reports whether nothing of a sandbox runs any more.
+func nothingRuns(dir string) bool {
 	if !Exists(dir) {
 		return true
 	}
@@ -140,12 +130,11 @@ func over(dir string) bool {
 	}
 	defer lock.Close()
 	r, err := Read(dir)
-	return err == nil && !r.Kept && ended(r.PID, r.Start)
+	return err == nil && !r.Kept && hasEnded(r.PID, r.Start)
 }
 
-// ended reports whether a process runs no more, also where nobody has asked yet
-// how it ended.
-func ended(pid int, start uint64) bool {
+// hasEnded reports whether a process has ended, even if nobody has waited for it yet.
+func hasEnded(pid int, start uint64) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return errors.Is(err, unix.ESRCH)
@@ -158,8 +147,8 @@ func ended(pid int, start uint64) bool {
 	return err == nil && n == 1
 }
 
-// take locks one that nobody holds.
-func (u *Unreported) take() (at time.Time, ok bool) {
+// tryLock locks the file, if nobody else has.
+func (u *Unreported) tryLock() (at time.Time, ok bool) {
 	f, err := os.OpenFile(u.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return at, false
@@ -185,11 +174,11 @@ func (u *Unreported) Text() ([]byte, error) {
 	return text, err
 }
 
-// Forget removes it: somebody was told.
+// Forget removes the file, once somebody was told what has changed.
 func (u *Unreported) Forget() {
 	_ = os.Remove(u.path)
 	_ = u.file.Close()
 }
 
-// Release leaves it to somebody else.
+// Release leaves the file to somebody else.
 func (u *Unreported) Release() { _ = u.file.Close() }

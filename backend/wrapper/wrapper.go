@@ -3,15 +3,16 @@
 // Package wrapper makes a wall of any command that runs the command which
 // follows it: bwrap, firejail, ssh, kubectl exec, a script.
 //
-// What such a wall keeps is its author's to say. Where the agent turns out to
-// be a process of this host, its namespaces, its identity and its capabilities
-// are read from the kernel, and the isolation says what is missing; where it is
-// elsewhere, the isolation says that nothing was looked at. What the wrapper lets
-// commands see of files is never looked at. Paddock's own filter of system calls
-// stands behind every wrapper.
+// Only the wrapper's author knows what such a wall enforces. If the agent turns out
+// to be a process of this host, its namespaces, its identity and its capabilities
+// are read from the kernel, and the isolation says what is missing. If it runs
+// elsewhere, the isolation says that nothing was verified. Which files the wrapper
+// shows to commands is never verified. Paddock's own system call filter applies
+// behind every wrapper.
 //
-// The agent is seen at its own path ("shared"), is at another ("/path"), or is
-// sent through the wrapper's standard input to a shell behind it ("upload").
+// The agent is visible inside at its own path ("shared"), is at another one
+// ("/path"), or is sent through the wrapper's standard input to a shell behind it
+// ("upload").
 package wrapper
 
 import (
@@ -37,19 +38,19 @@ type Backend struct{}
 // New returns the wrapper backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "wrapper".
+// Name returns "wrapper".
 func (*Backend) Name() string { return policy.BackendWrapper }
 
-// known are wrappers that a probe looks for.
+// known are the wrappers that a probe looks for.
 var known = []struct{ name, remedy string }{
 	{"bwrap", "install bubblewrap"}, {"firejail", "install firejail"}, {"ssh", "install an SSH client"}, {"kubectl", "install kubectl"},
 }
 
-// Probe says which of the usual wrappers are there. Any command can be one, so
-// none is needed.
+// Probe reports which of the usual wrappers are installed. Any command can be a wrapper,
+// so none of these is needed.
 func (b *Backend) Probe(ctx context.Context) backend.Report { return b.ProbeIn(ctx, "") }
 
-// ProbeIn is Probe with the list in a directory of state.
+// ProbeIn is Probe with the list in a state directory (backend.Executor).
 func (b *Backend) ProbeIn(_ context.Context, state string) backend.Report {
 	r := backend.Report{Backend: b.Name()}
 	for _, k := range known {
@@ -70,7 +71,7 @@ func (b *Backend) ProbeIn(_ context.Context, state string) backend.Report {
 	return r
 }
 
-// Plan says what Start would do with a resolved spec.
+// Plan returns what Start would do with a resolved spec.
 func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
 	w, err := newWall(req)
 	if err != nil {
@@ -80,12 +81,10 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	if w.Upload {
 		command = append(slices.Clone(w.Argv), "/bin/sh", "-c", "(takes the agent in, checks it and runs it)")
 	}
-	r := w.Guest.Rlimits
 	i := promised(req.Spec)
 	i.Lost = append(i.Lost, "what the wrapper does is known once it runs")
 	return &confine.Plan{Version: confine.PlanVersion, Namespaces: []confine.Namespace{}, Command: command,
-		Rlimits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data},
-		Env:     w.Guest.Env, Workspace: w.Guest.Workspace, Holds: i}, nil
+		Rlimits: piped.PlanRlimits(w.Guest.Rlimits), Env: w.Guest.Env, Workspace: w.Guest.Workspace, Holds: i}, nil
 }
 
 // Start starts the wrapper, and the agent behind it.
@@ -113,7 +112,7 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 			return nil, err
 		}
 		workspace = places[0].Source
-		// Nothing is covered here.
+		// A wrapper cannot be made to cover anything.
 		covers, err := hostpath.Covers(req, places)
 		if err == nil {
 			err = hostpath.Refused(covers, places, "a wrapper", "backend linux")
@@ -131,7 +130,7 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 		Guest: wire.Guest{Workspace: o.Workspace, Env: req.Spec.Env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: req.Spec.Seccomp,
 			KernelFiles: keepsKernelFiles(req.Spec)},
 		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) {
-			i, here := seen(req.Spec, r)
+			i, here := observedIsolation(req.Spec, r)
 			elsewhere = !here
 			return i, nil
 		},
@@ -153,7 +152,7 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 	return w, nil
 }
 
-// explain knows what common wrappers say when they fail.
+// explain adds hints to the errors of common wrappers.
 func explain(e *backend.StartError, said string) {
 	for _, k := range []struct{ text, hint string }{
 		{"Permission denied (", "the SSH server takes none of the keys: nobody can be asked for a password here; add a key to the agent, or name one with ssh -i"},
@@ -182,10 +181,10 @@ func explain(e *backend.StartError, said string) {
 // agentName is the file name of the agent.
 const agentName = "paddock-agent"
 
-// unknown stands where only the wrapper knows.
+// unknown is the value of what only the wrapper knows.
 const unknown = "the wrapper's"
 
-// promised returns the isolation as far as Paddock itself keeps it.
+// promised returns the isolation as far as Paddock itself enforces it.
 func promised(s policy.Spec) policy.Isolation {
 	uid := uint32(os.Geteuid())
 	i := policy.Isolation{
@@ -201,15 +200,15 @@ func promised(s policy.Spec) policy.Isolation {
 	return i
 }
 
-// keepsKernelFiles reports whether commands are kept from writing what the kernel
-// obeys, which root may write behind a wrapper that leaves /proc writable: where
-// the agent is this host's own, and its kernel can.
+// keepsKernelFiles reports whether the agent prevents commands from writing files that the
+// kernel obeys, which root could write behind a wrapper that leaves /proc writable. It
+// does if it is this host's own agent and the kernel has Landlock.
 func keepsKernelFiles(s policy.Spec) bool {
 	shared := s.Wrapper == nil || s.Wrapper.Agent == "" || s.Wrapper.Agent == policy.AgentShared
 	return shared && s.Seccomp != wire.NoFilter && confine.LandlockABI() >= confine.LandlockFilesABI
 }
 
-// missing are the namespaces that a wall is made of, with what is open without.
+// missing are the namespaces that a wall should have, with what commands can do without.
 var missing = []struct{ kind, loss string }{
 	{"mount", "the wrapper has made no mount namespace: commands see the host's files as they are"},
 	{"pid", "the wrapper has made no pid namespace: commands see the host's processes, and signal those of their user"},
@@ -217,14 +216,14 @@ var missing = []struct{ kind, loss string }{
 	{"ipc", "the wrapper has made no ipc namespace: commands reach the host's shared memory and message queues"},
 }
 
-// seen returns the isolation with what the kernel says of the agent, and whether
-// that is a process of this host.
-func seen(s policy.Spec, r piped.Running) (i policy.Isolation, here bool) {
+// observedIsolation returns the isolation with what the kernel says about the agent, and whether the
+// agent is a process of this host.
+func observedIsolation(s policy.Spec, r piped.Running) (i policy.Isolation, here bool) {
 	i = promised(s)
 	look := piped.Look(r)
 	if look == nil {
 		i.Death = "the agent's word"
-		i.Lost = append(i.Lost, "the agent is no process of this host that could be looked at: nothing of the wall is verified",
+		i.Lost = append(i.Lost, "the agent is not a process of this host that could be looked at: nothing of the wall is verified",
 			"the end of what commands leave behind is the agent's word")
 		return i, false
 	}

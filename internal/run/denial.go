@@ -14,23 +14,23 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Hints says what may have kept a command of a sandbox from working.
+// Hints explains why a command of a sandbox may have failed.
 type Hints struct {
 	Spec policy.Spec
 	// Search is the caller's PATH, in which a program that is missing inside may be.
 	Search string
-	// Discreet hints do not say where anything is on this host.
+	// Discreet: hints do not say where anything is on this host.
 	Discreet bool
 	// Shell runs a script in the sandbox, in dir, and returns its output.
 	Shell func(dir, script string, args ...string) ([]byte, error)
 }
 
-// guesses are what a program's error output says where a wall refused it
-// something that the kernel tells nobody about.
+// guesses are texts in a program's error output that suggest that a wall has refused it
+// something which the kernel does not report.
 var guesses = []struct {
 	text   string
 	denial wire.Denial
-	// applies says whether such a wall stands at all.
+	// applies reports whether the sandbox has that wall.
 	applies func(policy.Spec) bool
 }{
 	{"Read-only file system", wire.Denial{Layer: "mount", Rule: "read-only", Hint: "writes outside of /workspace, /tmp and HOME need --rw; protected paths of the workspace need --unprotect"}, nil},
@@ -64,10 +64,10 @@ var guesses = []struct {
 	{"out of memory", noMemory, withMemory},
 }
 
-// unresolved is what curl and git say.
+// unresolved is what curl and git print.
 const unresolved = "Could not resolve host"
 
-// cpuExceeded is what shells print of SIGXCPU.
+// cpuExceeded is what shells print about SIGXCPU.
 const cpuExceeded = "CPU time limit exceeded"
 
 var (
@@ -81,17 +81,17 @@ var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no n
 
 func withoutNetwork(s policy.Spec) bool { return s.Network == "none" }
 
-// silent are programs for the network that were told to print no errors, and the status
-// that they end with where they find no host.
+// silent are network programs that may be told to print no errors, and their exit status if
+// they cannot resolve a host name.
 var silent = []struct {
 	command string
 	status  int
 }{{"curl ", 6}, {"wget ", 4}}
 
-// Denials adds to list what the exit status of a command that failed and what it
-// printed suggest that the sandbox refused.
+// Denials adds to list what the sandbox may have refused, by the exit status and the output
+// of a command that failed.
 func (h Hints) Denials(list []wire.Denial, status int, said []byte, command string) []wire.Denial {
-	if status == 128+int(syscall.SIGXCPU) { // as shells tell of what they have started
+	if status == 128+int(syscall.SIGXCPU) { // the status that shells give commands which SIGXCPU has ended
 		said = append(slices.Clip(said), cpuExceeded...)
 	}
 	for _, p := range silent {
@@ -114,11 +114,11 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 	return h.missingProgram(h.places(list, said), status, said)
 }
 
-// readOnly is what programs say of a path that they cannot write.
+// readOnly matches what programs print about a path that they cannot write.
 var readOnly = regexp.MustCompile(`([^\s'"‘’]+)['"’]?: Read-only file system`)
 
-// protectedIn returns the protected path of the workspace that a program could not write,
-// by what it says of that; empty where it says none.
+// protectedIn returns the protected path of the workspace that a program could not write, by
+// its output, or "".
 func protectedIn(said []byte) string {
 	for _, found := range readOnly.FindAllSubmatch(said, -1) {
 		file := path.Clean(strings.TrimPrefix(string(found[1]), policy.WorkspacePath+"/"))
@@ -131,14 +131,14 @@ func protectedIn(said []byte) string {
 	return ""
 }
 
-// LastWords returns the last 2 KiB of an output, where a program says why it failed.
+// LastWords returns the last 2 KiB of an output, where programs say why they failed.
 func LastWords(output []byte) []byte {
 	const most = 2 << 10
 	return output[max(0, len(output)-most):]
 }
 
-// projects are what tools say where they find no project, and the file or directory at
-// the top of one.
+// projects are what tools print if they do not find a project, and the file or directory at
+// the top of a project.
 var projects = []struct{ text, top string }{
 	{"not a git repository (or any", ".git"},
 	{"does not contain main module", "go.mod"},
@@ -148,12 +148,12 @@ var projects = []struct{ text, top string }{
 	{"Could not read package.json", "package.json"},
 }
 
-// absent are what programs say of a file that does not exist.
+// absent are what programs print about a file that does not exist.
 var absent = []string{"o such file or directory", "ENOENT", "bad interpreter", "does not exist"}
 
-// places adds to list what the output of a command that failed says of paths of this
-// host that do not exist inside, or are elsewhere: the project that the workspace is a
-// part of, and the workspace by its path on this host.
+// places adds to list what the output of a command that failed says about paths of this
+// host that do not exist inside, or have another path there: the project that the workspace
+// is a part of, and the workspace by its path on this host.
 func (h Hints) places(list []wire.Denial, said []byte) []wire.Denial {
 	source := h.Spec.Workspace.Source
 	if h.Discreet || h.Spec.Backend != policy.BackendLinux || !path.IsAbs(source) || len(said) == 0 {
@@ -182,12 +182,13 @@ func (h Hints) places(list []wire.Denial, said []byte) []wire.Denial {
 	return list
 }
 
+// exists reports whether something exists at a path.
 func exists(file string) bool {
 	_, err := os.Lstat(file)
 	return err == nil
 }
 
-// hides reports whether the workspace is not there inside by its path on this host.
+// hides reports whether the workspace's path on this host does not exist inside.
 func (h Hints) hides(source string) bool {
 	for _, m := range h.Spec.Mounts {
 		if _, in := hostpath.Within(source, m.Target); in {

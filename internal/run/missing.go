@@ -15,8 +15,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// MissingProgram returns a hint for a command that does not exist, or cannot be
-// executed, of this name in the working directory dir; "" where nothing is known.
+// MissingProgram returns a hint for a command of this name, in the working directory dir,
+// that does not exist or cannot be executed. It returns "" if nothing is known.
 func (h Hints) MissingProgram(name, dir string, exists bool) string {
 	hint := h.ownProgram(name, dir)
 	if hint == "" && !exists {
@@ -28,8 +28,8 @@ func (h Hints) MissingProgram(name, dir string, exists bool) string {
 	return hint
 }
 
-// ownProgram says what to write for a command that was not found, or cannot be executed,
-// and that is a file of the workspace; empty where it is none.
+// ownProgram says how to call a command that was not found, or cannot be executed, if it is
+// a file of the workspace. Otherwise it returns "".
 func (h Hints) ownProgram(name, dir string) string {
 	file := name
 	if source := h.Spec.Workspace.Source; !h.Discreet && h.Spec.Backend == policy.BackendLinux && path.IsAbs(source) && h.hides(source) {
@@ -54,14 +54,14 @@ func (h Hints) ownProgram(name, dir string) string {
 	return ""
 }
 
-// unfound is what shells, and env(1), say of a program that they do not find.
+// unfound matches what shells, and env(1), print about a program that they do not find.
 var unfound = regexp.MustCompile(`(?m)(?:^|[ \t])([A-Za-z0-9_.+-]{1,64}): (?:command )?not found$|: command not found: ([A-Za-z0-9_.+-]{1,64})$|^env: ['‘]([A-Za-z0-9_.+-]{1,64})['’]: No such file`)
 
 // StatusNotFound is the exit status of a shell that does not find a program.
 const StatusNotFound = 127
 
-// missingProgram adds to list the program that a shell did not find, by the exit status
-// and the output of a command.
+// missingProgram adds to list the program that a shell did not find, by the exit status and
+// the output of a command.
 func (h Hints) missingProgram(list []wire.Denial, status int, output []byte) []wire.Denial {
 	if status != StatusNotFound {
 		return list
@@ -77,11 +77,11 @@ func (h Hints) missingProgram(list []wire.Denial, status int, output []byte) []w
 	return list
 }
 
-// maxWhere bounds what the sandbox answers, in bytes.
+// maxWhere is the largest answer of the sandbox that is accepted, in bytes.
 const maxWhere = 64 << 10
 
-// whereIs says where a program is, and what to write so that it is found; empty where
-// that is not known.
+// whereIs says where a program is, and how to call it or to make it visible. It returns ""
+// if that is not known.
 func (h Hints) whereIs(name string) string {
 	if h.Spec.Commands != nil || h.Spec.Backend == policy.BackendHost || strings.Contains(name, "/") && (h.Discreet || !filepath.IsAbs(name)) {
 		return ""
@@ -90,12 +90,12 @@ func (h Hints) whereIs(name string) string {
 	out, err := h.Shell("", `echo "$PATH"; for f; do if [ -f "$f" ] && [ -x "$f" ]; then echo "$f"; break; fi; done`, files...)
 	search, visible, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
 	if err != nil || len(out) > maxWhere || visible != "" && !slices.Contains(files, visible) {
-		return "" // it has no shell, say, or one that answers something else
+		return "" // the sandbox has no shell, for example, or an unusual one
 	}
 	search = text.Escape(search)
 	switch {
 	case visible != "" && (visible == name || slices.Contains(strings.Split(search, ":"), filepath.Dir(visible))):
-		return "" // it is found, and what runs it is not
+		return "" // the program is found, but not what runs it
 	case visible != "":
 		hint := "it is at " + visible + ", outside of PATH: call it by that path, or write --env PATH=" + filepath.Dir(visible) + ":" + search
 		if !h.Discreet && slices.Contains(strings.Split(h.Search, ":"), filepath.Dir(visible)) {
@@ -111,7 +111,7 @@ func (h Hints) whereIs(name string) string {
 		if dir := filepath.Dir(file); hostpath.Home(dir) == "" {
 			return dir
 		}
-		return file // not a home with all that is in it
+		return file // not a whole home
 	}
 	hint := "it is at " + files[0] + " on this host, which the sandbox does not show: --ro " + shown(files[0])
 	if target, err := filepath.EvalSymlinks(files[0]); err == nil && filepath.Dir(target) != filepath.Dir(files[0]) && !strings.HasPrefix(target, "/usr/") {
@@ -125,11 +125,11 @@ func (h Hints) showsHost() bool {
 	return h.Spec.Backend == policy.BackendLinux && h.Spec.RootFS == policy.RootHost && h.Spec.Commands == nil
 }
 
-// elsewhere are directories in which programs are that nobody has in PATH.
+// elsewhere are directories of programs that are usually not in PATH.
 var elsewhere = []string{"/usr/local/go/bin", "/usr/lib/go/bin", "/usr/lib/go-*/bin", "/usr/games", "/usr/local/games", "/opt/*/bin", "/opt/*"}
 
-// programs lists the files of this host that a program's name may stand for, those
-// in the caller's PATH first; of a path the file itself.
+// programs returns the files of this host that a program's name may stand for, those in the
+// caller's PATH first. For a path it returns the file itself.
 func programs(name, search string) []string {
 	const most = 16
 	var files []string

@@ -1,11 +1,18 @@
+// Package run holds what the library needs and its users do not read: a started
+// command and its watchdog, the hints about failures that a command's output suggests,
+// and, only on Linux, the default backend and its state directory.
 package run
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"os"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,16 +27,16 @@ const startWait = 30 * time.Second
 type Command struct {
 	Client  *wire.Client
 	Request wire.ExecRequest
-	// Timeout is how long the agent was told to let the command run. An agent that
-	// has not answered Grace later costs the sandbox its life. 0: no limit.
+	// Timeout is how long the agent lets the command run. If the agent has not
+	// answered Grace later, the sandbox is stopped. 0: no limit.
 	Timeout time.Duration
 	// Grace is how long the agent may take beyond Timeout, or after it was told to
 	// kill the command, before the sandbox is stopped.
 	Grace time.Duration
 	// Stdin is the standard input. nil: empty.
 	Stdin io.Reader
-	// Stdout and Stderr take the output. nil: dropped. They are not touched once the
-	// run has ended. Where both are the same value, its Write is never called
+	// Stdout and Stderr get the output. nil: dropped. They are not used once the
+	// run has ended. If both are the same value, its Write is never called
 	// concurrently.
 	Stdout, Stderr io.Writer
 	// Inside are closed when the command has ended.
@@ -51,30 +58,30 @@ type Run struct {
 
 // Outcome is how a command ended.
 type Outcome struct {
-	// Result is the agent's answer, which the wire client has checked for sense,
-	// or what is known where the sandbox had to be stopped. nil: the agent gave no
-	// answer, and Err says why.
+	// Result is the agent's answer, which the wire client has checked for
+	// plausibility, or what is known if the sandbox had to be stopped. nil: the agent
+	// gave no answer, and Err says why.
 	Result *wire.ExecResult
-	// StdoutBytes and StderrBytes count what was printed. Where both streams go
+	// StdoutBytes and StderrBytes count what was printed. If both streams go
 	// into one writer, StdoutBytes counts them together.
 	StdoutBytes, StderrBytes int64
-	// Cause is why the command was killed; nil where it was not, or had ended
+	// Cause is why the command was killed; nil if it was not, or had ended
 	// successfully before.
 	Cause error
-	// Err is why there is no Result, or why the output was not copied whole.
+	// Err is why there is no Result, or why not all of the output was copied.
 	Err error
 }
 
-// answer is what the agent said in the end.
+// answer is the agent's answer at the end of a command.
 type answer struct {
 	result wire.ExecResult
 	err    error
 }
 
-// Start asks the agent to start the command. ctx ends the command through
-// the agent, which proves its death, and not by dropping the connection: the
-// connection gets a context of its own, and what is being started when ctx
-// ends gets the time to have started.
+// Start asks the agent to start the command. If ctx ends, the agent kills the command,
+// which proves its death. Closing the connection would not: so the connection has a
+// context of its own, and a command that is starting when ctx ends gets the time to
+// finish its start.
 func Start(ctx context.Context, c Command) (*Run, error) {
 	stdout := newGate("output", c.Stdout)
 	stderr := stdout
@@ -117,12 +124,12 @@ func (r *Run) Done() <-chan struct{} { return r.done }
 // Outcome returns how the command ended. Call it once Done is closed.
 func (r *Run) Outcome() Outcome { return r.outcome }
 
-// Signal sends the command a signal by its name. A command that has just ended is
-// no error: nobody can avoid that race.
+// Signal sends the command a signal by its name. It is not an error if the command has
+// just ended, because nobody can avoid that race.
 func (r *Run) Signal(name string) error { return r.unlessEnded(r.process.Signal(name)) }
 
-// Resize sets the size of the command's terminal. A command that has just ended is
-// no error.
+// Resize sets the size of the command's terminal. It is not an error if the command has
+// just ended.
 func (r *Run) Resize(rows, cols uint16) error { return r.unlessEnded(r.process.Resize(rows, cols)) }
 
 func (r *Run) unlessEnded(err error) error {
@@ -163,9 +170,9 @@ func (r *Run) watch(ctx context.Context) {
 	}
 }
 
-// release gives back what the run held. Shutting the gates first keeps a
-// late frame away from the caller's writers. It waits for writes in progress,
-// but not for one that blocks.
+// release closes what the run has open. It closes the gates first, so that a late frame
+// does not reach the caller's writers. It waits for writes in progress, but not for one
+// that blocks.
 func (r *Run) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), r.command.Grace/10)
 	defer cancel()
@@ -189,10 +196,10 @@ func (r *Run) expect(answers <-chan answer) {
 	}
 }
 
-// kill has the agent kill the command's tree, and stops the sandbox where
-// the agent does not say in time that it has done so.
+// kill has the agent kill the command's tree, and stops the sandbox if the agent does
+// not answer in time that it has done so.
 func (r *Run) kill(answers <-chan answer, cause error) {
-	// An agent that does not read must not keep this from going on.
+	// In a goroutine, because an agent that does not read must not block this.
 	go func() { _ = r.process.Signal("SIGKILL") }()
 	timer := time.NewTimer(r.command.Grace)
 	defer timer.Stop()
@@ -204,16 +211,16 @@ func (r *Run) kill(answers <-chan answer, cause error) {
 	}
 }
 
-// stopSandbox ends the sandbox from outside, and with it the command, which ended
-// as result says.
+// stopSandbox ends the sandbox from outside, and with it the command. result says how
+// the command ended.
 func (r *Run) stopSandbox(result wire.ExecResult, cause error) {
 	death, err := r.command.Stop()
 	result.DurationMS, result.DeathProved = time.Since(r.began).Milliseconds(), death.Proved
 	r.end(&result, cause, errors.Join(cmp.Or(r.stdout.err(), r.stderr.err()), err))
 }
 
-// settle takes the agent's answer. One with an id was given by the agent even
-// where an error comes with it: a stream then was not copied whole.
+// settle records the agent's answer. If it has an id, the agent has given it even if there
+// is an error too: then not all of a stream was copied.
 func (r *Run) settle(a answer, cause error) {
 	switch {
 	case a.err != nil && a.result.ID == "":
@@ -225,10 +232,95 @@ func (r *Run) settle(a answer, cause error) {
 	}
 }
 
-// end notes the outcome, with what the host side has counted itself.
+// end records the outcome, with what the host side itself has counted.
 func (r *Run) end(result *wire.ExecResult, cause, err error) {
 	r.outcome = Outcome{Result: result, StdoutBytes: r.stdout.count.Load(), Cause: cause, Err: err}
 	if r.stderr != r.stdout {
 		r.outcome.StderrBytes = r.stderr.count.Load()
 	}
+}
+
+// gate wraps a caller's writer: it counts bytes, reports the first failure, and can
+// be closed so that the writer is not used afterwards.
+type gate struct {
+	name    string
+	w       io.Writer     // nil: drop
+	turn    chan struct{} // holds one token during a Write to w
+	count   atomic.Int64
+	shut    atomic.Bool
+	failure atomic.Pointer[error]
+	failed  chan struct{} // closed at the first failure
+	once    sync.Once
+}
+
+func newGate(name string, w io.Writer) *gate {
+	return &gate{name: name, w: w, turn: make(chan struct{}, 1), failed: make(chan struct{})}
+}
+
+// Write passes p on, or drops it once the gate is closed, so that the result after the
+// output is still read.
+func (g *gate) Write(p []byte) (int, error) {
+	g.count.Add(int64(len(p)))
+	if g.w == nil {
+		return len(p), nil
+	}
+	g.turn <- struct{}{}
+	defer func() { <-g.turn }()
+	if g.shut.Load() {
+		return len(p), nil
+	}
+	n, err := g.w.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, g.report(err)
+}
+
+// WithPipe lets move write to the caller's writer itself if that is a file: bulk output
+// then goes from pipe to pipe without a copy here. See [wire.PipeWriter].
+func (g *gate) WithPipe(move func(*os.File) (int, error)) error {
+	f, ok := g.w.(*os.File)
+	if !ok {
+		return nil
+	}
+	g.turn <- struct{}{}
+	defer func() { <-g.turn }()
+	if g.shut.Load() {
+		return nil
+	}
+	n, err := move(f)
+	g.count.Add(int64(n))
+	return g.report(err)
+}
+
+// close closes the gate. It waits for a Write in progress until ctx ends.
+func (g *gate) close(ctx context.Context) {
+	g.shut.Store(true)
+	select {
+	case g.turn <- struct{}{}:
+		<-g.turn
+	case <-ctx.Done():
+	}
+}
+
+// report returns a failure of the caller's writer as an error that says what could not be
+// done, and closes failed at the first one.
+func (g *gate) report(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("cannot write the command's %s: %w", g.name, err)
+	g.once.Do(func() {
+		g.failure.Store(&err)
+		close(g.failed)
+	})
+	return err
+}
+
+// err returns the first failure of the caller's writer.
+func (g *gate) err() error {
+	if p := g.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// signals are the numbers that portable programs agree on, by Linux's count:
-// what runs inside is Linux, wherever the caller is.
+// signals are the names of signals by their numbers on Linux, because commands run on
+// Linux, wherever the caller is.
 var signals = [...]string{
 	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
 	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
@@ -22,9 +22,9 @@ func IsSignal(name string) bool {
 	return slices.Contains(signals[1:], full)
 }
 
-// SignalName returns the name of the signal that a negative exit code stands for; of
-// any other code "". Real-time signals are numbered. The agent's own word for a signal
-// could say anything.
+// SignalName returns the name of the signal that a negative exit code stands for, or "" for
+// any other code. Real-time signals are numbered. It does not use the agent's name of the
+// signal, which could be anything.
 func SignalName(exitCode int) string {
 	switch n := -exitCode; {
 	case n <= 0:

@@ -6,10 +6,10 @@ import (
 	"github.com/paddock-dev/paddock/backend/state"
 )
 
-// DefaultBackend returns the one that Options without a Backend use.
+// DefaultBackend returns the backend of Options without one.
 func DefaultBackend() backend.Backend { return linux.New() }
 
-// Attach finds the running sandbox of this id below a directory of state.
+// Attach finds the running sandbox with this id below a state directory.
 func Attach(dir, id string) (backend.Sandbox, error) {
 	a, err := state.Attach(dir, id)
 	if err != nil {
@@ -18,13 +18,13 @@ func Attach(dir, id string) (backend.Sandbox, error) {
 	return a, nil
 }
 
-// CheckState refuses a directory of state in which a start would be refused.
+// CheckState refuses a state directory with which a start would be refused.
 func CheckState(dir string) error { return state.Check(dir) }
 
-// RefusedRecords tells of sandboxes that are not cleaned up, see [state.Refused].
+// RefusedRecords returns why sandboxes are not cleaned up, see [state.Refused].
 func RefusedRecords(dir string) []string { return state.Refused(dir) }
 
-// KeepUnreported keeps a text below a directory of state until somebody was told.
+// KeepUnreported keeps a text below a state directory until it is forgotten.
 func KeepUnreported(dir, id string, text []byte) (Unreported, error) {
 	u, err := state.KeepUnreported(dir, id, text)
 	if err != nil {
@@ -33,8 +33,8 @@ func KeepUnreported(dir, id string, text []byte) (Unreported, error) {
 	return u, nil
 }
 
-// TakeUnreported finds the texts of owners that were killed. With end it first
-// ends what keepers of theirs have kept, as each start does.
+// TakeUnreported returns the texts of owners that were killed. With end it first ends what
+// is left of sandboxes with keepers, as each start does.
 func TakeUnreported(dir string, end bool) []Unreported {
 	if end {
 		state.Sweep(dir, nil)

@@ -4,19 +4,23 @@ package run
 
 import "github.com/paddock-dev/paddock/backend"
 
-// DefaultBackend is nil where no wall can be built without being told how.
+// DefaultBackend returns nil: this platform has no default backend.
 func DefaultBackend() backend.Backend { return nil }
 
-// Attach finds nothing: no sandbox has its owner here.
+// Attach finds nothing, because sandboxes have no state here.
 func Attach(string, string) (backend.Sandbox, error) { return nil, backend.ErrGone }
 
-// KeepUnreported keeps nothing: no sandbox has its owner here.
+// KeepUnreported keeps nothing, because sandboxes have no state here.
 func KeepUnreported(string, string, []byte) (Unreported, error) { return nil, nil }
 
+// CheckState accepts every directory.
 func CheckState(string) error { return nil }
 
+// RefusedRecords returns nothing.
 func RefusedRecords(string) []string { return nil }
 
+// TakeUnreported returns nothing.
 func TakeUnreported(string, bool) []Unreported { return nil }
 
+// List returns nothing.
 func List(string) ([]Running, error) { return nil, nil }

@@ -18,26 +18,28 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Choice says what [Accept] is to take over.
+// Choice says what [Accept] takes over.
 type Choice struct {
-	// Dir, free of symbolic links, chooses sandboxes over it, and its own repository's
-	// file of all others. "": whatever there is.
+	// Dir, free of symbolic links, chooses the sandboxes whose workspace is Dir or lies
+	// around it, and of all others what they added to the file of Dir's own
+	// repository. "": everything.
 	Dir string
-	// Sandbox chooses one by its id. "": all.
+	// Sandbox chooses one sandbox by its id. "": all.
 	Sandbox string
-	// Drop forgets it, and adds nothing.
+	// Drop only forgets what is chosen.
 	Drop bool
-	// Agree is asked before the first write, with all that would be added. nil: nothing is.
+	// Agree is asked before the first write, with all that would be added. nil: nothing
+	// is written.
 	Agree func(offered []Accepted) (bool, error)
 }
 
-// Accepted is what one file of configuration can take over, or has.
+// Accepted is what one configuration file can take over, or has taken over.
 type Accepted struct {
 	File      string
 	Sandboxes []string // whose commands added it, the newest first
 	Settings  []Setting
 	Left      []Left
-	// Err says why nothing was added to it that is still kept. nil: nothing is.
+	// Err says why nothing was added; then it is still kept.
 	Err error
 }
 
@@ -47,27 +49,28 @@ type Left struct {
 	Why string
 }
 
-// Acceptance is what has become of it.
+// Acceptance is the result of [Accept].
 type Acceptance struct {
 	Files []Accepted
-	// Agreed says that the files have the settings now; else they can take them over.
+	// Agreed says that the files have the settings now. Otherwise they can take them over.
 	Agreed bool
-	// Forgotten says of which sandboxes nothing could be read, and why.
+	// Forgotten names the sandboxes whose additions could not be read, with the reasons.
 	Forgotten []string
 }
 
-// LockedError is a file of configuration that git, or whoever made its lock, has locked.
+// LockedError is the error of a configuration file that git, or whoever made its lock, has
+// locked.
 type LockedError struct{ Lock string }
 
-// Error names the lock.
+// Error returns the name of the lock.
 func (e *LockedError) Error() string { return e.Lock + " exists, which is how git locks the file" }
 
-// TooManyError is more than a person looks at in one list.
+// TooManyError is the error of more settings than a person can check in one list.
 type TooManyError struct {
 	Sandboxes []string // whose commands added it, the newest first
 }
 
-// Error says how much is looked at.
+// Error returns how many settings can be checked.
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("sandboxes have added more than %d settings", MaxAdded)
 }
@@ -80,14 +83,14 @@ type gitFile struct {
 	shown Accepted
 }
 
-// Accept has the host's configuration take over what commands of sandboxes have
-// added to their copies. Of what several gave a key the newest counts. Nothing is
-// written before Agree has been asked with all of it, and nothing else afterwards. What
-// is kept is judged anew, as it may be older than the file, and forgotten once the
-// files have it, or can have none of it; what cannot be read is forgotten at once.
+// Accept adds what commands of sandboxes have added to their copies to the host's
+// configuration. If several sandboxes set a key, the newest one counts. It writes only
+// what Agree was asked about before. It checks what is kept again, as it may be older than
+// the file. What is kept is forgotten once the files have it, or cannot have any of it; what
+// cannot be read is forgotten at once.
 //
-// A file is locked as git locks it and then only grows, by one write: to put another
-// in its place would take the protection of sandboxes that run away from its name.
+// A file is locked as git locks it, and then only extended, by one write: replacing it
+// would remove the protection that running sandboxes have put on it.
 func Accept(state string, what Choice) (out Acceptance, err error) {
 	dir := filepath.Join(state, keptDir)
 	records, err := listKept(dir)
@@ -139,11 +142,12 @@ func Accept(state string, what Choice) (out Acceptance, err error) {
 	return out, err
 }
 
+// chooses reports whether something that is kept is chosen.
 func (a Choice) chooses(k Kept) bool {
 	return a.Dir == "" || hostpath.Under(a.Dir, k.Workspace) || filepath.Dir(filepath.Dir(k.File)) == a.Dir
 }
 
-// files are those that are chosen.
+// files returns the files with something that is chosen.
 func (a Choice) files(records []gitRecord) (files []*gitFile) {
 	for _, r := range records {
 		for _, k := range r.list {
@@ -160,6 +164,7 @@ func (a Choice) files(records []gitRecord) (files []*gitFile) {
 	return files
 }
 
+// tooMany returns the error of too many settings in these files.
 func tooMany(files []*gitFile) error {
 	e := &TooManyError{}
 	for _, f := range files {
@@ -172,12 +177,12 @@ func tooMany(files []*gitFile) error {
 	return e
 }
 
-// lasting are the states of a file that waiting does not change: what is kept for it
-// is of no use.
+// lasting are the errors of a file that waiting will not mend, so that what is kept for the
+// file is useless.
 var lasting = []error{fs.ErrNotExist, unix.ELOOP, unix.ENOTDIR, hostpath.ErrNotRegular, hostpath.ErrTooLarge, errNotPlainGit, errIncludes}
 
-// look says what a file can take over, and has it do so where write is set: of what
-// was shown alone.
+// look returns what a file can take over. With write, it also adds it to the file, but only
+// what was shown before.
 func (f *gitFile) look(write bool) Accepted {
 	done := Accepted{File: f.file, Sandboxes: f.of, Left: slices.Clone(f.shown.Left)}
 	err := f.change(write, &done)
@@ -198,6 +203,7 @@ func (f *gitFile) look(write bool) Accepted {
 	return done
 }
 
+// leave records that the file does not take over these settings.
 func (d *Accepted) leave(why string, settings ...Setting) {
 	for _, s := range settings {
 		if one := (Left{s, why}); !slices.Contains(d.Left, one) {
@@ -206,6 +212,7 @@ func (d *Accepted) leave(why string, settings ...Setting) {
 	}
 }
 
+// change does the work of look.
 func (f *gitFile) change(write bool, done *Accepted) (err error) {
 	root, err := dirfd.Open(unix.AT_FDCWD, "/", dirfd.DirFlags)
 	if err != nil {
@@ -267,8 +274,8 @@ func (f *gitFile) change(write bool, done *Accepted) (err error) {
 	return err
 }
 
-// newest returns what the newest sandbox has given each key, of those whose directory
-// this is.
+// newest returns the settings that the newest sandbox has given each key, among those whose
+// repository was in this directory.
 func (f *gitFile) newest(dir dirfd.Identity, done *Accepted) (fresh []Setting) {
 	by := map[string]int{}
 	for i, k := range f.kept {
@@ -291,7 +298,7 @@ func (f *gitFile) newest(dir dirfd.Identity, done *Accepted) (fresh []Setting) {
 	return fresh
 }
 
-// missing returns what is to stand behind a text of configuration.
+// missing returns the text to append to a text of configuration.
 func missing(text []byte, settings []Setting, done *Accepted) (added []byte, err error) {
 	old, err := Parse(text)
 	if err != nil {
@@ -312,7 +319,7 @@ func missing(text []byte, settings []Setting, done *Accepted) (added []byte, err
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		added = []byte("\n")
 	}
-	// What would come of it is judged as the commands' copy was.
+	// Check the result as the commands' copy was checked.
 	found, err := Compare(text, slices.Concat(text, added, []byte(gitText(fresh))))
 	if err != nil {
 		return nil, err

@@ -1,3 +1,8 @@
+// Package gitconfig reads files of git's configuration that commands of a sandbox
+// could have written, compares a sandbox's copy with the host's file ([Compare]),
+// keeps what was added ([Keep]) and writes what the user accepts into the host's
+// file ([Accept]). It does not run git: a file that is not in the plain form that
+// git itself writes is an error.
 package gitconfig
 
 import (
@@ -13,36 +18,36 @@ import (
 // Setting is a setting of git's configuration, with its key as git lists it.
 type Setting struct{ Key, Value string }
 
-// String returns the setting in one line of what people can see.
+// String returns the setting as one printable line.
 func (s Setting) String() string { return text.Escape(s.Key + "=" + s.Value) }
 
-// Added is what commands have made of their copy of a repository's configuration.
+// Added is how commands have changed their copy of a repository's configuration.
 type Added struct {
-	// Settings are new ones that the host's file may take over, see
+	// Settings are the new ones that the host's file may take over, see
 	// [policy.AcceptableGit], in their order.
 	Settings []Setting
-	// Other are the keys of all else that differs, which is never taken over.
+	// Other are the keys of all other differences, which are never taken over.
 	Other []string
 }
 
-// MaxAdded bounds the settings that commands of one sandbox can add, and that
-// [Accept] takes over at once: a person looks at them.
+// MaxAdded is how many settings commands of one sandbox can add, and how many [Accept] takes
+// over at once: so few that a person can check them.
 const MaxAdded = 128
 
 const maxAddedOther = 64 // keys of one copy
 
 var errTooManyAdded = fmt.Errorf("more than %d settings were added", MaxAdded)
 
-// errNotPlainGit is configuration in which nobody can tell what is new.
+// errNotPlainGit is the error of configuration that cannot be compared.
 var errNotPlainGit = errors.New("it is not in the form that git writes")
 
-// errIncludes is configuration of the host's that may have a key in another file.
+// errIncludes is the error of the host's configuration if it may have keys in other files.
 var errIncludes = errors.New("the host's file includes others, which may have values of the same keys")
 
-// Compare compares the text of a repository's configuration with a copy that
-// commands could change. A key that the host's file has, or that a command has given a
-// value of another kind, is never among the settings; nothing is where the host's file
-// includes others.
+// Compare compares the text of a repository's configuration with a copy that commands could
+// change. The settings never have a key that the host's file has, or to which a command has
+// also given a value that is not acceptable. If the host's file includes others, Compare
+// fails.
 func Compare(host, copied []byte) (Added, error) {
 	var found Added
 	old, err := Parse(host)
@@ -91,12 +96,13 @@ func Compare(host, copied []byte) (Added, error) {
 			other(s.Key)
 		}
 	}
-	if len(found.Settings) > MaxAdded { // a part would name remotes that are not in it
+	if len(found.Settings) > MaxAdded { // not the first ones, which may name remotes of the others
 		return Added{}, errTooManyAdded
 	}
 	return found, nil
 }
 
+// byKey returns the entries by their keys.
 func byKey(all []Entry) map[string][]Entry {
 	of := map[string][]Entry{}
 	for _, s := range all {
@@ -105,7 +111,7 @@ func byKey(all []Entry) map[string][]Entry {
 	return of
 }
 
-// gitText writes settings as git does, to stand behind other configuration.
+// gitText returns settings in git's format, to be appended to other configuration.
 func gitText(settings []Setting) string {
 	var b strings.Builder
 	section := ""

@@ -17,7 +17,7 @@ import (
 )
 
 // Kept is what commands of one sandbox have added to their copy of a repository's
-// configuration, kept for [Accept].
+// configuration. It is kept for [Accept].
 type Kept struct {
 	Workspace string // of the sandbox
 	File      string // the host's, free of symbolic links
@@ -25,22 +25,22 @@ type Kept struct {
 	Settings  []Setting
 }
 
-// keptGit is how it is written: JSON text has no bytes that are not UTF-8, and paths do.
+// keptGit is the written form of a Kept. Paths are bytes, since JSON text can only have UTF-8.
 type keptGit struct {
 	Workspace, File []byte
 	Dir             dirfd.Identity
 	Settings        []Setting
 }
 
-// Where it is kept below the directory of state, a file for each sandbox, and how
-// much: of more the oldest go.
+// The directory below the state directory, with a file for each sandbox, and the bounds. If
+// there are more files, the oldest are removed.
 const (
 	keptDir     = "git"
 	maxGitKept  = 64
 	maxKeptSize = 4 << 20 // bytes of one
 )
 
-// Keep keeps what the commands of a sandbox have added, below a directory of state.
+// Keep keeps what the commands of a sandbox have added, below a state directory.
 func Keep(state, id string, list []Kept) error {
 	for i := range list {
 		var st dirfd.Stat
@@ -89,7 +89,7 @@ type gitRecord struct {
 	list    []Kept
 }
 
-// listKept lists the sandboxes of which something is kept, the newest first.
+// listKept returns the records of all sandboxes, the newest first, without their lists.
 func listKept(dir string) ([]gitRecord, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,6 +105,7 @@ func listKept(dir string) ([]gitRecord, error) {
 	return all, err
 }
 
+// read reads the list of a record.
 func (r *gitRecord) read(dir string) error {
 	text, err := hostpath.ReadOwn(dir, r.sandbox)
 	if err == nil && len(text) > maxKeptSize {
@@ -120,7 +121,7 @@ func (r *gitRecord) read(dir string) error {
 	return err
 }
 
-// forget drops what is kept but for some of it, which stays as old as it is.
+// forget removes what is kept except rest. The file's time does not change.
 func (r *gitRecord) forget(dir string, rest []Kept) error {
 	name := filepath.Join(dir, r.sandbox)
 	if len(rest) == 0 {

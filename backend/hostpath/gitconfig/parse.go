@@ -8,25 +8,24 @@ import (
 )
 
 // Entry is a key of git's configuration with its value, as git lists them:
-// section and name in small letters, the subsection as it is.
+// section and name in lower case, the subsection unchanged.
 type Entry struct {
 	Key, Value string
-	Bare       bool // without a "=", which git takes for true
+	Bare       bool // without "=": git takes the value as true
 }
 
-// Bounds of what [Parse] takes.
+// Bounds of what [Parse] accepts.
 const (
 	MaxSize = 1 << 20  // bytes of a file
 	maxLine = 16 << 10 // bytes of a line
 )
 
-// ErrNotPlain says that a file is not in the form that [Parse] reads.
+// ErrNotPlain is the error of a file that is not in the form that [Parse] reads.
 var ErrNotPlain = errors.New("not in the plain form")
 
-// Parse reads a file of git's configuration in the form that people and
-// git itself write. Whatever is unusual it refuses, so that nothing is read in
-// another way than git reads it: continued lines, long lines, control
-// characters, dotted sections, and all that git refuses.
+// Parse reads a file of git's configuration in the form that people and git itself write. It
+// refuses everything unusual, so that it never reads a file in another way than git: continued
+// lines, long lines, control characters, dotted sections, and everything that git refuses.
 func Parse(text []byte) ([]Entry, error) {
 	if len(text) > MaxSize {
 		return nil, ErrNotPlain
@@ -62,11 +61,12 @@ func Parse(text []byte) ([]Entry, error) {
 	return all, nil
 }
 
+// blank removes blanks from the beginning.
 func blank(s string) string { return strings.TrimLeft(s, " \t") }
 
 func isAlpha(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// word cuts the longest prefix of characters that names have.
+// word cuts off the longest prefix of characters that a name may have.
 func word(s string) (name, rest string) {
 	n := 0
 	for n < len(s) && (isAlpha(s[n]) || s[n] >= '0' && s[n] <= '9' || s[n] == '-') {
@@ -75,7 +75,7 @@ func word(s string) (name, rest string) {
 	return strings.ToLower(s[:n]), s[n:]
 }
 
-// parseSection reads what follows a "[": a name, and a subsection in quotes.
+// parseSection reads what follows a "[": a name, and possibly a subsection in quotes.
 func parseSection(s string) (section, rest string, ok bool) {
 	name, s := word(s)
 	if name == "" {
@@ -92,7 +92,7 @@ func parseSection(s string) (section, rest string, ok bool) {
 	return name + "." + sub, rest, true
 }
 
-// parseSetting reads "name", or "name = value" with a comment behind it.
+// parseSetting reads "name", or "name = value" and possibly a comment.
 func parseSetting(s string) (Entry, bool) {
 	name, rest := word(s)
 	if name == "" || !isAlpha(name[0]) {
@@ -108,8 +108,8 @@ func parseSetting(s string) (Entry, bool) {
 	return Entry{Key: name, Value: value}, ok
 }
 
-// parseValue reads a value as git does: quotes come and go, spaces around it
-// and a comment behind it are no part of it.
+// parseValue reads a value as git does: parts of it may be in quotes; spaces around it and a
+// comment after it do not belong to it.
 func parseValue(s string) (string, bool) {
 	var b strings.Builder
 	quoted, spaces := false, 0
@@ -120,8 +120,9 @@ func parseValue(s string) (string, bool) {
 			if b.Len() > 0 {
 				spaces++
 			}
-			if c == '\t' && b.Len() > 0 && !endsHere(s[i:]) {
-				return "", false // which versions of git turn into a space, or not
+			// Only blanks may follow a tab, and possibly a comment.
+			if rest := blank(s[i:]); c == '\t' && b.Len() > 0 && rest != "" && rest[0] != '#' && rest[0] != ';' {
+				return "", false // some versions of git turn the tab into a space
 			}
 			continue
 		case !quoted && (c == '#' || c == ';'):
@@ -136,7 +137,7 @@ func parseValue(s string) (string, bool) {
 		case '\\':
 			i++
 			if i == len(s) {
-				return "", false // continued
+				return "", false // the line is continued
 			}
 			at := strings.IndexByte(`tbn\"`, s[i])
 			if at < 0 {
@@ -150,13 +151,7 @@ func parseValue(s string) (string, bool) {
 	return b.String(), !quoted
 }
 
-// endsHere reports whether only blanks follow, and perhaps a comment.
-func endsHere(s string) bool {
-	s = blank(s)
-	return s == "" || s[0] == '#' || s[0] == ';'
-}
-
-// ParseList reads what "git config --null --list" prints.
+// ParseList reads the output of "git config --null --list".
 func ParseList(text []byte) []Entry {
 	var all []Entry
 	for entry := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
@@ -168,11 +163,12 @@ func ParseList(text []byte) []Entry {
 	return all
 }
 
-// MaxPathFile bounds a file of git's that holds one path (".git", "commondir", "gitdir"),
-// in bytes.
+// MaxPathFile is the largest size, in bytes, of one of git's files that hold a path (".git",
+// "commondir", "gitdir").
 const MaxPathFile = 8 << 10
 
-// Absolute returns a path that git reads in a file, which is relative to base.
+// Absolute returns the absolute path for a path that git reads in a file. base is the
+// directory to which relative paths are relative.
 func Absolute(path, base string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -18,19 +18,19 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// repository is a directory that git takes for one's own: ".git", a bare
+// repository is a directory that git takes for a repository's own: ".git", a bare
 // repository, the directory of a linked worktree or of a submodule.
 type repository struct {
 	dir    string
-	roots  []string        // of its worktrees, as far as they are known: git runs programs there
-	own    map[string]bool // those in which it was found, and which it has not made up
-	nested bool            // it lies somewhere in a mount, and encloses none
+	roots  []string        // of its known worktrees: git runs programs there
+	own    map[string]bool // the roots in which it was found, not only named by itself
+	nested bool            // it lies somewhere in a mount, and not around one
 	held   bool            // it lies in the modules or worktrees of another
-	beyond bool            // nothing is guarded for it: what it names is watched
+	beyond bool            // nothing is guarded for it: what it names is only watched
 }
 
-// Bounds of the search for nested repositories, which goes breadth first: of
-// those that are guarded, then of those whose configuration is read at all.
+// Bounds of the search for nested repositories, which is breadth-first: of those that are
+// guarded, and then of those whose configuration is read at all.
 const (
 	maxNested      = 64
 	maxNestedDirs  = 256
@@ -42,9 +42,8 @@ const (
 	maxRepositories  = 1024
 )
 
-// madeDirs hold what tools can make again, and people remove as a whole. A
-// directory that holds a mount cannot be removed, so nothing in them is guarded
-// because it is found there.
+// madeDirs hold what tools can make again, and people remove as a whole. A directory that
+// holds a mount cannot be removed, so repositories that are found in these are not guarded.
 var madeDirs = []string{".venv", ".tox", ".nox", ".terraform", "node_modules", "vendor", "build", "_build", "dist", "target", "out", "_deps", "deps", "Pods", "__pycache__", "venv"}
 
 // isGitDir reports whether git takes a directory for a repository's own.
@@ -53,7 +52,7 @@ func (p *protector) isGitDir(dir string) bool {
 	return has("HEAD") && (has("objects") && has("refs") || has("commondir")) || filepath.Base(dir) == ".git" && has("config")
 }
 
-// findRepositories finds those in and above each mount, and those that are
+// findRepositories finds the repositories in and above each mount, and those that are
 // nested in one.
 func (p *protector) findRepositories() error {
 	for i := range p.mounts {
@@ -85,8 +84,8 @@ func (p *protector) findRepositories() error {
 	return p.findHeld()
 }
 
-// dotGit adds the repository of a directory's ".git", if it has one: a
-// directory, or a file that says where one is.
+// dotGit adds the repository of a directory's ".git", if it has one: a directory, or a file
+// that names one.
 func (p *protector) dotGit(dir string, nested bool) error {
 	at := filepath.Join(dir, ".git")
 	found, info, err := p.find(at, ".git")
@@ -112,7 +111,7 @@ func (p *protector) dotGit(dir string, nested bool) error {
 	return p.addRepository(to, dir, nested)
 }
 
-// readPath reads the path that is the content of a file of git's.
+// readPath reads the path that is the content of one of git's files.
 func (p *protector) readPath(file, prefix string) (string, error) {
 	text, err := hostpath.Read(p.ctx, "/", file[1:], gitconfig.MaxPathFile)
 	if err != nil {
@@ -121,8 +120,7 @@ func (p *protector) readPath(file, prefix string) (string, error) {
 	return gitPath(text, prefix)
 }
 
-// addRepository adds a repository, and the one that it has in common with
-// other worktrees.
+// addRepository adds a repository, and the one that it shares with other worktrees.
 func (p *protector) addRepository(dir, root string, nested bool) error {
 	beyond := p.beyond || p.opened(".git") || nested && (p.nested >= maxNested || p.openedIn(dir))
 	if i := slices.IndexFunc(p.repositories, func(r *repository) bool { return r.dir == dir }); i >= 0 {
@@ -172,7 +170,7 @@ func (p *protector) openedIn(dir string) bool {
 	})
 }
 
-// findHeld looks for the repositories that others hold in a mount: those of
+// findHeld searches for the repositories that other repositories in a mount hold: those of
 // submodules and of linked worktrees.
 func (p *protector) findHeld() error {
 	defer func() { p.beyond = false }()
@@ -197,8 +195,8 @@ func (p *protector) findHeld() error {
 					if err := p.addHeld(queue[searched]); err != nil {
 						return err
 					}
-					// What it holds itself is looked for in its turn. A HEAD is soon made, and
-					// hides no other repository.
+					// The search for what it holds comes later. A directory can easily be given
+					// a HEAD, which must not hide other repositories in it.
 					names.Dirs = slices.DeleteFunc(names.Dirs, func(name string) bool { return snapshot.WrittenDirs[name] || name == "modules" || name == "worktrees" })
 				}
 				if dir := queue[searched]; filepath.Base(dir) == "objects" {
@@ -219,8 +217,8 @@ func (p *protector) findHeld() error {
 	return nil
 }
 
-// addHeld adds a submodule's repository, or that of a linked worktree, which
-// says where its worktree is. Of a submodule core.worktree does.
+// addHeld adds a submodule's repository, or that of a linked worktree, which names its
+// worktree. A submodule's is named by core.worktree.
 func (p *protector) addHeld(dir string) error {
 	root := dir
 	if file, err := p.readPath(filepath.Join(dir, "gitdir"), ""); err == nil && filepath.IsAbs(file) {
@@ -236,9 +234,8 @@ func (p *protector) addHeld(dir string) error {
 	return err
 }
 
-// findNested looks for repositories below a directory. Of those that lie far
-// from it, in what tools make, or in other repositories, only the configuration
-// is read.
+// findNested searches for repositories below a directory. Of those that lie far below it,
+// in what tools make, or in other repositories, it only reads the configuration.
 func (p *protector) findNested(top string) error {
 	type place struct {
 		dir    string
@@ -291,7 +288,7 @@ func (p *protector) findNested(top string) error {
 	return p.ctx.Err()
 }
 
-// names reads a directory that commands could have made.
+// names returns the names in a directory that commands could have made.
 func (p *protector) names(dir string) (snapshot.DirNames, error) {
 	if known, found := p.tree.Find(p.ctx, dir); found {
 		return known, nil
@@ -322,8 +319,7 @@ func (p *protector) names(dir string) (snapshot.DirNames, error) {
 	return n, err
 }
 
-// readDir lists a directory that commands could have made, without following
-// it where it is a link.
+// readDir lists a directory that commands could have made. It does not follow a link.
 func readDir(dir string) ([]fs.DirEntry, error) {
 	fd, err := dirfd.Open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
@@ -338,15 +334,15 @@ func readDir(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// nestedGuards are what is guarded in a nested repository. The rest is compared.
+// nestedGuards are the paths that are guarded in a nested repository. The rest is only
+// compared.
 var nestedGuards = []string{"config", "config.worktree", "hooks"}
 
-// guardRepository guards what git obeys in a repository: in a nested one its
-// configuration and hooks alone, since a directory that holds a mount cannot be
-// removed.
+// guardRepository guards what git obeys in a repository. In a nested one it guards only the
+// configuration and the hooks, since a directory that holds a mount cannot be removed.
 func (p *protector) guardRepository(r *repository) error {
 	if r.beyond {
-		return nil // the comparison comes there
+		return nil // it is only compared
 	}
 	for _, o := range snapshot.Inventory().ReadOnly {
 		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) || r.nested && !slices.Contains(nestedGuards, o.Path) {

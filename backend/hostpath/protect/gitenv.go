@@ -13,12 +13,12 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/gitconfig"
 )
 
-// maxEnvSettings bounds the settings that are taken from the environment.
+// maxEnvSettings is how many settings are read from the environment.
 const maxEnvSettings = 1024
 
-// environment returns the configuration that variables of the caller's
-// environment hold, as the caller's git reads it: GIT_CONFIG_COUNT with its keys
-// and values, and GIT_CONFIG_PARAMETERS, in which git hands on what -c says.
+// environment returns the configuration in the caller's environment, as the caller's git
+// reads it: GIT_CONFIG_COUNT with its keys and values, and GIT_CONFIG_PARAMETERS, in which
+// git passes on what -c says.
 func (p *protector) environment() []configFile {
 	var files []configFile
 	for _, from := range []struct {
@@ -40,6 +40,7 @@ func (p *protector) environment() []configFile {
 	return files
 }
 
+// countedSettings reads the settings in GIT_CONFIG_KEY_N and GIT_CONFIG_VALUE_N.
 func countedSettings(count string) ([]gitconfig.Entry, bool) {
 	n, err := strconv.ParseUint(count, 10, 16)
 	if err != nil || n > maxEnvSettings {
@@ -57,8 +58,8 @@ func countedSettings(count string) ([]gitconfig.Entry, bool) {
 	return all, true
 }
 
-// quotedSettings reads 'key'='value' and the older form 'key=value', each with
-// blanks between them.
+// quotedSettings reads 'key'='value' and the older form 'key=value', with blanks between
+// the settings.
 func quotedSettings(text string) ([]gitconfig.Entry, bool) {
 	var all []gitconfig.Entry
 	for text = strings.TrimLeft(text, " "); text != ""; text = strings.TrimLeft(text, " ") {
@@ -83,8 +84,8 @@ func quotedSettings(text string) ([]gitconfig.Entry, bool) {
 	return all, true
 }
 
-// unquote cuts a word in single quotes, as git quotes for a shell: a quote and an
-// exclamation mark stand behind a backslash, outside of them.
+// unquote cuts off a word in single quotes, as git quotes for a shell: a quote and an
+// exclamation mark are outside of the quotes, after a backslash.
 func unquote(text string) (word, rest string, ok bool) {
 	var b strings.Builder
 	rest, ok = strings.CutPrefix(text, "'")
@@ -103,7 +104,7 @@ func unquote(text string) (word, rest string, ok bool) {
 	return "", "", false
 }
 
-// smallKey writes a key as git lists it: section and name in small letters.
+// smallKey returns a key as git lists it: section and name in lower case.
 func smallKey(key string) string {
 	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
 	if first < 0 {
@@ -112,14 +113,14 @@ func smallKey(key string) string {
 	return strings.ToLower(key[:first]) + key[first:last] + strings.ToLower(key[last:])
 }
 
-// namedRepository adds the repository that variables of the caller's environment
-// name: the caller's git uses it wherever it is started.
+// namedRepository adds the repository that variables of the caller's environment name,
+// which the caller's git uses wherever it is started.
 func (p *protector) namedRepository() error {
 	var roots []string
 	if tree := os.Getenv("GIT_WORK_TREE"); filepath.IsAbs(tree) {
 		roots = append(roots, filepath.Clean(tree))
 	}
-	for i := range p.mounts { // else it is where git is started
+	for i := range p.mounts { // without the variable, it is where git is started
 		roots = append(roots, p.mounts[i].Source)
 	}
 	for _, name := range []string{"GIT_DIR", "GIT_COMMON_DIR"} {

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -26,8 +28,8 @@ const (
 	maxWords        = 256
 	maxPath         = 4096
 
-	// Settings, and looks at what they name in each worktree: of all repositories
-	// together, and of one file of the user's.
+	// Settings, plus looks at what they name in each worktree: for all repositories
+	// together, and for one of the user's files.
 	maxLooks     = 1 << 16
 	maxUserLooks = 1 << 18
 )
@@ -35,20 +37,20 @@ const (
 // configFile is a file of git's configuration that is to be read.
 type configFile struct {
 	path   string
-	opens  string      // what in Unprotected lets commands change it
-	of     *repository // nil: of the user
+	opens  string      // the name in Unprotected that lets commands change it
+	of     *repository // nil: it is the user's
 	roots  []string    // where git runs what it names
 	nested bool
 	own    map[string]bool // as in claim
 	beyond bool            // what it names is watched, and not guarded
 	depth  int
 
-	settings []gitconfig.Entry // of no file, but of the environment
+	settings []gitconfig.Entry // from the environment instead of a file
 }
 
-// configuration reads all of git's configuration that the user's git would
-// obey, whatever its conditions, and guards what it names in the mounts: first
-// what the user's names in the mounts and in repositories around them.
+// configuration reads all of git's configuration that the user's git could obey, whatever
+// its conditions, and guards what it names in the mounts. It begins with what the user's
+// own configuration names in the mounts and in repositories around them.
 func (p *protector) configuration() error {
 	user := append(p.userConfiguration(), p.environment()...)
 	var near []string
@@ -64,7 +66,7 @@ func (p *protector) configuration() error {
 		return err
 	}
 	own := map[string]bool{}
-	var more, nested, far []string // worktrees that configuration adds, of nested repositories that are guarded, and others
+	var more, nested, far []string // worktrees that configuration adds, those of guarded nested repositories, and the others
 	p.budget = budget{looks: maxLooks}
 	for _, r := range p.repositories {
 		for known := -1; known < len(r.roots); { // core.worktree names more of them
@@ -97,7 +99,7 @@ func (p *protector) configuration() error {
 	return nil
 }
 
-// userNames guards what the user's configuration names in worktrees.
+// userNames guards what the user's own configuration names in worktrees.
 func (p *protector) userNames(user []configFile, of configFile) error {
 	if len(of.roots) == 0 {
 		return nil
@@ -113,15 +115,15 @@ func (p *protector) userNames(user []configFile, of configFile) error {
 	return nil
 }
 
-// userConfiguration lists the files of configuration that hold for every
-// repository of the user's.
+// userConfiguration returns the configuration files that apply to every repository of the
+// user.
 func (p *protector) userConfiguration() []configFile {
 	var files []configFile
 	add := func(opens string, paths ...string) {
 		for _, path := range paths {
 			if filepath.IsAbs(path) {
 				files = append(files, configFile{path: filepath.Clean(path), opens: opens})
-			} else { // it depends on where git is started
+			} else { // the file depends on where git is started
 				p.out.Unread = append(p.out.Unread, path)
 			}
 		}
@@ -142,7 +144,7 @@ func (p *protector) userConfiguration() []configFile {
 	return files
 }
 
-// readConfig reads a file of configuration, and what it includes.
+// readConfig reads a configuration file, and what it includes.
 func (p *protector) readConfig(f configFile) error {
 	if p.opened(f.opens) {
 		f.nested, f.beyond = true, true
@@ -208,10 +210,9 @@ func (p *protector) readConfig(f configFile) error {
 	return p.obeyAll(f, settings, filepath.Dir(found))
 }
 
-// obeyAll guards, or watches, what settings name. dir is what includes are
-// relative to.
+// obeyAll guards, or watches, what settings name. Includes are relative to dir.
 func (p *protector) obeyAll(f configFile, settings []gitconfig.Entry, dir string) error {
-	f.settings = nil // of what is included
+	f.settings = nil // included files have their own
 	for _, s := range settings {
 		if p.looks--; p.looks <= 0 || p.ctx.Err() != nil {
 			p.out.Unread = append(p.out.Unread, f.path)
@@ -229,7 +230,7 @@ func (p *protector) obeyAll(f configFile, settings []gitconfig.Entry, dir string
 	return nil
 }
 
-// parseByGit has git itself read what is not plain.
+// parseByGit has git itself read what is not in the plain form.
 func (p *protector) parseByGit(text []byte) ([]gitconfig.Entry, error) {
 	if known, ok := p.plain[string(text)]; ok {
 		return known, nil
@@ -289,8 +290,7 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s gitconfig.Entry, dir
 	return nil
 }
 
-// eachRoot calls look with what a path is in each worktree, as often as
-// configuration may have one look.
+// eachRoot calls look with the path in each worktree, as long as there are looks left.
 func (p *protector) eachRoot(f configFile, path string, look func(at string) error) error {
 	path = p.homes.Expand(path)
 	for _, root := range f.roots {
@@ -305,8 +305,8 @@ func (p *protector) eachRoot(f configFile, path string, look func(at string) err
 	return nil
 }
 
-// elsewhere reports whether git takes a path for another one than it says, or
-// for one that depends on who looks.
+// elsewhere reports whether git takes a path for another one than it seems, or whether the
+// path depends on the process that uses it.
 func (p *protector) elsewhere(f configFile, k policy.GitKey, value, dir string) bool {
 	bases := f.roots
 	switch k.Kind {
@@ -324,7 +324,7 @@ func (p *protector) elsewhere(f configFile, k policy.GitKey, value, dir string) 
 	})
 }
 
-// path is for a file or a directory that a key names.
+// path guards, or watches, a file or a directory that a key names.
 func (p *protector) path(f configFile, k policy.GitKey, at string) error {
 	found, _, err := p.resolve(at)
 	if k.Class == policy.Unasked && !f.beyond {
@@ -355,11 +355,11 @@ func (p *protector) path(f configFile, k policy.GitKey, at string) error {
 	return nil
 }
 
-// word is for a word of a command line: what is there and a file is guarded,
-// unless it lies where tools make and remove things.
+// word guards, or watches, what a word of a command line names. A file that exists is
+// guarded, unless it lies where tools make and remove things.
 func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool) error {
 	if first && !strings.Contains(w, "/") {
-		return nil // looked for in PATH
+		return nil // it is searched for in PATH
 	}
 	found, info, err := p.resolve(at)
 	if k.Class == policy.Unasked && !f.beyond && !p.made(found) {
@@ -380,7 +380,7 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 		if target := hostpath.Real(at); target != "" {
 			p.watch(target)
 		}
-	case err != nil: // there is no file that it could name
+	case err != nil: // it cannot name a file
 	case k.Class == policy.Unasked && info.Mode().IsRegular() && !p.made(found):
 		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, own: f.own, beyond: f.beyond})
 	case info.Mode().IsRegular():
@@ -389,8 +389,8 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 	return nil //nolint:nilerr // a word that leads nowhere names nothing
 }
 
-// made reports whether a path lies where tools make things anew, below the
-// mount that shows it.
+// made reports whether a path lies where tools can make things again, below the mount that
+// shows it.
 func (p *protector) made(file string) bool {
 	for _, m := range p.mounts {
 		rel, ok := hostpath.Within(file, m.Source)
@@ -400,3 +400,55 @@ func (p *protector) made(file string) bool {
 	}
 	return true
 }
+
+// shellWords splits a command line into what may be paths: words, without quotes,
+// and the parts after "=" in them. What is quoted is split again, since it may be a
+// command line itself.
+func shellWords(line string) []string {
+	var words []string
+	add := func(w string) {
+		if w == "" || strings.ContainsRune(w, 0) || len(w) > maxPath {
+			return
+		}
+		words = append(words, w)
+		if _, value, ok := strings.Cut(w, "="); ok && value != "" {
+			words = append(words, value)
+		}
+	}
+	var b strings.Builder
+	quote := rune(0)
+	end := func(quoted bool) {
+		w := b.String()
+		b.Reset()
+		add(w)
+		if quoted && strings.ContainsAny(w, " \t\n;|&") {
+			for _, part := range strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" \t\n;|&<>()`\"'", r) }) {
+				add(part)
+			}
+		}
+	}
+	quoted := false
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, quoted = r, true
+		case quote == 0 && strings.ContainsRune(" \t\n;|&<>()`", r):
+			end(quoted)
+			quoted = false
+		default:
+			b.WriteRune(r)
+		}
+		if len(words) > maxWords {
+			break
+		}
+	}
+	end(quoted)
+	return words
+}
+
+// interpreter matches programs that execute the file that an operand names.
+var interpreter = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(.*/)?(env|(ba|da|z|k|fi)?sh|python[0-9.]*|perl|ruby|node|nodejs|deno|bun|php|lua|awk|make|source|exec|\.)$`)
+})

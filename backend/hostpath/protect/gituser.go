@@ -10,26 +10,26 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/gitconfig"
 )
 
-// Bounds of the reading of the user's identity.
+// Bounds of reading the user's identity.
 const (
 	maxUserFiles = 64
 	maxUserName  = 256 // bytes
 )
 
-// gitUser reads who the user is to git.
+// gitUser reads the user's identity in git.
 type gitUser struct {
 	ctx    context.Context
 	homes  hostpath.Users
-	dir    string            // of the repository, "" where there is none
+	dir    string            // of the repository, or ""
 	values map[string]string // by key
 	files  int
-	unsure bool // something could say more, and cannot be told
+	unsure bool // something that cannot be read may say otherwise
 }
 
-// GitUser returns the variables with which git in a sandbox has the name and address
-// that the user's git would have in this directory: of the system's configuration,
-// the user's and the repository's. It gives none where that cannot be told for sure,
-// as where a file is not in the form that git writes.
+// GitUser returns variables that give git in a sandbox the name and address that the user's
+// git would have in this directory, by the configuration of the system, the user and the
+// repository. It returns none if that is not certain, for example because a file is not in
+// the form that git writes.
 func GitUser(ctx context.Context, root string) (vars map[string]string) {
 	vars = map[string]string{}
 	p := &protector{homes: hostpath.FindUsers()}
@@ -62,8 +62,8 @@ func GitUser(ctx context.Context, root string) (vars map[string]string) {
 	return vars
 }
 
-// read takes what one file says. depth is that of includes, and below 0 none is
-// followed: commands could have made such a file.
+// read reads one file. depth is the depth of includes. If it is below 0, the file has no
+// includes followed, because commands could have made it.
 func (u *gitUser) read(file string, depth int) {
 	found := hostpath.Real(file)
 	if found == "" {
@@ -109,8 +109,8 @@ func (u *gitUser) read(file string, depth int) {
 	}
 }
 
-// holds reports whether a condition of includeIf is true, as far as that is known: of
-// gitdir, with a path in full and without patterns.
+// holds reports whether a condition of includeIf is true, and whether that is known: it is
+// for gitdir, with an absolute path and without patterns.
 func (u *gitUser) holds(condition string) (holds, known bool) {
 	kind, pattern, _ := strings.Cut(condition, ":")
 	pattern = u.homes.Expand(pattern)

@@ -1,6 +1,7 @@
 package protect
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,17 +10,19 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// guardEntry guards an entry of the inventory, if it exists and is not opened. What
-// is no link and not there is left to the comparison. So is a link of a project's or
-// a home's that commands could replace: what it leads to is guarded, and results tell
-// of it.
+// guardEntry guards an entry of the inventory, if it exists and is not opened. Entries that
+// do not exist are only compared. If an entry of a project or a home is a link that commands
+// could replace, what it leads to is guarded, the link is compared, and results say so.
 func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	opened := p.opened(o.Name())
 	found, info, err := p.resolve(at)
@@ -31,16 +34,16 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case opened && err != nil:
-		return nil //nolint:nilerr // it is compared
+		return nil //nolint:nilerr // it is only compared
 	case err != nil && !p.below(at) && !errors.As(err, &link):
-		return p.shut(found, err) // else the host's programs cannot use it either
+		return p.shut(found, err) // if it is nil, the host's programs cannot use the path either
 	case errors.As(err, &link) && o.Under != policy.GitDir && o.Path != ".git":
 		if _, err := os.Stat(at); err != nil {
-			return p.shut(at, err) // what is not there is compared alone
+			return p.shut(at, err) // what does not exist is only compared
 		}
 		found = hostpath.Real(at)
 		if info, err = os.Lstat(found); err != nil || info.IsDir() && !o.Dir {
-			return nil //nolint:nilerr // it is compared alone, too
+			return nil //nolint:nilerr // it is only compared, too
 		}
 		rel, _ := hostpath.Within(link.at, p.mountOf(link.at).Source)
 		p.lose(rel + " is a symbolic link, which commands can replace: it is compared when they have ended")
@@ -62,8 +65,8 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	return p.guard(found, c)
 }
 
-// walked reports whether a comparison takes a directory for a repository's own when
-// it comes there: some directories of ".git" it leaves out.
+// walked reports whether a comparison, which leaves out some directories of ".git", will
+// come to a directory and take it for a repository's own.
 func (p *protector) walked(dir string) bool {
 	parts := strings.Split(dir, "/")
 	for i, part := range parts[:len(parts)-1] {
@@ -74,22 +77,22 @@ func (p *protector) walked(dir string) bool {
 	return p.isGitDir(dir) && !slices.Contains(parts, "objects")
 }
 
-// guarded reports whether a path is guarded, or lies in what is.
+// guarded reports whether a path is guarded, or lies in one that is.
 func (p *protector) guarded(at string) bool { return hostpath.UnderAny(at, p.guards) }
 
 // claim says why a path is protected.
 type claim struct {
-	at     string // what leads to it: its own name, a link, or a file of configuration
+	at     string // what leads to it: its own name, a link, or a configuration file
 	why    string
-	opens  string          // what in Unprotected lets commands change it
-	except []string        // names directly below it that are not meant
-	nested bool            // commands may have made it so
-	own    map[string]bool // directories beyond which what is nested names nothing to be guarded
+	opens  string          // the name in Unprotected that lets commands change it
+	except []string        // names directly below it that are not protected
+	nested bool            // commands may have made what leads to it
+	own    map[string]bool // if nested: only paths below these directories are guarded
 	beyond bool            // it is only watched
-	copy   bool            // commands are to change a copy of it
+	copy   bool            // commands get a copy that they can change
 }
 
-// guard has a path read-only, where commands could change it.
+// guard makes a path read-only, if commands could change it.
 func (p *protector) guard(found string, c claim) error {
 	if err := p.refuseMounted(found, c); err != nil {
 		return err
@@ -104,9 +107,9 @@ func (p *protector) guard(found string, c claim) error {
 	return nil
 }
 
-// guardNamed is guard for what configuration or a link names. It is compared as
-// well: many backends make nothing read-only, and a mount stays on the file that was
-// there where the host replaces it.
+// guardNamed guards what configuration or a link names. It is compared as well, because
+// many backends make nothing read-only, and because a mount stays on the old file if the
+// host replaces it.
 func (p *protector) guardNamed(found string, c claim) error {
 	p.watch(found)
 	if c.beyond || c.nested && (c.own[found] || !hostpath.UnderAny(found, c.own)) {
@@ -125,10 +128,9 @@ func (p *protector) guardNamed(found string, c claim) error {
 	return p.guard(found, c)
 }
 
-// refuseMounted refuses mounts that are a protected path, or lie in one, by
-// whatever name the host comes there. What the operator has mounted, and what
-// only a nested repository says of a mount, is told and compared instead; what the
-// operator has opened is compared.
+// refuseMounted refuses mounts that are a protected path, or lie in one, whatever name led
+// there. If the operator has mounted it, or only a nested repository names the mount, that
+// is reported and compared instead. What the operator has opened is compared.
 func (p *protector) refuseMounted(found string, c claim) error {
 	for i := range p.mounts {
 		m := &p.mounts[i]
@@ -148,7 +150,7 @@ func (p *protector) refuseMounted(found string, c claim) error {
 			}
 			return hostpath.Refuse(m.Field, m.Source, how+c.why, p.remedy(c.opens, "name another path"))
 		}
-		if !p.told[m.Source] { // else it is compared by its name
+		if !p.reported[m.Source] { // otherwise it is compared by its name
 			p.out.Watch = append(p.out.Watch, m.Source)
 		}
 		p.openedBy(m, c.why)
@@ -156,17 +158,17 @@ func (p *protector) refuseMounted(found string, c claim) error {
 	return nil
 }
 
-// openedBy tells once that commands can change what the host obeys, because a
-// mount says so.
+// openedBy reports, once for each mount, that commands can change what the host obeys
+// because it is mounted.
 func (p *protector) openedBy(m *hostpath.Mount, why string) {
-	if p.told[m.Source] {
+	if p.reported[m.Source] {
 		return
 	}
-	p.told[m.Source] = true
+	p.reported[m.Source] = true
 	p.out.Opened = append(p.out.Opened, text.Escape(m.Source+" can be changed, because it is mounted: "+why))
 }
 
-// lose tells of a place that was not looked at, as often as a person may read.
+// lose reports a place that was not searched. It stops at a number that people still read.
 func (p *protector) lose(why string) {
 	why = text.Escape(why)
 	if len(p.out.Lost) < maxLost && !slices.Contains(p.out.Lost, why) {
@@ -174,10 +176,143 @@ func (p *protector) lose(why string) {
 	}
 }
 
-// watch has a path in a mount compared, unless that is done by its name. Of hooks
-// it is done without git's samples.
+// watch has a path in a mount compared, unless the comparison finds it by its name anyway,
+// as it does for all hooks except git's samples.
 func (p *protector) watch(at string) {
 	if p.below(at) && (strings.HasSuffix(at, ".sample") || !hostpath.UnderAny(at, p.met)) {
 		p.out.Watch = append(p.out.Watch, at)
 	}
+}
+
+// changeableLinkError is the error of a symbolic link that commands can replace.
+type changeableLinkError struct{ at string }
+
+func (e *changeableLinkError) Error() string { return e.at + " is a symbolic link" }
+
+// statCache caches the results of Lstat.
+type statCache map[string]statAnswer
+
+type statAnswer struct {
+	info fs.FileInfo
+	err  error
+}
+
+func (c statCache) lstat(at string) (fs.FileInfo, error) {
+	if a, ok := c[at]; ok {
+		return a.info, a.err
+	}
+	info, err := os.Lstat(at)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG) {
+		err = fs.ErrNotExist
+	}
+	c[at] = statAnswer{info, err}
+	return info, err
+}
+
+func (c statCache) exists(at string) bool {
+	_, err := c.lstat(at)
+	return err == nil
+}
+
+// mayHave reports whether a directory can have the path of a read-only entry, by the names
+// in it and in the directories below it. It ignores case, as the file system may. Behind a
+// link, and with too many names, the answer is true.
+func (p *protector) mayHave(dir, rel string) bool {
+	for {
+		part, rest, more := strings.Cut(rel, "/")
+		names, ok := p.listed[dir]
+		if !ok {
+			names = listParts(dir)
+			p.listed[dir] = names
+		}
+		if names == nil || !more {
+			return names == nil || names[strings.ToLower(part)]
+		}
+		if !names[strings.ToLower(part)] {
+			return false
+		}
+		dir, rel = filepath.Join(dir, part), rest
+	}
+}
+
+// listParts returns, in lower case, those names in a directory that occur in paths of
+// read-only entries, or nil if it cannot read them all.
+func listParts(dir string) map[string]bool {
+	fd, err := dirfd.Open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	names, all, parts := map[string]bool{}, 0, snapshot.Inventory().Parts
+	err = dirfd.EachName(fd, func(name []byte, _ byte) bool {
+		if low := bytes.ToLower(name); parts[string(low)] {
+			names[string(low)] = true
+		}
+		all++
+		return all < maxDirEntries
+	})
+	if err != nil || all == maxDirEntries {
+		return nil
+	}
+	return names
+}
+
+// resolve follows the links of an absolute path as long as commands cannot replace them.
+// The first one that they can replace is a [*changeableLinkError]. They cannot replace a
+// link that is a mount point, as in a sandbox around this one. If nothing exists there,
+// the path is what it would be.
+func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
+	at, rest, links := "/", strings.Split(filepath.Clean(name), "/"), 0
+	info, err := p.seen.lstat("/")
+	for len(rest) > 0 && err == nil {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			info, err = p.seen.lstat(at)
+			continue
+		}
+		next := filepath.Join(at, part)
+		info, err = p.seen.lstat(next)
+		if err != nil {
+			at = next
+			break
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if p.below(next) && !p.guarded(next) && !dirfd.IsMount(next) {
+			return next, info, &changeableLinkError{next}
+		}
+		target, err := os.Readlink(next)
+		if links++; err != nil || links > hostpath.MaxLinks {
+			return next, nil, errors.Join(err, unix.ELOOP)
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = slices.Concat(strings.Split(target, "/"), rest)
+	}
+	return filepath.Join(append([]string{at}, rest...)...), info, err
+}
+
+// find resolves a path. If the operator has opened it, so that it is only compared, find
+// also follows links that commands can replace.
+func (p *protector) find(name, opens string) (string, fs.FileInfo, error) {
+	found, info, err := p.resolve(name)
+	var link *changeableLinkError
+	if !p.opened(opens) || !errors.As(err, &link) {
+		return found, info, err
+	}
+	p.watch(link.at)
+	end := hostpath.Real(name)
+	if end == "" {
+		return found, nil, fs.ErrNotExist
+	}
+	info, err = os.Lstat(end)
+	return end, info, err
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
-// hookDir is a directory whose files git runs as hooks, itself in a mount or
-// not.
+// hookDir is a directory whose files git runs as hooks. It need not lie in a mount.
 type hookDir struct {
 	dir    string
-	opens  string // what in Unprotected lets commands change it
+	opens  string // the name in Unprotected that lets commands change it
 	nested bool
 	own    map[string]bool // as in claim
 	beyond bool            // what links in it lead to is watched, and not guarded
 }
 
-// hookDirs are read-only entries of the inventory that hold hooks, beside the repository's own.
+// hookDirs are the read-only entries of the inventory that hold hooks, besides the
+// repository's own.
 var hookDirs = []string{".husky", ".githooks", ".git-hooks", ".lefthook", ".github/hooks", ".clinerules/hooks"}
 
-// addHooks adds a directory of hooks to those whose links are looked at.
+// addHooks adds a directory of hooks to those whose links are checked.
 func (p *protector) addHooks(dir, opens string, nested bool, own map[string]bool, beyond bool) {
 	if p.opened(opens) {
 		nested, beyond = true, true
@@ -57,7 +57,7 @@ func (p *protector) hookLinks() error {
 		}
 		return 0
 	}
-	// Who names a directory as well takes nothing from it.
+	// The strongest first: a directory that is named again stays as well protected.
 	slices.SortStableFunc(p.hooks, func(a, b hookDir) int { return weaker(a) - weaker(b) })
 	done := map[string]bool{}
 	for _, h := range p.hooks {

@@ -1,3 +1,9 @@
+// Package protect finds the paths in the workspace and in writable mounts that the
+// host executes or obeys, so that a backend makes them read-only: those of
+// policy.Inventory, and those that git's configuration, its hooks and links name.
+//
+// [Protect] does this for a request. [GitUser] and [LinkedWorktree] answer two
+// questions about the repository of a workspace.
 package protect
 
 import (
@@ -17,51 +23,50 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Protection is what commands of a sandbox must not change, and what they may
-// have changed of that when it has ended.
+// Protection is what commands of a sandbox must not change, and what is compared after
+// they have ended because they may have changed it.
 type Protection struct {
-	// Guards are the paths to be made read-only: what exists of the unasked
-	// entries of [policy.Inventory], and what git's configuration and links name.
+	// Guards are the paths to make read-only: those of the unasked entries of
+	// [policy.Inventory] that exist, and those that git's configuration and links name.
 	Guards []backend.Guard
 	// Watch are paths in writable mounts that git's configuration or links name, whether
-	// they are in Guards or not: to be compared, beside what the inventory says.
+	// they are in Guards or not. They are compared, like those of the inventory.
 	Watch []string
-	// Unread is git's configuration that could not be read: then everything in
-	// the mounts may be named there.
+	// Unread are files of git's configuration that could not be read. They may name
+	// anything in the mounts.
 	Unread []string
-	// Lost says where nothing was looked at, and why.
+	// Lost are places that were not searched, with the reasons.
 	Lost []string
 	// Relative says that the user's configuration of git may name programs by paths
-	// relative to the repository: then each new repository matters.
+	// relative to the repository. Then each new repository matters.
 	Relative bool
 	// Opened says which protected paths the operator has opened by mounting them.
 	Opened []string
-	// Homes are those of this host's users, for [Watch]; nil: nothing was looked at.
+	// Homes are the homes of this host's users, for [Watch]; nil: nothing was read.
 	Homes []string
-	// tree is what was read of the writable mounts; nil: nothing was.
+	// tree has the names in the writable mounts; nil: nothing was read.
 	tree *snapshot.Names
 }
 
-// Take begins [Take], going by what [Protect] has read already. The function that it
-// returns waits for the end.
+// Take begins a [snapshot.Take] that uses the names which [Protect] has read already. The
+// function that it returns waits for the end.
 func (p Protection) Take(ctx context.Context, watch snapshot.Watch) (wait func() *snapshot.Snapshot) {
 	return snapshot.Begin(ctx, watch, p.tree)
 }
 
-// Parse has git parse the text of one file of configuration, and returns what
-// "git config --file - --null --list" prints. The text is hostile.
+// Parse has git parse the text of one configuration file, and returns the output of
+// "git config --file - --null --list". The text is hostile.
 type Parse func(ctx context.Context, text []byte) ([]byte, error)
 
-// maxNamed bounds the paths that are guarded because configuration or a link
-// names them.
+// maxNamed is how many paths are guarded because configuration or a link names them.
 const maxNamed = 256
 
-// maxLost bounds what is told of places that were not looked at.
+// maxLost is how many places that were not searched are reported.
 const maxLost = 8
 
-// budget bounds the reading of configuration. Repositories have one together, and
-// the user's own has one for each kind of worktree that it is read for: no
-// repository keeps the user's from being read.
+// budget limits the reading of configuration. All repositories share one. The user's own
+// configuration has one for each kind of worktree that it is read for, so that no
+// repository prevents it from being read.
 type budget struct {
 	files  int // that were read
 	parsed int // of these, how many git has parsed
@@ -70,19 +75,19 @@ type budget struct {
 
 // protector finds what is protected. Its mounts are the writable ones.
 type protector struct {
-	ctx     context.Context
-	open    []string
-	byName  bool // mounts of protected paths are the operator's
-	mounts  []hostpath.Mount
-	parse   Parse
-	homes   hostpath.Users
-	seen    statCache
-	listed  map[string]map[string]bool
-	guards  map[string]bool
-	entered map[string]bool // directories that their owners may enter, see closed
-	met     map[string]bool // those that a comparison meets by their names
-	told    map[string]bool // mounts of protected paths that Opened tells of
-	out     Protection
+	ctx      context.Context
+	open     []string
+	byName   bool // mounts of protected paths are the operator's
+	mounts   []hostpath.Mount
+	parse    Parse
+	homes    hostpath.Users
+	seen     statCache
+	listed   map[string]map[string]bool
+	guards   map[string]bool
+	entered  map[string]bool // directories that their owners may enter, see closed
+	met      map[string]bool // those that a comparison meets by their names
+	reported map[string]bool // mounts of protected paths that Opened tells of
+	out      Protection
 
 	repositories []*repository
 	hooks        []hookDir
@@ -99,16 +104,15 @@ type protector struct {
 	tree          *snapshot.Names
 }
 
-// Protect finds what the host executes or obeys in the writable ones of these
-// mounts, wherever in the tree of the host they begin: what lies above a mount
-// counts as much as what lies in it. A mount of a protected path is refused,
-// unless the operator has opened it; a workspace that is one, or lies in one,
-// always is. parse may be nil: there is no git. Where nothing is protected, since
-// the operator has opened all of it or the backend has no walls, it says what is to be
-// compared, and nothing else.
+// Protect finds what the host executes or obeys in those of these mounts that are writable.
+// What lies above a mount counts as much as what lies in it, since a mount can begin
+// anywhere in the host's tree. A mount of a protected path is refused, unless the operator
+// has opened it; a workspace that is one, or lies in one, is always refused. parse is nil
+// if there is no git. If nothing is protected, because the operator has opened everything
+// or the backend has no walls, Protect returns only what is compared.
 func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, told: map[string]bool{}}
+		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, reported: map[string]bool{}}
 	var dirs []string // among them
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
@@ -139,18 +143,18 @@ func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, 
 	p.out.Unread = slices.Compact(p.out.Unread)
 	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0
 	if slices.Contains(p.open, "*") {
-		p.out.Unread, p.out.Lost, p.out.Relative = nil, nil, true // nothing that is made is left out
+		p.out.Unread, p.out.Lost, p.out.Relative = nil, nil, true // everything that is made is compared
 	}
 	return p.out, nil
 }
 
-// opened reports whether the spec opens a protected path, which is then compared
-// alone; ".git" opens all of the repository's own.
+// opened reports whether the spec opens a protected path, which is then only compared.
+// ".git" opens everything in the repository's own directory.
 func (p *protector) opened(name string) bool {
 	return slices.Contains(p.open, name) || slices.Contains(p.open, "*") || hostpath.Under(name, ".git") && slices.Contains(p.open, ".git")
 }
 
-// above calls f with a directory and all those above it, itself first.
+// above calls f with a directory and then with each one above it.
 func above(dir string, f func(dir string) error) error {
 	for {
 		if err := f(dir); err != nil || dir == "/" {
@@ -160,7 +164,7 @@ func above(dir string, f func(dir string) error) error {
 	}
 }
 
-// entries returns those that count in a directory of the host.
+// entries returns the entries of the inventory that apply in a directory of the host.
 func (p *protector) entries(dir string) iter.Seq[*policy.Obeyed] {
 	home, git := p.homes.Has(dir), p.isGitDir(dir)
 	return func(yield func(*policy.Obeyed) bool) {
@@ -201,7 +205,7 @@ func (p *protector) refuse() error {
 	return nil
 }
 
-// remedy returns a hint that says how a protected path is opened.
+// remedy returns a hint that says how to open a protected path.
 func (p *protector) remedy(name, other string) string {
 	if !slices.Contains(policy.ProtectedPaths(), name) {
 		name = "'*'"
@@ -209,7 +213,9 @@ func (p *protector) remedy(name, other string) string {
 	return other + ", or allow changes with --unprotect " + name
 }
 
-// inventory guards what exists of the inventory, in and above each mount.
+// inventory guards the entries of the inventory that exist, in and above each mount. In
+// the user's own home it guards what links there lead to in a mount: files that are
+// kept elsewhere, under version control for example.
 func (p *protector) inventory() error {
 	for _, r := range p.repositories {
 		if err := p.guardRepository(r); err != nil {
@@ -238,12 +244,6 @@ func (p *protector) inventory() error {
 			return err
 		}
 	}
-	return p.home()
-}
-
-// home guards what the links of the user's own home lead to in a mount: files
-// that are kept elsewhere, under version control say.
-func (p *protector) home() error {
 	for _, o := range snapshot.Inventory().ReadOnly {
 		if o.Under != policy.Home || p.homes.Own == "" || !p.mayHave(p.homes.Own, o.Path) {
 			continue
@@ -265,7 +265,7 @@ func (p *protector) mountOf(at string) *hostpath.Mount {
 	return &p.mounts[0]
 }
 
-// below reports whether a path lies in a writable mount, and is not one itself.
+// below reports whether a path lies in a writable mount, and is not a mount itself.
 func (p *protector) below(at string) bool {
 	return slices.ContainsFunc(p.mounts, func(m hostpath.Mount) bool {
 		rel, ok := hostpath.Within(at, m.Source)

@@ -15,9 +15,9 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// closed refuses a directory of a mount, above a path that is to be protected, that
-// its owner may not enter: commands can close what is theirs, and who mounts the
-// protection has no more rights inside than they.
+// closed refuses a start if a directory of a mount, above a path that must be protected,
+// cannot be entered by its owner. Commands can make their directories so, and whoever
+// mounts the protection inside has no more rights than they have.
 func (p *protector) closed(at string) error {
 	m, above := p.mountOf(at), filepath.Dir(at)
 	rel, in := hostpath.Within(above, m.Source)
@@ -37,16 +37,16 @@ func (p *protector) closed(at string) error {
 }
 
 // reserved reports whether the directory or file that denies the caller a path belongs to
-// another user, so that commands cannot open it either. For root it also lies outside of
-// the mounts, since the owner of what root cannot read is unknown.
+// another user, so that commands cannot open it either. For root it must also lie outside
+// of the mounts, since the owner of what root cannot read is unknown.
 func (p *protector) reserved(at string) bool {
 	me := os.Geteuid()
 	return int(hostpath.Barrier(at).UID) != me && (me != 0 || !p.below(at))
 }
 
-// shut returns the error for a path to which access was denied because commands could have
-// closed it, or a directory above it: they can open what is theirs again. It is nil where
-// something else went wrong.
+// shut returns the error of a path to which access was denied, if commands could have
+// changed the mode of the path or of a directory above it: they could change it back. For
+// other errors it returns nil.
 func (p *protector) shut(at string, err error) error {
 	if !errors.Is(err, unix.EACCES) {
 		return nil
@@ -71,7 +71,7 @@ func (p *protector) shut(at string, err error) error {
 		"look at it, and give it back: chmod "+give+" "+policy.ShellWord(d.Path))
 }
 
-// unguarded returns the error for a path that cannot be protected.
+// unguarded returns the error of a path that cannot be protected.
 func (p *protector) unguarded(at, name string, err error) error {
 	if err := p.closed(at); err != nil {
 		return err
@@ -90,9 +90,9 @@ func (p *protector) unguarded(at, name string, err error) error {
 	return hostpath.Refuse(m.Field, m.Source, where+" is a symbolic link, so "+rel+" cannot be protected", p.remedy(name, "replace the link"))
 }
 
-// doubtful is what becomes of a file of git's that cannot be used, because of what is
-// at a path free of links: in or above a mount's root the start is refused where commands
-// could have made it so, elsewhere it counts as unread.
+// doubtful decides about a file of git's that cannot be used because of what is at where,
+// a path without links. If it lies in or above a mount's root and commands could have caused
+// this, the start is refused. Elsewhere the file counts as unread.
 func (p *protector) doubtful(at, where, name string, nested bool, err error) error {
 	var link *changeableLinkError
 	denied := errors.Is(err, unix.EACCES)
@@ -104,7 +104,7 @@ func (p *protector) doubtful(at, where, name string, nested bool, err error) err
 	switch {
 	case denied:
 		p.watch(where)
-		if !p.reserved(where) { // else it holds for the user's git, too
+		if !p.reserved(where) { // otherwise the user's git cannot read it either
 			p.out.Unread = append(p.out.Unread, at)
 		}
 		return nil
@@ -120,9 +120,10 @@ func (p *protector) doubtful(at, where, name string, nested bool, err error) err
 	return hostpath.Refuse(m.Field, m.Source, "cannot tell what git obeys: "+rel+": "+hostpath.Reason(err), p.remedy(name, "remove "+at))
 }
 
-// unsearched is what becomes of a directory in which repositories cannot be looked for. One
-// that commands could have closed is refused where its repositories would be guarded, else
-// it is told of; what only others can open holds nothing that the caller's git obeys.
+// unsearched decides about a directory in which repositories cannot be searched for. If
+// commands could have closed it and its repositories would be guarded, the start is
+// refused; otherwise the directory is reported. A directory that only others can open holds
+// nothing that the caller's git obeys.
 func (p *protector) unsearched(dir string, err error) error {
 	if !p.beyond && !p.opened(".git") && !p.openedIn(dir) {
 		if err := p.shut(dir, err); err != nil {

@@ -21,12 +21,12 @@ type Worktree struct {
 	Target string // where git in the workspace, at [policy.WorkspacePath], looks for it
 }
 
-// LinkedWorktree finds the repository of a linked worktree, so that it can be mounted:
-// nil where the workspace, free of symbolic links, is none, or where it and shown, which
-// are mounted, show it already. A ".git" file that leads elsewhere is an error, and so
-// is one that leads to a repository which is not surely meant: which does not lead back,
-// which belongs to somebody else, or where commands of a sandbox could have written the
-// file or made a link on either way.
+// LinkedWorktree finds the repository of a linked worktree, so that it can be mounted. It
+// returns nil if the workspace, which is free of symbolic links, is not a linked worktree,
+// or if the mounts, the workspace and shown, show the repository already. A ".git" file
+// that leads elsewhere is an error. So is one that leads to a repository that the user may
+// not mean: one that does not lead back, one that belongs to somebody else, or one for
+// which commands of a sandbox could have written the file or made a link on either way.
 func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, shown []string) (*Worktree, error) {
 	list := seen.Written()
 	at := filepath.Join(workspace, ".git")
@@ -44,11 +44,11 @@ func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, 
 	}
 	for _, dir := range append(shown, workspace) {
 		if hostpath.Under(way.Path, dir) {
-			return nil, nil //nolint:nilnil // git finds it, or the operator has seen to it
+			return nil, nil //nolint:nilnil // git finds it, or the operator has mounted it
 		}
 	}
 	common := filepath.Dir(filepath.Dir(way.Path))
-	// Who planted the file would have liked it mounted: it is not said unasked.
+	// Somebody who planted the file would want this mount, so only some errors suggest it.
 	mount := "if you know that it belongs there mount it: --rw " + policy.ShellWord(common)
 	refuse := func(why, hint string) error {
 		return hostpath.Refuse("workspace.source", workspace, ".git leads to "+way.Path+", "+why, hint+", or go without git: --unprotect .git")
@@ -80,8 +80,8 @@ func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, 
 	if shared.UID != back.UID || os.Geteuid() != 0 && int(shared.UID) != os.Geteuid() {
 		return nil, refuse(fmt.Sprintf("and %s belongs to uid %d", common, shared.UID), mount)
 	}
-	// Who works in the repository can forge what leads back, and who works around the
-	// worktree a way there: the worktree's own file is what nobody's commands have made.
+	// Commands in the repository can forge the way back, and commands around the worktree
+	// a way there. So no commands may have been able to write the worktree's own file.
 	if d, ok := list.Keeps(back.Dirs, back.Path); !ok {
 		return nil, refuse("and commands of a sandbox could have written that: "+d.Path+" was writable for them", "look at "+at+"; "+mount)
 	}
@@ -92,10 +92,10 @@ func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, 
 	return tree, nil
 }
 
-// guardWorktree protects what leads from a repository to its linked worktrees: where
-// the workspace is one of them, since git writes into "gitdir" where it finds the
-// worktree, which is elsewhere inside, and what stands there decides what is mounted;
-// and those of a repository that is a mount of its own, whoever asked for it.
+// guardWorktree protects what leads from a repository to its linked worktrees. If the
+// workspace is one of them, git inside would write its path there into "gitdir", which is
+// another one than outside, and a later start mounts what that file says. It also protects
+// the worktrees of a repository that is a mount of its own, whoever asked for it.
 func (p *protector) guardWorktree() error {
 	if p.opened(".git") {
 		return nil
@@ -108,7 +108,7 @@ func (p *protector) guardWorktree() error {
 		}
 		dir, common, err := gitDirs(p.ctx, m.Source)
 		if err != nil || dir == "" || dir == common || !p.below(dir) || filepath.Dir(dir) != filepath.Join(common, "worktrees") {
-			break // what is wrong with it was judged before
+			break // LinkedWorktree has refused what is wrong with it
 		}
 		own[common] = filepath.Base(dir)
 		link := filepath.Join(dir, "gitdir")
@@ -130,9 +130,9 @@ func (p *protector) guardWorktree() error {
 	return nil
 }
 
-// gitDirs finds a directory's own directory of git's, and the one that it has in common
-// with other worktrees, free of symbolic links. Both are "" where git finds none.
-// What it reads commands could have made.
+// gitDirs returns the repository's own directory for a worktree, and the one that it shares
+// with other worktrees, free of symbolic links. Both are "" if git finds none. Commands
+// could have made what it reads.
 func gitDirs(ctx context.Context, root string) (dir, common string, err error) {
 	at := filepath.Join(root, ".git")
 	text, err := hostpath.Read(ctx, "/", at[1:], gitconfig.MaxPathFile)
@@ -164,11 +164,11 @@ func gitDirs(ctx context.Context, root string) (dir, common string, err error) {
 	return dir, hostpath.Real(gitconfig.Absolute(to, dir)), nil
 }
 
-// gitPath returns the path that is the content of a file of git's, behind a prefix.
+// gitPath returns the path that is the content of one of git's files, after a prefix.
 func gitPath(text []byte, prefix string) (string, error) {
 	path, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), prefix)
 	if !ok || path == "" || strings.ContainsAny(path, "\x00\r\n") {
-		return "", errors.New("no path in it that git takes")
+		return "", errors.New("not a path that git accepts")
 	}
 	return path, nil
 }

@@ -18,24 +18,24 @@ import (
 // maxHops is how many links lead from one to the next, as the kernel follows them.
 const maxHops = 40
 
-// link is a path that counts as an entry of the inventory, since a link leads
-// there, or git's configuration.
+// link is a path that counts as an entry of the inventory because a link, or git's
+// configuration, leads there.
 type link struct {
 	to   string // absolute
 	by   *policy.Obeyed
 	hops int
 }
 
-// follow notes where a link leads, and rest below that: what lies there, where
-// commands can write, is obeyed as well.
+// follow records where a link leads, plus rest: if commands can write there, the host obeys
+// what they write.
 func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
 	if text := readLink(p.fd, name); text != "" {
 		l.lead(link{to: filepath.Join(target(text, filepath.Dir(p.path(name))), rest), by: o, hops: hops + 1})
 	}
 }
 
-// target returns the path that programs find by a text in a directory whose own path is
-// free of links: where the text alone does not tell, what is there now.
+// target returns the path that programs find by a text in a directory whose own path is free
+// of links. If the text alone does not tell, it is the path that is there now.
 func target(text, dir string) string {
 	if to := leadsBy(text, dir); to != "" {
 		return filepath.Clean(to)
@@ -49,7 +49,7 @@ func target(text, dir string) string {
 	return filepath.Clean(text)
 }
 
-// lead notes a path that is to be looked at, unless programs do not reach it.
+// lead records a path to look at, unless programs cannot reach it.
 func (l *look) lead(to link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,15 +62,15 @@ func (l *look) lead(to link) {
 	}
 }
 
-// followAll looks at where links lead, and at the repositories that git's own files
-// name, as far as they lie in roots.
+// followAll looks at the paths to which links lead, and at the repositories that git's own
+// files name, if they lie in roots.
 func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 	named := map[string]bool{} // repositories
 	for i := 0; ; i++ {
 		for ; i == len(l.links) && len(l.repositories) > 0; l.repositories = l.repositories[1:] {
 			dir := l.repositories[0]
 			if c := l.items[filepath.Join(dir, "config")]; named[dir] || c.by != nil && c.by.Under == policy.GitDir {
-				continue // it was met where it lies
+				continue // the walk has found it already
 			}
 			named[dir] = true
 			for _, o := range l.matcher.git {
@@ -89,7 +89,7 @@ func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
 		}
 		root, rel := within(to.to, roots)
-		if root == "" && to.hops > 0 && files[to.to].root == "" { // over a link of the host's, it may lie in one
+		if root == "" && to.hops > 0 && files[to.to].root == "" { // it may lie in a root, over a link of the host's
 			if strings.HasPrefix(to.to, "/proc/") {
 				l.missed(to.to, "", errProc)
 			}
@@ -103,9 +103,9 @@ func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 	}
 }
 
-var errProc = errors.New("a link leads there, which is another place for each program")
+var errProc = errors.New("a link leads there, and it is another place for each program")
 
-// within finds the root that holds a path, and the path in it.
+// within returns the root that holds a path, and the path below it.
 func within(full string, roots map[string]place) (root, rel string) {
 	for root := range roots {
 		if rel, ok := hostpath.Within(full, root); ok {
@@ -115,8 +115,8 @@ func within(full string, roots map[string]place) (root, rel string) {
 	return "", ""
 }
 
-// led looks at a path that a link leads to, or that is watched by name, below
-// the root that holds it.
+// led looks at a path to which a link leads, or that is watched by name, below the root
+// that holds it.
 func (l *look) led(ctx context.Context, p place, to link) {
 	dir, name := path.Split(p.rel)
 	p.rel = ""
@@ -144,11 +144,4 @@ func (l *look) led(ctx context.Context, p place, to link) {
 		name = "." // the root itself
 	}
 	l.at(ctx, p, name, to.by, to.hops)
-}
-
-// isSymref reports whether a link is a HEAD as git makes it where
-// core.preferSymlinkRefs is set.
-func isSymref(dir int, name string) bool {
-	text := readLink(dir, name)
-	return name == "HEAD" && strings.HasPrefix(text, "refs/") && !strings.Contains(text, "..")
 }

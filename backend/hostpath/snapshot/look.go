@@ -1,8 +1,15 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,19 +22,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/gitconfig"
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Bounds of what is read. Of what lies beyond them identity and times are
-// compared instead of content.
+// Bounds of what is read. Beyond them, identity and times are compared instead of content.
 const (
 	maxHashed     = 1 << 20  // bytes of one file
 	maxHashedSum  = 64 << 20 // bytes of all
 	maxHashedMany = 512      // files
-	maxPointers   = 1 << 14  // files that name a repository, read beside these
+	maxPointers   = 1 << 14  // files that name a repository, read in addition to these
 	maxItems      = 1 << 16  // paths
-	maxUnseen     = 16       // paths that are told of
+	maxUnseen     = 16       // paths that are reported
 	maxTree       = 16       // directories below an entry that is one
 )
 
@@ -45,24 +52,25 @@ const (
 type item struct {
 	kind byte
 	perm uint32
-	// id changes with each change of a file, where the file system tells. fresh
-	// says that the last one is so young that one more may have the same time.
+	// id changes with each change of a file, if the file system tells. fresh says
+	// that the last change is so recent that another one may have the same time.
 	id    string
 	fresh bool
-	// sum is a hash of the content, or of what of it is executed; for a link, of
-	// where it leads. Empty: the content was not read.
+	// sum is a hash of the content, or of the part that is executed; for a link,
+	// of its text. Empty: the content was not read.
 	sum string
 
-	// to is where a file of git's leads, by its text alone, repository the directory
-	// that it leads to now, and harmless says that configuration has git run nothing.
+	// to is where one of git's files leads, by its text alone, and repository the
+	// directory to which it leads now. harmless says that configuration does not
+	// make git run anything.
 	to, repository string
 	harmless       bool
 
-	// by is the entry of the inventory, and top the path that it was found at:
-	// below that where the entry is a directory.
+	// by is the entry of the inventory, and top the path at which the entry was
+	// found. An item can lie below top if the entry is a directory.
 	by  *policy.Obeyed
 	top string
-	// weak says that its times do not prove that its content is what it was.
+	// weak says that equal times do not prove that the content has not changed.
 	weak bool
 }
 
@@ -79,13 +87,14 @@ func (i item) same(was item) bool {
 	return i.id == was.id
 }
 
-// look is one look at all that is watched.
+// look is one look at everything that is watched.
 type look struct {
 	matcher *matcher
 	began   time.Time
-	// namesOnly: nothing of the inventory is looked at, but the names by which it is found.
+	// namesOnly: it only reads the names by which entries of the inventory are found,
+	// and not the entries.
 	namesOnly bool
-	before    map[string]item // what an earlier look found, so that what is as it was need not be read again
+	before    map[string]item // what an earlier look found: unchanged files are not read again
 
 	entries, dirs       atomic.Int64
 	hashed, hashedBytes atomic.Int64
@@ -93,11 +102,11 @@ type look struct {
 
 	mu    sync.Mutex
 	items map[string]item
-	links []link // that lead on
+	links []link // to look at
 	// repositories are directories that git's own files name.
 	repositories []string
 	unseen       map[string]string
-	depth        int // of the directories that were not looked at any more; 0: there are none
+	depth        int // from which on directories were not looked at; 0: all were
 	why          string
 }
 
@@ -111,7 +120,7 @@ type place struct {
 
 func (p place) path(rel string) string { return filepath.Join(p.root, p.rel, rel) }
 
-// cut notes that directories from a depth on were not looked at.
+// cut records that directories from a depth on were not looked at.
 func (l *look) cut(depth int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,10 +129,10 @@ func (l *look) cut(depth int, why string) {
 	}
 }
 
-// missed notes a directory that could not be looked at.
+// missed records a directory that could not be looked at.
 func (l *look) missed(root, rel string, err error) {
 	if dirfd.Gone(err) && rel != "" || errors.Is(err, unix.ENOENT) {
-		return // nothing is there, or a link, which nobody follows
+		return // nothing is there, or a link, which is not followed
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +141,7 @@ func (l *look) missed(root, rel string, err error) {
 	}
 }
 
-// meet looks at what a directory holds of the inventory.
+// meet looks at the entries of the inventory in a directory.
 func (l *look) meet(ctx context.Context, p place, t task) {
 	if t.now.bare && t.what == plain {
 		for _, o := range l.matcher.git {
@@ -171,7 +180,7 @@ func (l *look) entry(ctx context.Context, p place, o *policy.Obeyed) {
 	}
 	fd, err := dirfd.OpenBelow(p.fd, dir, dirfd.DirFlags)
 	if errors.Is(err, unix.ELOOP) {
-		l.lead(link{to: p.path(o.Path), by: o}) // over a parent that is a link, as the host's programs go
+		l.lead(link{to: p.path(o.Path), by: o}) // a parent is a link, which the host's programs follow
 		return
 	}
 	if err != nil {
@@ -198,8 +207,8 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 	full := p.path(name)
 	i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), fresh: !l.settled(&st), by: o, top: full} //nolint:unconvert // differs between platforms
 	switch mode := st.Mode & unix.S_IFMT; {
-	case o == writtenThrough && (mode != unix.S_IFLNK || isSymref(p.fd, name)):
-		return
+	case o == writtenThrough && (mode != unix.S_IFLNK || name == "HEAD" && strings.HasPrefix(readLink(p.fd, name), "refs/") && !strings.Contains(readLink(p.fd, name), "..")):
+		return // not a link, or a HEAD as git makes it with core.preferSymlinkRefs
 	case o.With != nil:
 		i = item{kind: isMarker, by: o, top: full}
 	case mode == unix.S_IFLNK:
@@ -208,7 +217,7 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 	case mode == unix.S_IFDIR && o.Path == ".git":
 		i = item{kind: isGit, id: strconv.FormatUint(st.Ino, 10), by: o, top: full}
 		if st.Mode&0o100 == 0 {
-			i.id += " closed" // to its owner: no later start can protect what is in it
+			i.id += " closed" // its owner cannot enter it, so no later start could protect what is in it
 		}
 	case mode == unix.S_IFDIR && o.Dir:
 		i = item{kind: isDir, by: o, top: full}
@@ -229,6 +238,7 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 	l.add(full, i)
 }
 
+// add adds an item. An entry that is obeyed unasked takes precedence over others at its path.
 func (l *look) add(full string, i item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,8 +257,8 @@ func (l *look) add(full string, i item) {
 	}
 }
 
-// below looks at all files of an entry that is a directory, and gives how many names
-// are in it.
+// below looks at all files of an entry that is a directory, and returns how many names it
+// has.
 func (l *look) below(ctx context.Context, p place, name string, top item, depth int) int {
 	if ctx.Err() != nil {
 		l.cut(1, "there was no time for more")
@@ -295,4 +305,108 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 		l.add(in.path(n), i)
 	}
 	return len(names)
+}
+
+// errPointer is the reason why a file that names a repository was not read.
+var errPointer = errors.New("the repository that it names was not looked at: it is too large, or one of too many")
+
+// read computes the hash of a file. For an unchanged file it takes what an earlier look read.
+func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
+	i.weak = !p.trusted || p.dev != uint64(st.Dev) //nolint:unconvert // differs between platforms
+	if was, there := l.before[p.path(name)]; there && !i.weak && was.kind == isFile && was.id == i.id && !was.fresh && (was.to != "" || was.repository == "") {
+		i.sum, i.perm, i.to, i.repository, i.harmless = was.sum, was.perm, was.to, was.repository, was.harmless
+		return
+	}
+	names := i.by.Path == ".git" || i.by.Path == "commondir" // a repository
+	switch {
+	case names && (st.Size > gitconfig.MaxPathFile || l.pointers.Add(1) > maxPointers):
+		l.missed(p.root, path.Join(p.rel, name), errPointer)
+		return
+	case !names && (st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum):
+		return
+	}
+	fd, err := dirfd.Open(p.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return // id tells a change
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var now unix.Stat_t
+	if unix.Fstat(fd, &now) != nil || now.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxHashed+1))
+	if err != nil || len(text) > maxHashed {
+		return
+	}
+	i.leads(p.path(name), string(text))
+	if name == "package.json" || i.by.Path == "package.json" {
+		i.perm, text = 0, executed(text)
+	}
+	sum := sha256.Sum256(text)
+	i.sum = hex.EncodeToString(sum[:16])
+}
+
+// executed returns the part of a package.json that is executed, or all of it if it cannot
+// tell.
+func executed(text []byte) []byte {
+	// A map, since keys that differ only in case are different keys to npm.
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return text
+	}
+	var b bytes.Buffer
+	for _, key := range []string{"scripts", "config", "bin", "main", "type", "packageManager", "devEngines", "workspaces", "husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "overrides", "pnpm", "eslintConfig", "jest", "babel", "prettier"} {
+		if v, there := all[key]; there {
+			b.WriteString(key + "=")
+			if json.Compact(&b, v) != nil {
+				return text
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// readLink returns the text of a link in an open directory, or "" if it is not a link.
+func readLink(dir int, name string) string {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return ""
+	}
+	return string(buf[:n])
+}
+
+// linkText returns a hash of the text of a link, or "" if it is not a link.
+func linkText(dir int, name string) string {
+	text := readLink(dir, name)
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// leadsIntoGit reports whether the text of a link has ".git" among its names. A link of
+// git-annex, to the content of a file, does not count.
+func leadsIntoGit(dir int, name string) bool {
+	text := readLink(dir, name)
+	if !slices.Contains(strings.Split(text, "/"), ".git") {
+		return false
+	}
+	var st unix.Stat_t
+	return !strings.Contains(text, ".git/annex/objects/") || leadsBy(text, "/") == "" ||
+		unix.Fstatat(dir, name, &st, 0) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG
+}
+
+// settled reports whether any later change would have another time.
+func (l *look) settled(st *unix.Stat_t) bool {
+	return time.Unix(st.Ctim.Unix()).Add(margin).Before(l.began)
+}
+
+// identity returns a text that changes with each change of a file. The device is not in it,
+// because its number may be another one after the host boots.
+func identity(st *unix.Stat_t) string {
+	return fmt.Sprintf("%x.%x.%x.%x", st.Ino, st.Size, st.Ctim.Nano(), st.Mtim.Nano())
 }

@@ -11,45 +11,44 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// caches are directories that tools fill: only entries that count everywhere
-// do there, since one installation brings thousands of the others.
+// caches are directories that tools fill. Only entries that apply everywhere apply there,
+// since one installation brings thousands of files that match the others.
 var caches = map[string]bool{
 	"node_modules": true, "bower_components": true, "vendor": true, "site-packages": true, ".venv": true, "venv": true, ".tox": true, ".nox": true,
 	".yarn": true, ".pnpm-store": true, ".cargo": true, "target": true, ".gradle": true, ".m2": true, ".terraform": true, "Pods": true, "Carthage": true,
 	".bundle": true, "third_party": true, "__pycache__": true, ".cache": true, ".next": true, ".nuxt": true, "_build": true, ".build": true,
 }
 
-// WrittenDirs are directories of a repository's own in which git writes files
+// WrittenDirs are directories in a repository's own directory in which git writes files
 // whose names, or content, commands can choose.
 var WrittenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}
 
-// HeldDirs are directories of a repository's own that hold its content, in many
-// directories, or are entries of the inventory themselves. What lies there is looked
-// at where a file of git's leads there.
+// HeldDirs are directories in a repository's own directory that hold its content, in many
+// directories, or that are entries of the inventory themselves. What lies there is looked
+// at only if one of git's files leads there.
 var HeldDirs = map[string]bool{"objects": true, "hooks": true, "lfs": true, "annex": true}
 
-// writtenThrough stands for a link in a repository's own directory that is no
-// path of the inventory.
+// writtenThrough stands for a link in a repository's own directory that is not a path of
+// the inventory.
 var writtenThrough = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link, and git writes through it"}
 
-// intoGit stands for a link into a repository's own directory, where nothing is
-// looked at but what is git's.
+// intoGit stands for a link into a repository's own directory, where only git's own files
+// are looked at.
 var intoGit = &policy.Obeyed{Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link into a repository's own directory: what lies there is not compared"}
 
 // matcher finds the entries of the inventory by the first name of their paths.
 type matcher struct {
 	root, nested, repository map[string][]*policy.Obeyed
 	git, home                []*policy.Obeyed
-	// ReadOnly are the entries that are read-only, and parts the names that their
-	// paths consist of, in small letters.
+	// ReadOnly are the entries that are read-only, and Parts the names in their
+	// paths, in lower case.
 	ReadOnly []*policy.Obeyed
 	Parts    map[string]bool
 }
 
-// Inventory is the matcher of all that there is.
-var Inventory = sync.OnceValue(func() *matcher { return newMatcher(policy.Inventory()) })
-
-func newMatcher(inventory []policy.Obeyed) *matcher {
+// Inventory returns the matcher of [policy.Inventory].
+var Inventory = sync.OnceValue(func() *matcher {
+	inventory := policy.Inventory()
 	m := &matcher{root: make(map[string][]*policy.Obeyed, len(inventory)), nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{},
 		Parts: make(map[string]bool, len(inventory))}
 	for i := range inventory {
@@ -75,9 +74,9 @@ func newMatcher(inventory []policy.Obeyed) *matcher {
 		}
 	}
 	return m
-}
+})
 
-// firsts returns the entries that count in a directory.
+// firsts returns the entries that apply in a directory, by the first name of their paths.
 func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
 	switch {
 	case what == written:
@@ -90,16 +89,19 @@ func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
 	return m.nested
 }
 
-// around finds what counts below a root because of the directories above it,
-// and in it because of homes.
+// around finds the paths below a root that matter because of the directories above it, and
+// those in it that matter because of homes.
 func (m *matcher) around(root string, homes []string) []link {
 	var found []link
 	below := func(dir string, list []*policy.Obeyed) {
-		at, _ := hostpath.Within(root, dir) // the root, as the entries name paths
+		at, _ := hostpath.Within(root, dir) // the root's path, relative as in the entries
 		for _, o := range list {
 			if _, in := hostpath.Within(o.Path, at); in && o.Path != at {
 				found = append(found, link{to: filepath.Join(dir, o.Path), by: o})
-			} else if rest, holds := hostpath.Within(at, o.Path); holds && o.With == nil && !excepted(o, rest) {
+				continue
+			}
+			rest, holds := hostpath.Within(at, o.Path)
+			if first, _, _ := strings.Cut(rest, "/"); holds && o.With == nil && !slices.Contains(o.Except, first) {
 				found = append(found, link{to: root, by: o})
 			}
 		}
@@ -125,12 +127,6 @@ func (m *matcher) around(root string, homes []string) []link {
 		}
 	}
 	return found
-}
-
-// excepted reports whether a path below an entry is not meant.
-func excepted(o *policy.Obeyed, rest string) bool {
-	first, _, _ := strings.Cut(rest, "/")
-	return slices.Contains(o.Except, first)
 }
 
 // isGitDir reports whether git takes a directory for a repository's own.

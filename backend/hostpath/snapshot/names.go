@@ -13,9 +13,10 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
-// marks are the names in a directory that tell of a repository.
+// marks says which names of a repository a directory has.
 type marks struct{ Git, Head, Objects, Refs, Commondir bool }
 
+// Note records a name.
 func (m *marks) Note(name []byte) {
 	switch string(name) {
 	case ".git":
@@ -31,20 +32,19 @@ func (m *marks) Note(name []byte) {
 	}
 }
 
-// bare reports whether git takes a directory of these names for a repository's own.
+// bare reports whether git takes a directory with these names for a repository's own.
 func (m marks) bare() bool { return m.Head && (m.Objects && m.Refs || m.Commondir) }
 
-// Names are those of all directories below some roots, read once for a start: the
-// search for nested repositories and the first look of a comparison go by them.
+// Names are the names in all directories below some roots. They are read once for a start:
+// the search for nested repositories and the first look of a comparison both use them.
 type Names struct {
-	done chan struct{} // closed when all below is final
+	done chan struct{} // closed when the other fields are final
 	look *look
 	tops map[string]*node // by root
 }
 
-// ReadNames begins to read them, and has read all of small trees when it returns.
-// What cannot be read, or lies beyond a bound, is missing, and is read anew by whom
-// it matters to.
+// ReadNames begins to read the names. When it returns, small trees are read completely.
+// What cannot be read, or lies beyond a bound, is missing: its users read it themselves.
 func ReadNames(ctx context.Context, roots []string) *Names {
 	n := &Names{done: make(chan struct{}), tops: map[string]*node{}}
 	n.look = &look{matcher: Inventory(), began: time.Now(), namesOnly: true, unseen: map[string]string{}}
@@ -72,7 +72,7 @@ func ReadNames(ctx context.Context, roots []string) *Names {
 	return n
 }
 
-// Find returns the names in a directory, and false where it was not read.
+// Find returns the names in a directory, and false if it was not read.
 func (n *Names) Find(ctx context.Context, dir string) (DirNames, bool) {
 	select {
 	case <-n.done:
@@ -90,13 +90,21 @@ func (n *Names) Find(ctx context.Context, dir string) (DirNames, bool) {
 			}
 		}
 		if at != nil && at.ino != 0 {
-			return at.dirNames(), true
+			d := DirNames{marks: at.marks}
+			for _, k := range at.kids {
+				if k.name != ".git" {
+					d.Dirs = append(d.Dirs, k.name)
+				}
+			}
+			slices.Sort(d.Dirs)
+			return d, true
 		}
 	}
 	return DirNames{}, false
 }
 
-// begin returns the look that goes on from the names.
+// begin returns a look that continues from the names, or nil if ctx ends before they are
+// read.
 func (n *Names) begin(ctx context.Context) *look {
 	select {
 	case <-n.done:
@@ -109,7 +117,7 @@ func (n *Names) begin(ctx context.Context) *look {
 	return l
 }
 
-// openRoot opens a directory that commands can write, or one that holds such a file.
+// openRoot opens a directory that commands can write, or one with a file that they can write.
 func openRoot(root string, flags int) (place, error) {
 	fd, err := dirfd.Open(unix.AT_FDCWD, root, flags|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
@@ -123,7 +131,7 @@ func openRoot(root string, flags int) (place, error) {
 	return place{fd: fd, root: root, dev: uint64(st.Dev), ino: st.Ino, trusted: dirfd.KeepsFileTimes(fd)}, nil //nolint:unconvert // differs between platforms
 }
 
-// meetAll looks at what a tree whose names are known holds of the inventory, breadth
+// meetAll looks at the entries of the inventory in a tree whose names are known, breadth
 // first.
 func (l *look) meetAll(ctx context.Context, top place, first *node) {
 	w := newWalk(l, top, nil)
@@ -151,21 +159,9 @@ func (l *look) meetAll(ctx context.Context, top place, first *node) {
 	}
 }
 
-// DirNames are the names in a directory that tell of a repository, and the
-// directories in it, but for ".git".
+// DirNames says which names of a repository a directory has, and which directories, except
+// ".git".
 type DirNames struct {
 	marks
 	Dirs []string
-}
-
-// dirNames returns those of a directory whose names were read.
-func (n *node) dirNames() DirNames {
-	d := DirNames{marks: n.marks}
-	for _, k := range n.kids {
-		if k.name != ".git" {
-			d.Dirs = append(d.Dirs, k.name)
-		}
-	}
-	slices.Sort(d.Dirs)
-	return d
 }

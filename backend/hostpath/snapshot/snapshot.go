@@ -1,3 +1,10 @@
+// Package snapshot compares what programs of the host execute or obey
+// (policy.Inventory) before and after commands could write to directories of the
+// host. [Take] looks before, [Snapshot.Compare] looks again. [Snapshot.Encode] keeps
+// what was there for the process that comes after a killed owner.
+//
+// It follows no link that commands could have made. Each look is bounded in time,
+// names and bytes, and reports what a bound cuts off.
 package snapshot
 
 import (
@@ -19,19 +26,19 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Watch is what is compared: directories that commands can write, and what in
-// them programs of the host execute or obey.
+// Watch is what is compared: what programs of the host execute or obey in directories that
+// commands can write.
 type Watch struct {
-	// Workspace is what paths are told relative to.
+	// Workspace is the directory to which reported paths are relative.
 	Workspace string
-	// Roots are free of symbolic links. One may be a file.
+	// Roots are the directories. They are free of symbolic links. One may be a file.
 	Roots []string
-	// Also are paths in them beside those of the inventory.
+	// Also are paths in them in addition to those of the inventory.
 	Also []policy.Obeyed // with absolute paths
-	// Homes are those of users of the host.
+	// Homes are the homes of the host's users.
 	Homes []string
 	// Relative says that the user's configuration of git may name programs by paths
-	// relative to the repository: then each new repository matters.
+	// relative to the repository. Then each new repository matters.
 	Relative bool
 }
 
@@ -40,17 +47,16 @@ type Snapshot struct {
 	watch  Watch
 	items  map[string]item
 	unseen map[string]string
-	depth  int // of the directories that were not looked at any more; 0: all were
+	depth  int // from which on directories were not looked at; 0: all were
 	why    string
 	seen   int64
-	trees  map[string]*node // by root; nil where it was read from a file
+	trees  map[string]*node // by root; nil if the snapshot was read from a file
 }
 
-// Change is a path that programs of the host execute or obey, and that was made
-// or changed.
+// Change is a path that programs of the host execute or obey, and that was made or changed.
 type Change struct {
-	Path string // of the host
-	Made bool   // it was not there before
+	Path string // on the host
+	Made bool   // it did not exist before
 	// By is the entry of the inventory that it belongs to.
 	By policy.Obeyed
 }
@@ -58,25 +64,18 @@ type Change struct {
 // Changes is what a comparison has found.
 type Changes struct {
 	List []Change
-	// Unseen says what was not looked at, and why. Empty: all was.
+	// Unseen says what was not compared, and why. Empty: everything was.
 	Unseen []string
 }
 
-// MaxChanges bounds what one comparison tells, maxOf what it tells of one
-// directory before it names the directory itself.
-const (
-	MaxChanges = 1000
-	maxOf      = 3
-)
-
-// Take looks at what is there. It never fails: what could not be looked at is
-// told by the comparison.
+// Take records what is there. It never fails: the comparison reports what it could not
+// look at.
 func Take(ctx context.Context, watch Watch) *Snapshot { return Begin(ctx, watch, nil)() }
 
-// Begin begins [Take]. known are names that were read already; nil: none were. The
-// function that it returns waits for the end.
+// Begin begins a [Take]. known are names that were read already, or nil. The function that
+// it returns waits for the end.
 func Begin(ctx context.Context, watch Watch, known *Names) (wait func() *Snapshot) {
-	watch.Homes = slices.DeleteFunc(slices.Clone(watch.Homes), func(home string) bool { // the others do not matter
+	watch.Homes = slices.DeleteFunc(slices.Clone(watch.Homes), func(home string) bool { // only those in or around a root matter
 		return !slices.ContainsFunc(watch.Roots, func(root string) bool {
 			_, in := hostpath.Within(home, root)
 			_, holds := hostpath.Within(root, home)
@@ -86,9 +85,9 @@ func Begin(ctx context.Context, watch Watch, known *Names) (wait func() *Snapsho
 	return take(ctx, watch, nil, known)
 }
 
-// take bounds the time of a look, also where a file system does not answer. known
-// are names that were read already; nil: none were. The look goes on beside the
-// caller until wait returns.
+// take takes a snapshot within a limited time, even if a file system does not answer. known
+// are names that were read already, or nil. The look runs beside the caller until wait
+// returns.
 func take(ctx context.Context, watch Watch, before *Snapshot, known *Names) (wait func() *Snapshot) {
 	ctx, cancel := context.WithTimeout(ctx, LookTime)
 	done := make(chan *Snapshot, 1)
@@ -100,7 +99,7 @@ func take(ctx context.Context, watch Watch, before *Snapshot, known *Names) (wai
 			return s
 		case <-ctx.Done():
 		}
-		select { // a file system that answers lets it end soon
+		select { // it ends soon, if the file system answers
 		case s := <-done:
 			return s
 		case <-time.After(time.Second):
@@ -109,6 +108,7 @@ func take(ctx context.Context, watch Watch, before *Snapshot, known *Names) (wai
 	}
 }
 
+// takeAll takes a snapshot. before is an earlier one of the same directories, or nil.
 func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, now time.Time) *Snapshot {
 	var l *look
 	if known != nil {
@@ -148,7 +148,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 			if before != nil {
 				was = before.trees[root]
 			}
-			if known != nil && known.tops[root] != nil && known.tops[root].is(top) {
+			if known != nil && known.tops[root] != nil && known.tops[root].ino == top.ino && known.tops[root].dev == top.dev {
 				s.trees[root] = known.tops[root]
 				l.meetAll(ctx, top, known.tops[root])
 			} else {
@@ -165,7 +165,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 	return s
 }
 
-// outermost returns the roots that lie in no other.
+// outermost returns the roots that do not lie in another one.
 func outermost(roots []string) []string {
 	var list []string
 	for _, root := range slices.Compact(slices.Sorted(slices.Values(roots))) {
@@ -176,15 +176,14 @@ func outermost(roots []string) []string {
 	return list
 }
 
-// Compare looks again, and tells what has become of it. Nothing inside may run
-// any more.
+// Compare looks again, and returns the changes. No command may run any more.
 func (s *Snapshot) Compare(ctx context.Context) Changes {
 	now := take(ctx, s.watch, s, nil)()
 	return s.changes(now, time.Now().Add(LookTime))
 }
 
-// CompareWith is [Snapshot.Compare] for one that was read from a file. What it
-// finds there now it keeps in looked, for others of the same directories.
+// CompareWith does what [Snapshot.Compare] does for a snapshot that was read from a file. It
+// keeps the new look in looked, for other snapshots of the same directories.
 func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot) Changes {
 	key := fmt.Sprintf("%q %q %q %v", s.watch.Workspace, s.watch.Roots, s.watch.Homes, s.watch.Also)
 	if looked[key] == nil {
@@ -193,87 +192,16 @@ func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot)
 	return s.changes(looked[key], time.Now().Add(LookTime))
 }
 
-// Workspace returns what [Watch] says of it.
+// Workspace returns the workspace of the [Watch].
 func (s *Snapshot) Workspace() string { return s.watch.Workspace }
-
-// changes compares with a later look, until an end that says so. It has as much
-// time as the look, which may have used up its own.
-func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
-	var found Changes
-	var weak []string           // files of which nothing proves that they are as they were
-	of := map[string][]Change{} // by the path of the entry
-	left := len(now.items)
-	for full, i := range now.items {
-		if time.Now().After(until) {
-			break
-		}
-		left--
-		was, there := s.items[full]
-		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
-			weak = append(weak, full)
-		}
-		moved := i.to != "" && i.by.Path == ".git" && s.items[filepath.Join(i.to, "config")].kind == isFile && !now.compared(i.to) // over a link, say
-		if there && i.same(was) && !moved || !there && !s.knew(full) {
-			continue
-		}
-		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
-	}
-	repositories := map[string]bool{} // directories that have become one
-	if !s.watch.Relative {
-		now.dropQuiet(of, until)
-	}
-	found.List = takeResumed(of)
-	for top, list := range of {
-		entry := slices.IndexFunc(list, func(c Change) bool { return c.Path == top })
-		switch {
-		case entry >= 0:
-			if len(list[entry].By.With) > 0 {
-				repositories[filepath.Dir(top)] = true
-			}
-			found.List = append(found.List, list[entry])
-		case len(list) <= maxOf:
-			found.List = append(found.List, list...)
-		default:
-			found.List = append(found.List, Change{Path: top, By: list[0].By})
-		}
-	}
-	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	found.List = shorten(found.List, repositories, until)
-	found.Unseen = s.unlooked(now)
-	if left > 0 {
-		found.Unseen = append(found.Unseen, fmt.Sprintf("%d of %d paths that programs run or obey were not compared: there was no time for more", left, len(now.items)))
-	}
-	if len(weak) > 0 {
-		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
-	}
-	if more := len(found.List) - MaxChanges; more > 0 { // what is obeyed unasked comes first
-		slices.SortStableFunc(found.List, func(a, b Change) int { return strings.Compare(string(a.By.Class), string(b.By.Class)) })
-		found.List = found.List[:MaxChanges]
-		found.Unseen = append(found.Unseen, strconv.Itoa(more)+" more changes are not listed")
-	}
-	return found
-}
-
-// knew reports whether the look before has looked where a path is.
-func (s *Snapshot) knew(full string) bool {
-	if s.depth == 0 {
-		return true
-	}
-	for _, root := range s.watch.Roots {
-		if rel, in := hostpath.Within(full, root); in {
-			return strings.Count(rel, "/") < s.depth
-		}
-	}
-	return true
-}
 
 const format = "paddock before 1"
 
-// ErrDamaged says that what was kept of a [Snapshot] is not what was written.
+// ErrDamaged is the error of a text that [Snapshot.Encode] has not made.
 var ErrDamaged = errors.New("damaged")
 
-// Encode returns a text from which [Decode] makes the snapshot again, for who
-// finds that its owner was killed.
+// Encode returns a text from which [Decode] makes the snapshot again, for the process that
+// finds that the owner was killed.
 func (s *Snapshot) Encode() []byte {
 	var b bytes.Buffer
 	b.WriteString(format + "\n")
@@ -306,7 +234,7 @@ func (s *Snapshot) Encode() []byte {
 	return b.Bytes()
 }
 
-// Decode reads what [Snapshot.Encode] gave.
+// Decode reads a text that [Snapshot.Encode] has made.
 func Decode(text []byte) (*Snapshot, error) {
 	s := &Snapshot{items: map[string]item{}}
 	lines := bufio.NewScanner(bytes.NewReader(text))

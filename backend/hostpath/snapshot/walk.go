@@ -15,8 +15,8 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
-// Bounds of one look. They keep what commands have made from filling memory or
-// taking for ever; a look that reaches one says so.
+// Bounds of one look, so that what commands have made cannot fill memory or take forever. A
+// look that reaches a bound reports it.
 const (
 	maxEntries = 1 << 20  // names
 	maxDirs    = 1 << 18  // directories
@@ -25,22 +25,22 @@ const (
 	maxRel     = 4000     // bytes of a path below a root, less than PATH_MAX
 	LookTime   = 10 * time.Second
 	workers    = 2
-	crowd      = 32 // directories that wait before a second worker pays
+	crowd      = 32 // how many directories must wait for a second worker to be worth it
 
-	// margin is how much older than a look the last change of a directory, or a
-	// file, must be for equal times to prove that it was not changed since: more than the
-	// kernel's clock, and any file system's, may take for a tick.
+	// margin is how much older than a look the last change of a directory or file
+	// must be, so that equal times prove that it has not changed since. It is longer
+	// than a tick of the kernel's clock, and of any file system's.
 	margin = 2 * time.Second
 )
 
-// kind says what a directory of the tree is to git.
+// kind is what a directory of the tree is to git.
 type kind uint8
 
 const (
 	plain   kind = iota
 	gitDir       // a repository's own directory
 	modules      // may hold repositories' own directories, at any depth: .git/modules, .git/worktrees, what tools make in .git
-	written      // below a repository's own, and git writes in it: .git/logs
+	written      // below a repository's own directory, and git writes in it: .git/logs
 )
 
 // node is a directory as it was when its names were read.
@@ -50,27 +50,27 @@ type node struct {
 	ctim, mtim unix.Timespec
 	stable     bool // equal times prove that it was not changed
 	what       kind
-	bare       bool // it is a repository's own directory, by its names
+	bare       bool // by its names, it is a repository's own directory
 	marks
 	kids   []*node
-	byName map[string]*node // kids, made when it is needed
+	byName map[string]*node // the kids, made when it is needed
 	hits   []string         // names with which paths of the inventory begin
 	links  []string         // symbolic links in it
 }
 
-// task is a directory that is to be looked at.
+// task is a directory to look at.
 type task struct {
 	rel   string // below the root
 	depth int
 	what  kind
-	cache bool  // only what counts everywhere counts here
-	git   bool  // git writes in it, below a bare repository; where what is modules, its objects
-	top   bool  // it is .git/modules or .git/worktrees itself, which no HEAD makes a repository
-	was   *node // what an earlier look found, nil where it found none
+	cache bool  // only entries that apply everywhere apply here
+	git   bool  // git writes in it, below a bare repository; if what is modules: it holds objects
+	top   bool  // it is .git/modules or .git/worktrees itself, which is not a repository even with a HEAD
+	was   *node // what an earlier look found, or nil
 	now   *node // what this look finds, to be filled in
 }
 
-// walk looks at one tree, breadth first, so that what a bound cuts off lies deepest.
+// walk looks at one tree, breadth first, so that a bound cuts off what lies deepest.
 type walk struct {
 	*look
 	first   *node // the root
@@ -85,12 +85,12 @@ type walk struct {
 	queue   []task
 	waiting int // bytes of paths in queue
 	running int
-	hired   int // workers beside the first
+	hired   int // workers in addition to the first
 	others  sync.WaitGroup
 }
 
-// newWalk begins to look at a directory and all below it. was is what an earlier
-// look has found, nil for the first one.
+// newWalk returns a walk through a directory and everything below it. was is what an earlier
+// look found, or nil.
 func newWalk(l *look, top place, was *node) *walk {
 	w := &walk{look: l, first: &node{}, root: top.fd, path: top.root, dev: top.dev, trusted: dirfd.KeepsCtime(top.fd), files: top.trusted}
 	w.more.L = &w.mu
@@ -102,7 +102,7 @@ func newWalk(l *look, top place, was *node) *walk {
 	return w
 }
 
-// all looks at all that is left, and returns the root.
+// all looks at everything that is left, and returns the root.
 func (w *walk) all(ctx context.Context) *node {
 	w.work(ctx, math.MaxInt)
 	w.others.Wait()
@@ -116,7 +116,7 @@ func (w *walk) done() bool {
 	return len(w.queue) == 0 && w.running == 0
 }
 
-// work looks at so many directories, or at all that are left.
+// work looks at up to so many directories.
 func (w *walk) work(ctx context.Context, dirs int) {
 	for range dirs {
 		t, ok := w.next(ctx)
@@ -142,7 +142,7 @@ func (w *walk) work(ctx context.Context, dirs int) {
 	}
 }
 
-// next waits for a directory to look at, and reports false once there is none.
+// next waits for a directory to look at. It reports false when none is left.
 func (w *walk) next(ctx context.Context) (task, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,8 +170,7 @@ func (w *walk) next(ctx context.Context) (task, bool) {
 	return task{}, false
 }
 
-// directory looks at one directory, and returns those in it that are to be
-// looked at in turn.
+// directory looks at one directory, and returns those in it to look at next.
 func (w *walk) directory(ctx context.Context, t task) []task {
 	fd, err := dirfd.OpenBelow(w.root, t.rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -197,10 +196,7 @@ func (w *walk) directory(ctx context.Context, t task) []task {
 	return w.kids(t, fd)
 }
 
-// is reports whether an open directory is this one.
-func (n *node) is(p place) bool { return n.ino == p.ino && n.dev == p.dev }
-
-// unchanged reports whether a directory has the names that it had.
+// unchanged reports whether a directory still has the same names.
 func (n *node) unchanged(st *unix.Stat_t) bool {
 	return n != nil && n.stable && n.ino == st.Ino && n.dev == uint64(st.Dev) && n.ctim == st.Ctim && n.mtim == st.Mtim //nolint:unconvert // differs between platforms
 }
@@ -235,7 +231,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 		n.hits = slices.DeleteFunc(n.hits, func(name string) bool { return w.matcher.nested[name] == nil })
 	}
 	n.bare = !t.top && (n.marks.bare() || t.what == modules && n.Head)
-	if t.what == written && n.marks.bare() && err == nil { // commands have made what holds it a repository, by name
+	if t.what == written && n.marks.bare() && err == nil { // commands have given the directory above it the names of a repository
 		*n = node{name: n.name}
 		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
 			return err
@@ -246,8 +242,8 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 	return err
 }
 
-// kids returns the directories below one that are to be looked at. One that is
-// proved to be as it was, without being opened, is not among them.
+// kids returns the directories in one to look at. It leaves out those that are proved to be
+// unchanged without opening them.
 func (w *walk) kids(t task, fd int) []task {
 	var list []task
 	for i, kid := range t.now.kids {
@@ -276,7 +272,7 @@ func (w *walk) kids(t task, fd int) []task {
 			k.what = modules
 		case t.what == modules:
 			k.git = t.now.marks.bare() && kid.name == "objects"
-			k.what = modules // what seems to be a repository may hold others: a HEAD is soon made
+			k.what = modules // what looks like a repository may hold others, because anybody can make a HEAD
 		case kid.name == ".git":
 			k.what = gitDir
 		case t.git || t.now.bare && WrittenDirs[kid.name]:
@@ -300,7 +296,7 @@ func (w *walk) kids(t task, fd int) []task {
 	return list
 }
 
-// IsObjects reports whether git gives this name to a directory of objects.
+// IsObjects reports whether git uses this name for a directory of objects.
 func IsObjects(name string) bool {
 	if name == "info" || name == "pack" {
 		return true
@@ -309,8 +305,7 @@ func IsObjects(name string) bool {
 	return len(name) == 2 && err == nil
 }
 
-// kid finds a directory that an earlier look has found, which mostly has the
-// same place.
+// kid returns a directory that an earlier look has found. It is mostly at the same index.
 func (n *node) kid(i int, name string) *node {
 	if i >= 0 && i < len(n.kids) && n.kids[i].name == name {
 		return n.kids[i]
@@ -324,8 +319,8 @@ func (n *node) kid(i int, name string) *node {
 	return n.byName[name]
 }
 
-// idle reports whether a directory is as it was, with no directories in it, and
-// all that it holds of the inventory is as it was, too.
+// idle reports whether a directory without directories in it has not changed, and neither
+// have the entries of the inventory in it. It adds these entries then.
 func (w *walk) idle(parent int, t task) bool {
 	was := t.was
 	if was == nil || !was.stable || was.bare || was.what != t.what || t.what != plain && t.what != written || len(was.kids) > 0 {
@@ -342,8 +337,8 @@ func (w *walk) idle(parent int, t task) bool {
 	for _, name := range was.hits {
 		full := filepath.Join(w.path, t.rel, name)
 		i, there := w.before[full]
-		// Where another process has put a link in the place of the directory, it is
-		// another file that is asked for, and that has another identity.
+		// If another process has replaced the directory by a link, this reads another
+		// file, which has another identity.
 		if !there || i.kind != isFile || i.fresh || i.weak || unix.Fstatat(parent, was.name+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || identity(&st) != i.id {
 			return false
 		}

@@ -31,7 +31,7 @@ var Walks = []Walk{
 	{
 		Name:  "redaction",
 		Title: "A rule of `--redact`, from its flag to the bytes that it replaces",
-		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.run", "paddock.Cmd.start", "agent.Agent.answerExec"},
+		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.run", "paddock.Cmd.Start", "agent.Agent.answerExec"},
 		Value: []string{
 			"cmd/internal/cli.value.Set#text", "op.Op.Call#input", "op.decode#input", "op.SpecInput.Redact",
 			"policy.Redaction", "wire.RedactRule", "wire.RedactRules", "internal/redact.Rule", "internal/redact.rule",

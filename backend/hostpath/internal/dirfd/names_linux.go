@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameBuffers are room for names: for those of most directories at once.
+// nameBuffers are buffers for names. One has room for all names of most directories.
 var nameBuffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
 
-// EachName calls visit for each name of an open directory but "." and "..",
-// with its type (DT_DIR, …; DT_UNKNOWN where the file system does not tell), until
-// that returns false. A name is valid within visit alone.
+// EachName calls visit for each name in an open directory except "." and "..", with its
+// type (DT_DIR, …; DT_UNKNOWN if the file system does not tell), until visit returns
+// false. A name is valid only within visit.
 func EachName(dir int, visit func(name []byte, kind byte) bool) error {
 	buf := nameBuffers.Get().(*[8 << 10]byte)
 	defer nameBuffers.Put(buf)
@@ -34,7 +34,7 @@ func EachName(dir int, visit func(name []byte, kind byte) bool) error {
 
 var errNames = errors.New("the file system has answered with a malformed directory")
 
-// parseNames reads what getdents64(2) gives: inode (8 bytes), offset (8), length
+// parseNames reads the records of getdents64(2): inode (8 bytes), offset (8), length
 // of the record (2), type (1), and a name that ends with NUL.
 func parseNames(b []byte, visit func(name []byte, kind byte) bool) (more bool, err error) {
 	const header = 19
@@ -60,8 +60,8 @@ func parseNames(b []byte, visit func(name []byte, kind byte) bool) (more bool, e
 	return true, nil
 }
 
-// OpenBelow opens what rel, a clean relative path, names below an open
-// directory, "" for that itself. No component is followed where it is a link.
+// OpenBelow opens rel, a clean relative path, below an open directory; "" opens the
+// directory itself. It follows no link.
 func OpenBelow(dir int, rel string, flags int) (int, error) {
 	if rel == "" {
 		rel = "."
@@ -73,15 +73,15 @@ func OpenBelow(dir int, rel string, flags int) (int, error) {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN) && tries < 16:
 			continue
 		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
-			return OpenByName(dir, rel, flags) // a kernel, or a container's filter, without that call
+			return OpenByName(dir, rel, flags) // the kernel, or a container's filter, does not have that call
 		}
 		return fd, err
 	}
 }
 
-// KeepsCtime reports whether the file system of an open directory notes each
-// change in a time that no user can set. Those that others serve may take it
-// from the time of modification, which anybody can.
+// KeepsCtime reports whether the file system of an open directory records each change of
+// a directory in a time that no user can set. File systems that a server provides may
+// take that time from the modification time, which anybody can set.
 func KeepsCtime(dir int) bool {
 	var st unix.Statfs_t
 	if unix.Fstatfs(dir, &st) != nil {
@@ -94,9 +94,10 @@ func KeepsCtime(dir int) bool {
 	return KeepsFileTimes(dir)
 }
 
-// KeepsFileTimes reports whether it notes each change of a file's content as
-// well. Where a mapping is written to, only a file system that is asked before
-// the first write to a page does: tmpfs and ZFS are not, and an overlay may lie on them.
+// KeepsFileTimes reports whether the file system also records each change of a file's
+// content in this way. Writes to a memory mapping are recorded only if the file system is
+// asked before the first write to a page. tmpfs and ZFS are not, and an overlay may lie on
+// them.
 func KeepsFileTimes(dir int) bool {
 	var st unix.Statfs_t
 	if unix.Fstatfs(dir, &st) != nil {

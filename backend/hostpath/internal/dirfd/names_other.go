@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EachName calls visit for each name of an open directory, with its type
-// (DT_DIR, …), until that returns false.
+// EachName calls visit for each name in an open directory, with its type (DT_DIR, …),
+// until visit returns false.
 func EachName(dir int, visit func(name []byte, kind byte) bool) error {
 	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -45,8 +45,8 @@ func EachName(dir int, visit func(name []byte, kind byte) bool) error {
 	}
 }
 
-// OpenBelow opens what rel, a clean relative path, names below an open
-// directory, "" for that itself. No component is followed where it is a link.
+// OpenBelow opens rel, a clean relative path, below an open directory; "" opens the
+// directory itself. It follows no link.
 func OpenBelow(dir int, rel string, flags int) (int, error) {
 	if rel == "" {
 		rel = "."

@@ -1,3 +1,5 @@
+// Package dirfd opens directories and files through handles, name by name, and
+// never over a symbolic link that commands of a sandbox could have put there.
 package dirfd
 
 import (
@@ -19,8 +21,8 @@ func Open(dir int, name string, flags int) (int, error) {
 	}
 }
 
-// LinkError tells a link, which O_DIRECTORY and O_NOFOLLOW together call ENOTDIR,
-// from what is no directory.
+// LinkError returns ELOOP instead of ENOTDIR if the name is a link. With O_DIRECTORY and
+// O_NOFOLLOW together, the kernel answers ENOTDIR for links too.
 func LinkError(dir int, name string, err error) error {
 	var st unix.Stat_t
 	if errors.Is(err, unix.ENOTDIR) && unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -29,19 +31,19 @@ func LinkError(dir int, name string, err error) error {
 	return err
 }
 
-// Identity tells one file of this host from every other, also from a later one
-// that was given its inode.
+// Identity identifies a file of this host. A later file with the same inode has another
+// one.
 type Identity struct {
 	confine.FileID
 	Born int64 // when it was made, in nanoseconds since 1970; 0: the file system does not say
 }
 
-// Same reports whether two looks were at one file.
+// Same reports whether two identities are those of the same file.
 func (i Identity) Same(o Identity) bool {
 	return i.FileID == o.FileID && (i.Born == o.Born || i.Born == 0 || o.Born == 0)
 }
 
-// TypeOf asks for the type of a name, where the file system did not tell.
+// TypeOf returns the type of a name, for file systems that do not tell it with the name.
 func TypeOf(dir int, name string) byte {
 	var st unix.Stat_t
 	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
@@ -55,7 +57,7 @@ func TypeOf(dir int, name string) byte {
 	return unix.DT_UNKNOWN
 }
 
-// OpenByName opens name after name, each relative to the handle of the one before.
+// OpenByName opens rel name by name, each relative to the handle of the one before.
 func OpenByName(dir int, rel string, flags int) (int, error) {
 	at := dir
 	names := strings.Split(rel, "/")
@@ -79,8 +81,8 @@ func OpenByName(dir int, rel string, flags int) (int, error) {
 	return at, nil
 }
 
-// Gone reports whether an error says that there is nothing to be looked at, or
-// that a link is there, which nobody follows.
+// Gone reports whether an error means that nothing exists at a path, or that there is a
+// link, which is not followed.
 func Gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }

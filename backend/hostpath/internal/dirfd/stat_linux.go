@@ -8,16 +8,17 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// DirFlags open a directory to go on from it, whether it can be read or not.
+// DirFlags are the flags that open a directory to continue from it, even one that cannot
+// be read.
 const DirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW
 
-// Stat is what is known of a file.
+// Stat is what is known about a file.
 type Stat struct {
 	Identity
 	Mode, UID, GID uint32
 }
 
-// Of looks at a name in a directory, or at the directory itself, and follows no link.
+// Of reads it for a name in a directory, or for the directory itself. It follows no link.
 func (s *Stat) Of(dir int, name string) error {
 	var st unix.Statx_t
 	for {

@@ -8,16 +8,16 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// DirFlags open a directory to go on from it.
+// DirFlags are the flags that open a directory to continue from it.
 const DirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 
-// Stat is what is known of a file.
+// Stat is what is known about a file.
 type Stat struct {
 	Identity
 	Mode, UID, GID uint32
 }
 
-// Of looks at a name in a directory, or at the directory itself, and follows no link.
+// Of reads it for a name in a directory, or for the directory itself. It follows no link.
 func (s *Stat) Of(dir int, name string) error {
 	var st unix.Stat_t
 	var err error
@@ -31,5 +31,6 @@ func (s *Stat) Of(dir int, name string) error {
 	return err
 }
 
-// IsMount reports whether something is mounted at a path: never a link, here.
+// IsMount reports whether something is mounted at a path. Callers ask for links only, and
+// here nothing is ever mounted on a link.
 func IsMount(string) bool { return false }

@@ -1,5 +1,5 @@
-// Fakeagent is an agent that is none, or a bad one. The name of its file says
-// in which way.
+// Fakeagent is a program that is not an agent, or a broken agent. The name of its
+// file says how it is broken.
 package main
 
 import (

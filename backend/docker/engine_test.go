@@ -26,8 +26,8 @@ func TestParseInfo(t *testing.T) {
 		{"no daemon", `{"ServerErrors":["Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"]}`, nil, "Cannot connect"},
 		{"no version", `{}`, nil, "does not say its version"},
 		{"windows", `{"ServerVersion":"20","OSType":"windows"}`, nil, "windows containers"},
-		{"no JSON", `hello`, nil, "not what an engine says"},
-		{"another JSON", `[1]`, nil, "not what an engine says"},
+		{"no JSON", `hello`, nil, "its answer to info cannot be understood"},
+		{"another JSON", `[1]`, nil, "its answer to info cannot be understood"},
 	} {
 		e, err := (&client{name: "docker"}).parseInfo([]byte(tt.text))
 		if tt.err != "" {

@@ -57,7 +57,7 @@ func TestPlatform(t *testing.T) {
 		{"plan9", "linux", "linux", ""},
 		{"plan9", "auto", "", undecided},
 		{"windows", "", "", undecided},
-		{"linux", "Linux", "", "it is none of auto, linux, macos"},
+		{"linux", "Linux", "", "must be one of auto, linux, macos"},
 	} {
 		got, err := platformOn(tt.goos, tt.option)
 		if got != tt.want || errText(err) != tt.err {
@@ -90,7 +90,7 @@ func TestFill(t *testing.T) {
 		{"a profile decides alone", "none", map[string]any{keyPermissions: ":workspace"}, `default_permissions=":workspace"`, ""},
 		{"so does another mode", "none", map[string]any{keyMode: modeRead}, `sandbox_mode="read-only"`, ""},
 		{"no list", "none", map[string]any{keyRoots: "/a"}, "",
-			`cannot use codex.config_overrides."sandbox_workspace_write.writable_roots" "\"/a\"": it is not a list`},
+			`cannot use codex.config_overrides."sandbox_workspace_write.writable_roots" "\"/a\"": must be a list`},
 		{"another network", "none", map[string]any{keyNetwork: true}, "",
 			`cannot use codex.config_overrides."sandbox_workspace_write.network_access" "true": network is none`},
 		{"the whole table", "none", map[string]any{keyWrite: map[string]any{"network_access": true}}, "",

@@ -1,0 +1,198 @@
+package hostpath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// RootState is root's usual state directory. Distributions may set another one when they
+// build, with -ldflags -X.
+var RootState = "/var/lib/paddock"
+
+// ErrNoHome is the error of [UsualState] if the user has no known home.
+var ErrNoHome = errors.New("$HOME is not set to an absolute path")
+
+// UsualState returns the state directory that is used if none is named: for root
+// [RootState], for others $XDG_STATE_HOME/paddock, else ~/.local/state/paddock. Its path
+// may have links. Without a home the error is [ErrNoHome].
+func UsualState() (string, error) {
+	if os.Geteuid() == 0 {
+		return RootState, nil
+	}
+	// The XDG specification tells programs to ignore a relative value.
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "paddock"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return "", ErrNoHome
+	}
+	return filepath.Join(home, ".local", "state", "paddock"), nil
+}
+
+// List returns the lists in a state directory and in the usual one together and, for users
+// other than root, the list of what root's sandboxes could write in other users'
+// directories. It returns nil if there is no list, or if one of them cannot be trusted.
+func List(state string) *Written {
+	w, err := readLists(state)
+	if err != nil {
+		return nil
+	}
+	return w
+}
+
+// readLists returns what List does, or the error, which is fs.ErrNotExist if there is no
+// list. A list that somebody has forged, with a link in the path to it, can only cause
+// more to be refused.
+func readLists(state string) (*Written, error) {
+	var all *Written
+	if state != "" {
+		w, err := ReadWritten(state)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		all = w
+	}
+	if usual, err := UsualState(); err == nil && usual != state {
+		w, err := ReadWritten(usual)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), unreachable(err):
+		case err != nil:
+			return nil, err
+		case all == nil:
+			all = w
+		default:
+			all.more = w
+		}
+	}
+	if all == nil {
+		return nil, fs.ErrNotExist
+	}
+	lent, err := readLent()
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	last := all
+	for last.more != nil {
+		last = last.more
+	}
+	last.more = lent
+	return all, nil
+}
+
+// Unwritable reports whether an error means that this user cannot make anything at a path,
+// even if there is room.
+func Unwritable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT)
+}
+
+// unreachable reports whether an error means that this user can have nothing at a path.
+func unreachable(err error) bool {
+	for _, no := range []error{unix.EACCES, unix.ENOTDIR, unix.ELOOP} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}
+
+// usualList returns the usual state directory, for the list of a start that uses another
+// one. The error says why no list can be kept there: the directory cannot be made or
+// written to, or commands of a sandbox could have chosen it.
+func (s *Seen) usualList() (string, error) {
+	usual, err := UsualState()
+	if err != nil {
+		return "", err
+	}
+	way, err := s.follow(usual)
+	if err != nil {
+		return "", err
+	}
+	list := s.list
+	if list == nil {
+		list = unlisted()
+	}
+	if err := list.Judge(way, nil); err != nil {
+		return "", err
+	}
+	if way.Exists && !way.IsDir() {
+		return "", &fs.PathError{Op: "write", Path: way.Path, Err: unix.ENOTDIR}
+	}
+	return way.Path, way.Writable()
+}
+
+// UsualList returns why starts that use this state directory cannot also keep their list
+// in the usual one, or nil if they can.
+func UsualList(state string) error {
+	_, err := NewSeen(List(state)).usualList()
+	return err
+}
+
+// LentName is the file in root's usual state directory that lists which directories of
+// other users root's sandboxes could ever change. Every user of the host can read it: the
+// links that commands made in these directories belong to those users.
+const LentName = "lent"
+
+// readLent reads that list for a user who is not root. If it does not exist, or this user
+// cannot reach it, the error is fs.ErrNotExist.
+func readLent() (*Written, error) {
+	if os.Geteuid() == 0 {
+		return nil, fs.ErrNotExist // root's own list has all of it
+	}
+	dir := Real(RootState)
+	if dir == "" {
+		return nil, fs.ErrNotExist
+	}
+	w, err := readList(dir, LentName, func(uid uint32) bool { return uid == 0 || uid == nobody && nobodyUnmapped() })
+	if unreachable(err) {
+		err = fs.ErrNotExist
+	}
+	return w, err
+}
+
+// unlisted returns the list of a user who has never started a sandbox: what root's
+// sandboxes could change. It returns nil if that cannot be trusted.
+func unlisted() *Written {
+	w, err := readLent()
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Written{}
+	}
+	return w
+}
+
+// lend adds those of these mounts that belong to other users to the file lent, for a start
+// by root, whose usual state directory is given. It lets everybody enter that directory;
+// what else is in it stays private.
+func lend(usual string, req backend.Request, mounts []Mount, dirs []entry) error {
+	var lent []entry
+	for _, d := range dirs {
+		for _, m := range mounts {
+			// Commands behind a wrapper may be root, and can give away what they make.
+			if m.ID == d.Identity && (m.UID != 0 || req.Spec.Backend == policy.BackendWrapper) {
+				lent = append(lent, d)
+				break
+			}
+		}
+	}
+	if len(lent) == 0 {
+		return nil
+	}
+	if err := remember(usual, LentName, 0o644, nil, lent); err != nil {
+		return err
+	}
+	info, err := os.Stat(usual)
+	if err == nil && info.Mode().Perm() != 0o711 {
+		err = os.Chmod(usual, 0o711)
+	}
+	return err
+}
