@@ -99,8 +99,29 @@ type Op struct {
 	Refuse func(err error) any
 }
 
-// New makes an operation out of its description, what it does, and how its
-// output is told to people. I must be a struct.
+// Operation is the input struct of an operation: its fields are what is asked for, and its
+// methods describe the operation and run it.
+type Operation[O any] interface {
+	Desc() Desc
+	Do(ctx context.Context, env *Env, stream *Stream) (O, error)
+}
+
+// Output is what an operation returns. Render writes it for people. Beside it an output may
+// be a [Teller], a [Failer] or a [Statuser].
+type Output interface {
+	Render(w io.Writer) error
+}
+
+// Of returns the row of the operation whose input struct is I: op.Of[exec.RunInput]().
+func Of[I Operation[O], O Output]() Op {
+	var in I
+	return New(in.Desc(), func(ctx context.Context, env *Env, in I, stream *Stream) (O, error) {
+		return in.Do(ctx, env, stream)
+	}, func(w io.Writer, out O) error { return out.Render(w) })
+}
+
+// New returns an operation of functions, where the input's own methods do not do: what runs
+// it, and what writes its output for people. I must be a struct.
 func New[I, O any](
 	desc Desc,
 	do func(context.Context, *Env, I, *Stream) (O, error),

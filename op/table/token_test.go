@@ -43,7 +43,7 @@ func callToken(t *testing.T, env *op.Env, name string, input any) (any, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range admin.TokenOps() {
+	for _, o := range All() {
 		if o.Name == name {
 			return o.Call(t.Context(), env, text, nil)
 		}

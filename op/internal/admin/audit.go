@@ -39,9 +39,9 @@ type AuditReadOutput struct {
 	Unreadable int `json:"unreadable"`
 }
 
-// AuditReadOp returns the operation audit_read.
-func AuditReadOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation audit_read.
+func (AuditReadInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "audit_read",
 		CLI:     []string{"audit"},
 		Summary: "Print the record of what Paddock was asked to do",
@@ -65,7 +65,7 @@ Whoever is no administrator finds their own records alone.`,
 		Local:   true,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
 		Streams: op.Streams{Out: true},
-	}, auditRead, renderAuditRead)
+	}
 }
 
 // The bounds of an answer in one object.
@@ -74,7 +74,8 @@ const (
 	answerBytes   = 4 << 20
 )
 
-func auditRead(ctx context.Context, env *op.Env, in AuditReadInput, stream *op.Stream) (AuditReadOutput, error) {
+// Do runs the operation.
+func (in AuditReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (AuditReadOutput, error) {
 	wanted, err := in.filter(env)
 	if err != nil {
 		return AuditReadOutput{}, err
@@ -268,7 +269,8 @@ func (q *auditQuery) write(w io.Writer, e *audit.Entry) error {
 	return writeRecord(w, &e.Record)
 }
 
-func renderAuditRead(w io.Writer, out AuditReadOutput) error {
+// Render writes the output for people.
+func (out AuditReadOutput) Render(w io.Writer) error {
 	for i := range out.Records {
 		if err := writeRecord(w, &out.Records[i]); err != nil {
 			return err
@@ -353,9 +355,9 @@ func (o AuditVerifyOutput) ExitStatus() int {
 	return 1
 }
 
-// AuditVerifyOp returns the operation audit_verify.
-func AuditVerifyOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation audit_verify.
+func (AuditVerifyInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "audit_verify",
 		CLI:     []string{"audit", "verify"},
 		Summary: "Say whether the record of what Paddock was asked to do was changed",
@@ -377,10 +379,11 @@ Exit status: 0 where nothing was changed, else 1.`,
   paddock audit verify --json | jq -r .head`,
 		Local: true,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, auditVerify, renderAuditVerify)
+	}
 }
 
-func auditVerify(ctx context.Context, env *op.Env, in AuditVerifyInput, _ *op.Stream) (AuditVerifyOutput, error) {
+// Do runs the operation.
+func (in AuditVerifyInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (AuditVerifyOutput, error) {
 	if env.Audit == nil {
 		return AuditVerifyOutput{}, noAuditLog()
 	}
@@ -409,7 +412,8 @@ func begun(b *strings.Builder, title, what string, list []audit.Begun, count int
 	}
 }
 
-func renderAuditVerify(w io.Writer, out AuditVerifyOutput) error {
+// Render writes the output for people.
+func (out AuditVerifyOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "records  %d in %d files\n", out.Records, out.Files)
 	if out.Pruned > 0 {

@@ -16,13 +16,13 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// PolicyInput names the rules that are meant.
-type PolicyInput struct {
+// PolicyRules names the rules that are meant.
+type PolicyRules struct {
 	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)" within:"files"`
 }
 
 // rules are the rules that are meant, and the spec that they come from.
-func (in PolicyInput) rules(ctx context.Context, env *op.Env) (*command.Rules, policy.Spec, error) {
+func (in PolicyRules) rules(ctx context.Context, env *op.Env) (*command.Rules, policy.Spec, error) {
 	var spec policy.Spec
 	if in.SpecFile == "" {
 		rules, err := command.New(policy.DefaultCommands())
@@ -52,7 +52,7 @@ func (in PolicyInput) rules(ctx context.Context, env *op.Env) (*command.Rules, p
 
 // PolicyCheckInput asks what the rules say of a command.
 type PolicyCheckInput struct {
-	PolicyInput
+	PolicyRules
 	POSIX   bool     `json:"posix,omitempty" flag:"posix" help:"judge the text as one for a shell without bash's extensions"`
 	Command []string `json:"command" arg:"TEXT | CMD ARG..." help:"one word is a text for the shell, several are a command and its arguments"`
 }
@@ -71,9 +71,9 @@ func (o PolicyCheckOutput) ExitStatus() int {
 	return 1
 }
 
-// PolicyCheckOp returns the operation policy_check.
-func PolicyCheckOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation policy_check.
+func (PolicyCheckInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "policy_check",
 		CLI:     []string{"policy", "check"},
 		Summary: "Say whether the command rules allow a command, and why",
@@ -92,10 +92,11 @@ Exit status: 0 allowed, 1 denied.`,
   paddock policy check --spec sandbox.yaml 'grep -rn "a;b" . | sort | head -3'
   paddock policy check -- find . -name '*.go' -exec wc -l {} +`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, policyCheck, renderPolicyCheck)
+	}
 }
 
-func policyCheck(ctx context.Context, env *op.Env, in PolicyCheckInput, _ *op.Stream) (PolicyCheckOutput, error) {
+// Do runs the operation.
+func (in PolicyCheckInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PolicyCheckOutput, error) {
 	if len(in.Command) == 0 {
 		return PolicyCheckOutput{}, &paddock.Error{Message: "cannot check: no command was given", Hint: "paddock policy check 'ls | wc -l'"}
 	}
@@ -116,7 +117,8 @@ func policyCheck(ctx context.Context, env *op.Env, in PolicyCheckInput, _ *op.St
 	return PolicyCheckOutput{Verdict: command.PathsIn(spec).Check(v), asked: in.Command}, nil
 }
 
-func renderPolicyCheck(w io.Writer, out PolicyCheckOutput) error {
+// Render writes the output for people.
+func (out PolicyCheckOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	row := func(name, value string) {
 		if value != "" {
@@ -178,14 +180,17 @@ func printable(s string) string {
 	}, s)
 }
 
+// PolicyListInput names the rules to print.
+type PolicyListInput struct{ PolicyRules }
+
 // PolicyListOutput is the list.
 type PolicyListOutput struct {
 	policy.Commands
 }
 
-// PolicyListOp returns the operation policy_list.
-func PolicyListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation policy_list.
+func (PolicyListInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "policy_list",
 		CLI:     []string{"policy", "list"},
 		Summary: "Print the programs and blocked subcommands of the command rules",
@@ -198,10 +203,11 @@ The list is a guard-rail, not a wall: what holds is the sandbox.`,
 		Examples: `  paddock policy list
   paddock policy list --spec sandbox.yaml --json`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, policyList, renderPolicyList)
+	}
 }
 
-func policyList(ctx context.Context, env *op.Env, in PolicyInput, _ *op.Stream) (PolicyListOutput, error) {
+// Do runs the operation.
+func (in PolicyListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PolicyListOutput, error) {
 	rules, _, err := in.rules(ctx, env)
 	if err != nil {
 		return PolicyListOutput{}, err
@@ -209,7 +215,8 @@ func policyList(ctx context.Context, env *op.Env, in PolicyInput, _ *op.Stream) 
 	return PolicyListOutput{rules.List()}, nil
 }
 
-func renderPolicyList(w io.Writer, out PolicyListOutput) error {
+// Render writes the output for people.
+func (out PolicyListOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, name := range out.Allow {
 		b.WriteString("allow  " + name + "\n")

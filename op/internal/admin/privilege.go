@@ -52,9 +52,9 @@ func (g Grants) String() string {
 	return strings.Join(g.Names, " ") + " (" + g.Mask.String() + ")"
 }
 
-// AlterPrivilegesOp returns the operation alter_privileges.
-func AlterPrivilegesOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation alter_privileges.
+func (AlterPrivilegesInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "alter_privileges",
 		CLI:     []string{"privilege"},
 		Summary: "Grant privileges to a principal, or take them away",
@@ -76,10 +76,11 @@ $PADDOCK_PRIVILEGES or --privileges says: a file, or a Redis server
   paddock privilege set user:ann`,
 		Needs: privilege.AlterPrivileges,
 		Hints: op.Hints{Destructive: true, Idempotent: true},
-	}, alterPrivileges, renderAlterPrivileges)
+	}
 }
 
-func alterPrivileges(ctx context.Context, env *op.Env, in AlterPrivilegesInput, _ *op.Stream) (AlterPrivilegesOutput, error) {
+// Do runs the operation.
+func (in AlterPrivilegesInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (AlterPrivilegesOutput, error) {
 	who, whoErr := in.principal()
 	set, setErr := in.set()
 	action, change, err := in.change(set)
@@ -141,7 +142,8 @@ func (in AlterPrivilegesInput) change(set privilege.Set) (action string, change 
 	return action, change, nil
 }
 
-func renderAlterPrivileges(w io.Writer, out AlterPrivilegesOutput) error {
+// Render writes the output for people.
+func (out AlterPrivilegesOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "principal  %s\nbefore     %s\nafter      %s\n", out.Principal, out.Before, out.After)
 	return err
 }
@@ -162,9 +164,9 @@ type PrincipalGrants struct {
 	Grants
 }
 
-// PrivilegeListOp returns the operation privilege_list.
-func PrivilegeListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation privilege_list.
+func (PrivilegeListInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "privilege_list",
 		CLI:     []string{"privilege", "list"},
 		Summary: "Say who was granted which privileges",
@@ -174,10 +176,11 @@ what they hold themselves.`,
 		Examples: `  paddock privilege list
   paddock privilege list user:ann`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, privilegeList, renderPrivilegeList)
+	}
 }
 
-func privilegeList(ctx context.Context, env *op.Env, in PrivilegeListInput, _ *op.Stream) (PrivilegeListOutput, error) {
+// Do runs the operation.
+func (in PrivilegeListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PrivilegeListOutput, error) {
 	// Who may not see all sees themselves, where they did not ask for more.
 	mayAlter := privilege.CheckOpened(ctx, env.Privileges, env.Principal, privilege.AlterPrivileges)
 	denied := (*privilege.Denied)(nil)
@@ -214,7 +217,8 @@ func listed(all map[string]privilege.Set) PrivilegeListOutput {
 	return out
 }
 
-func renderPrivilegeList(w io.Writer, out PrivilegeListOutput) error {
+// Render writes the output for people.
+func (out PrivilegeListOutput) Render(w io.Writer) error {
 	if len(out.Principals) == 0 {
 		_, err := fmt.Fprintln(w, "nobody was granted anything")
 		return err

@@ -20,9 +20,6 @@ import (
 	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-// TokenOps returns the operations on tokens.
-func TokenOps() []op.Op { return []op.Op{tokenCreateOp(), tokenListOp(), tokenRevokeOp()} }
-
 // TokenCreateInput says whom a token lets in, and what they may have.
 type TokenCreateInput struct {
 	Principal   string   `json:"principal" arg:"PRINCIPAL" max:"128" help:"whom it lets in, agent:ann say; privileges are granted to this name"`
@@ -49,8 +46,9 @@ type TokenCreateOutput struct {
 	TokenOutput
 }
 
-func tokenCreateOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation token_create.
+func (TokenCreateInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "token_create",
 		CLI:     []string{"token", "create"},
 		Local:   true,
@@ -72,10 +70,11 @@ It needs ALTER_PRIVILEGES, as that does.`,
   paddock token create ci --workspace /srv/ci --ceiling ci.yaml --expires 30d
   TOKEN=$(paddock token create bob --workspace . --json | jq -r .token)`,
 		Needs: privilege.AlterPrivileges,
-	}, tokenCreate, renderTokenCreate)
+	}
 }
 
-func tokenCreate(ctx context.Context, env *op.Env, in TokenCreateInput, _ *op.Stream) (TokenCreateOutput, error) {
+// Do runs the operation.
+func (in TokenCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (TokenCreateOutput, error) {
 	now := time.Now()
 	n := token.New{Principal: in.Principal}
 	if in.Expires > 0 {
@@ -201,8 +200,8 @@ func tokenOutput(h token.Holder, now time.Time) TokenOutput {
 	return out
 }
 
-// renderTokenCreate prints the token alone on its first line, for scripts.
-func renderTokenCreate(w io.Writer, out TokenCreateOutput) error {
+// Render prints the token alone on its first line, for scripts.
+func (out TokenCreateOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s\n\nid         %s\nprincipal  %s\nworkspace  %s\nexpires    %s\n\nIt is shown this once. Clients send it as \"Authorization: Bearer TOKEN\".\n",
 		out.Token, out.ID, out.Principal, out.Workspace, expiryText(out.TokenOutput))
 	return err
@@ -236,8 +235,9 @@ type TokenListOutput struct {
 	Tokens []TokenOutput `json:"tokens"`
 }
 
-func tokenListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation token_list.
+func (TokenListInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "token_list",
 		CLI:     []string{"token", "list"},
 		Local:   true,
@@ -248,10 +248,11 @@ expires. The token itself is kept nowhere. One that has expired is shown for a
 week and more, until the next is made.`,
 		Examples: "  paddock token list\n  paddock token list agent:ann",
 		Hints:    op.Hints{ReadOnly: true, Idempotent: true},
-	}, tokenList, renderTokenList)
+	}
 }
 
-func tokenList(_ context.Context, env *op.Env, in TokenListInput, _ *op.Stream) (TokenListOutput, error) {
+// Do runs the operation.
+func (in TokenListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (TokenListOutput, error) {
 	store, err := tokens(env)
 	if err != nil {
 		return TokenListOutput{}, err
@@ -269,7 +270,8 @@ func tokenList(_ context.Context, env *op.Env, in TokenListInput, _ *op.Stream) 
 	return out, nil
 }
 
-func renderTokenList(w io.Writer, out TokenListOutput) error {
+// Render writes the output for people.
+func (out TokenListOutput) Render(w io.Writer) error {
 	if len(out.Tokens) == 0 {
 		_, err := fmt.Fprintln(w, "there is no token")
 		return err
@@ -298,8 +300,9 @@ type TokenRevokeOutput struct {
 	Revoked []TokenOutput `json:"revoked"`
 }
 
-func tokenRevokeOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation token_revoke.
+func (TokenRevokeInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "token_revoke",
 		CLI:     []string{"token", "revoke"},
 		Local:   true,
@@ -311,10 +314,11 @@ ALTER_PRIVILEGES.`,
 		Examples: "  paddock token revoke k3qzt7ab\n  paddock token revoke --principal agent:ann",
 		Needs:    privilege.AlterPrivileges,
 		Hints:    op.Hints{Frees: true, Destructive: true},
-	}, tokenRevoke, renderTokenRevoke)
+	}
 }
 
-func tokenRevoke(ctx context.Context, env *op.Env, in TokenRevokeInput, _ *op.Stream) (TokenRevokeOutput, error) {
+// Do runs the operation.
+func (in TokenRevokeInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (TokenRevokeOutput, error) {
 	if (in.ID == "") == (in.Principal == "") {
 		return TokenRevokeOutput{}, &policy.FieldError{Field: "id", Value: in.ID, Reason: "name either one token by its ID, or a principal", Hint: "paddock token list"}
 	}
@@ -336,7 +340,8 @@ func tokenRevoke(ctx context.Context, env *op.Env, in TokenRevokeInput, _ *op.St
 	return out, nil
 }
 
-func renderTokenRevoke(w io.Writer, out TokenRevokeOutput) error {
+// Render writes the output for people.
+func (out TokenRevokeOutput) Render(w io.Writer) error {
 	for _, t := range out.Revoked {
 		if _, err := fmt.Fprintf(w, "revoked %s of %s\n", t.ID, t.Principal); err != nil {
 			return err

@@ -40,9 +40,9 @@ type ExecInput struct {
 	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 
-// ExecOp returns the operation exec.
-func ExecOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation exec.
+func (ExecInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "exec", CLI: []string{"exec"},
 		Summary: "Run a command in a sandbox that stays",
 		Doc:     execOpDoc,
@@ -51,7 +51,7 @@ func ExecOp() op.Op {
 		Profile: op.ProfileWorkspace,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
-	}, execCommand, renderExecAnswer)
+	}
 }
 
 const execOpDoc = `Run a command in a sandbox that stays, and tell how it ended. command is shell
@@ -99,8 +99,8 @@ func (in ExecInput) check(env *op.Env) error {
 	return in.Env.Check()
 }
 
-// execCommand runs the command, and waits for it where that was asked for.
-func execCommand(ctx context.Context, env *op.Env, in ExecInput, stream *op.Stream) (out ExecAnswer, err error) {
+// Do runs the command, and waits for it where that was asked for.
+func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out ExecAnswer, err error) {
 	if err := in.check(env); err != nil {
 		return out, err
 	}

@@ -101,7 +101,8 @@ func cut(e output.Excerpt) *ExecCut {
 	return &ExecCut{Bytes: e.CutBytes, Lines: e.CutLines, Cursor: e.Next}
 }
 
-func renderExecAnswer(w io.Writer, out ExecAnswer) error {
+// Render writes the output for people.
+func (out ExecAnswer) Render(w io.Writer) error {
 	if out.Stdout == "" {
 		return nil
 	}
@@ -194,9 +195,9 @@ type ExecKillOutput struct {
 	DeathProved     bool `json:"death_proved"`
 }
 
-// ExecKillOp returns the operation exec_kill.
-func ExecKillOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation exec_kill.
+func (ExecKillInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "exec_kill", Summary: "End a command that runs, with all that it has started",
 		Doc: `End a command that exec has left running, and every process that it has started,
 wherever they are; the answer says whether it is proved that none is left. A
@@ -205,7 +206,7 @@ that signal, and may go on: INT is what ^C sends. output_read still reads what
 was printed.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true, Control: true},
-	}, execKill, renderExecKill)
+	}
 }
 
 // exec finds a principal's exec, in whichever sandbox.
@@ -223,7 +224,8 @@ func exec(e *op.Env, id string) (*registry.Sandbox, *registry.Exec, error) {
 // answer says that it runs.
 const signalWait = 100 * time.Millisecond
 
-func execKill(ctx context.Context, env *op.Env, in ExecKillInput, _ *op.Stream) (ExecKillOutput, error) {
+// Do runs the operation.
+func (in ExecKillInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ExecKillOutput, error) {
 	h, x, err := exec(env, in.Exec)
 	if err != nil {
 		return ExecKillOutput{}, err
@@ -266,7 +268,8 @@ func signal(ctx context.Context, x *registry.Exec, name string) error {
 	return nil
 }
 
-func renderExecKill(w io.Writer, out ExecKillOutput) error {
+// Render writes the output for people.
+func (out ExecKillOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	switch {
 	case out.State == registry.Running:

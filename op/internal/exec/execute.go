@@ -22,9 +22,9 @@ import (
 	"github.com/paddock-dev/paddock/policy/executor"
 )
 
-// ExecuteOp returns the operation execute.
-func ExecuteOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation execute.
+func (ExecuteInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "execute",
 		CLI:     []string{"execute"},
 		Summary: "Execute shell text that rules allow, and tell how it ended",
@@ -44,7 +44,7 @@ func ExecuteOp() op.Op {
 		Profile: op.ProfileRun,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{Out: true},
-	}, execute, renderExecute)
+	}
 }
 
 const executeDoc = `Check a command against rules, execute it in a sandbox of its own, and tell how
@@ -89,7 +89,8 @@ type execution struct {
 	notes   []string
 }
 
-func execute(ctx context.Context, env *op.Env, in ExecuteInput, stream *op.Stream) (ExecuteOutput, error) {
+// Do runs the operation.
+func (in ExecuteInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (ExecuteOutput, error) {
 	spec, config, err := in.settings(ctx, env)
 	if err != nil {
 		return ExecuteOutput{}, err

@@ -136,8 +136,8 @@ const (
 	shownStderr = 5000
 )
 
-// renderExecute writes the result as text for people and models, or as JSON.
-func renderExecute(w io.Writer, out ExecuteOutput) error {
+// Render writes the result as text for people and models, or as JSON.
+func (out ExecuteOutput) Render(w io.Writer) error {
 	if out.asJSON {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)

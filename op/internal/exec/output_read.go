@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/paddock-dev/paddock/op"
@@ -19,9 +18,12 @@ const (
 	gather = 200 * time.Millisecond
 )
 
-// OutputReadOp returns the operation output_read.
-func OutputReadOp() op.Op {
-	return op.New(op.Desc{
+// OutputReadInput asks for a part of an output.
+type OutputReadInput struct{ output.OutputReadInput }
+
+// Desc describes the operation output_read.
+func (OutputReadInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "output_read", Summary: "Read output of a command by cursor, also while it runs",
 		Doc: `Read what a command printed: the rest of what an answer had no room for, or what
 a background exec has printed so far. output is the exec's id, or the id that an
@@ -37,10 +39,10 @@ bytes before the text are not. Outputs are dropped with their sandbox, and the
 oldest that have ended where there are too many.`,
 		Lasting: true, Profile: op.ProfileRun | op.ProfileWorkspace, // answers of run name it
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true},
-	}, outputRead, renderOutputRead)
+	}
 }
 
-func check(in output.OutputReadInput) error {
+func (in OutputReadInput) check() error {
 	if in.Cursor != nil && in.Tail != nil {
 		return &policy.FieldError{Field: "tail", Reason: "a cursor is given, too", Hint: "give one of the two"}
 	}
@@ -53,8 +55,9 @@ func check(in output.OutputReadInput) error {
 	return nil
 }
 
-func outputRead(ctx context.Context, env *op.Env, in output.OutputReadInput, stream *op.Stream) (output.OutputReadOutput, error) {
-	if err := check(in); err != nil {
+// Do runs the operation.
+func (in OutputReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (output.OutputReadOutput, error) {
+	if err := in.check(); err != nil {
 		return output.OutputReadOutput{}, err
 	}
 	n, err := env.Outputs.Find(env.PrincipalName(), in.Output)
@@ -74,7 +77,7 @@ func outputRead(ctx context.Context, env *op.Env, in output.OutputReadInput, str
 		defer stream.Beat(time.Duration(*in.Wait), n.Printed)()
 	}
 	for {
-		out, more, err := n.Part(in, limit)
+		out, more, err := n.Part(in.OutputReadInput, limit)
 		switch {
 		case err != nil:
 			return output.OutputReadOutput{}, err
@@ -91,9 +94,4 @@ func outputRead(ctx context.Context, env *op.Env, in output.OutputReadInput, str
 			return output.OutputReadOutput{}, fmt.Errorf("cannot wait for output: %w", ctx.Err())
 		}
 	}
-}
-
-func renderOutputRead(w io.Writer, out output.OutputReadOutput) error {
-	_, err := io.WriteString(w, out.Text)
-	return err
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// RunOp returns the operation run.
-func RunOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation run.
+func (RunInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "run",
 		CLI:     []string{"run"},
 		Summary: "Run a command in a sandbox of its own",
@@ -43,7 +43,7 @@ func RunOp() op.Op {
 		Profile: op.ProfileRun,
 		Hints:   op.Hints{Destructive: true, LongRunning: true, OpenWorld: true},
 		Streams: op.Streams{In: true, Out: true},
-	}, run, renderRun)
+	}
 }
 
 const runDoc = `Run a command in a sandbox that is made for it and ends with it.
@@ -83,9 +83,9 @@ the command; the third INT or TERM ends the sandbox, whatever the command makes 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
-// run opens the sandbox, runs the command and closes the sandbox; it returns
+// Do opens the sandbox, runs the command and closes the sandbox; it returns
 // when the kernel has confirmed that nothing is left.
-func run(ctx context.Context, env *op.Env, in RunInput, stream *op.Stream) (out RunOutput, err error) {
+func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out RunOutput, err error) {
 	tty := in.terminal(stream)
 	if err := in.check(env, stream, tty); err != nil {
 		return RunOutput{}, err
@@ -319,10 +319,10 @@ func handOnOne(cmd *paddock.Cmd, stream *op.Stream, name string) {
 	_ = cmd.Signal(name)
 }
 
-// renderRun writes captured output; a stream has had it already. Not even
+// Render writes captured output; a stream has had it already. Not even
 // nothing is written where there is none: it would wait for ever behind output
 // that nobody reads.
-func renderRun(w io.Writer, out RunOutput) error {
+func (out RunOutput) Render(w io.Writer) error {
 	if out.Stdout == "" {
 		return nil
 	}

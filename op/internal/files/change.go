@@ -34,48 +34,55 @@ type FileStatOutput struct {
 	SHA256     string `json:"sha256,omitempty"`
 }
 
-func fileStatOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_stat.
+func (FileStatInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_stat", CLI: []string{"file", "stat"},
 		Summary:  "Look at a file or directory of the workspace",
 		Doc:      "Tell kind, size, permissions, owner and time of one path.\n\n" + filesDoc,
 		Examples: "  paddock file stat --hash go.mod",
 		Hints:    readHints,
-	}, func(ctx context.Context, env *op.Env, in FileStatInput, _ *op.Stream) (out FileStatOutput, err error) {
-		if err := op.CheckPath("path", in.Path); err != nil {
-			return out, err
-		}
-		err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
-			r, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})
-			if err != nil {
-				return fileError("look at", in.Path, err)
-			}
-			got := FileStatOutput{Path: pathText(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
-				UID: r.UID, GID: r.GID, Links: r.Links, ModifiedAt: r.ModifiedAt}
-			if r.LinkTarget != nil {
-				got.Link = pathText(*r.LinkTarget)
-			}
-			if in.Hash && r.ArtifactType == wire.TypeFile {
-				c, err := load(ctx, s, in.Path)
-				if err != nil {
-					return fileError("read", in.Path, err)
-				}
-				got.SHA256 = digest(c.bytes)
-			}
-			out = got
-			return nil
-		})
+	}
+}
+
+// Do runs the operation.
+func (in FileStatInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileStatOutput, err error) {
+	if err := op.CheckPath("path", in.Path); err != nil {
 		return out, err
-	}, func(w io.Writer, out FileStatOutput) error {
-		_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", text.NameText(out.Path), out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
-		if err == nil && out.Link != "" {
-			_, err = fmt.Fprintf(w, "leads to %s\n", text.NameText(out.Link))
+	}
+	err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
+		r, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})
+		if err != nil {
+			return fileError("look at", in.Path, err)
 		}
-		if err == nil && out.SHA256 != "" {
-			_, err = fmt.Fprintf(w, "sha256 %s\n", out.SHA256)
+		got := FileStatOutput{Path: pathText(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
+			UID: r.UID, GID: r.GID, Links: r.Links, ModifiedAt: r.ModifiedAt}
+		if r.LinkTarget != nil {
+			got.Link = pathText(*r.LinkTarget)
 		}
-		return err
+		if in.Hash && r.ArtifactType == wire.TypeFile {
+			c, err := load(ctx, s, in.Path)
+			if err != nil {
+				return fileError("read", in.Path, err)
+			}
+			got.SHA256 = digest(c.bytes)
+		}
+		out = got
+		return nil
 	})
+	return out, err
+}
+
+// Render writes the output for people.
+func (out FileStatOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", text.NameText(out.Path), out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
+	if err == nil && out.Link != "" {
+		_, err = fmt.Fprintf(w, "leads to %s\n", text.NameText(out.Link))
+	}
+	if err == nil && out.SHA256 != "" {
+		_, err = fmt.Fprintf(w, "sha256 %s\n", out.SHA256)
+	}
+	return err
 }
 
 // FileMkdirInput asks for a directory.
@@ -91,35 +98,42 @@ type FileMkdirOutput struct {
 	Created bool   `json:"created"`
 }
 
-func fileMkdirOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_mkdir.
+func (FileMkdirInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_mkdir", CLI: []string{"file", "mkdir"},
 		Summary:  "Make a directory in the workspace",
 		Doc:      "Make a directory and those above it. One that is there already is left as it is.\n\n" + filesDoc,
 		Examples: "  paddock file mkdir src/new",
 		Hints:    op.Hints{Idempotent: true},
-	}, func(ctx context.Context, env *op.Env, in FileMkdirInput, _ *op.Stream) (out FileMkdirOutput, err error) {
-		mode, wrong := parseMode(in.Mode)
-		if err := errors.Join(wrong, op.CheckPath("path", in.Path)); err != nil {
-			return out, err
-		}
-		err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
-			r, err := wire.Call(ctx, s.Client(), wire.Mkdir, wire.MkdirRequest{Path: wire.Path(in.Path), Mode: mode})
-			if err != nil {
-				return fileError("make", in.Path, err)
-			}
-			out = FileMkdirOutput{pathText(r.Path), r.Created}
-			return nil
-		})
+	}
+}
+
+// Do runs the operation.
+func (in FileMkdirInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileMkdirOutput, err error) {
+	mode, wrong := parseMode(in.Mode)
+	if err := errors.Join(wrong, op.CheckPath("path", in.Path)); err != nil {
 		return out, err
-	}, func(w io.Writer, out FileMkdirOutput) error {
-		verb := "was there already:"
-		if out.Created {
-			verb = "made"
+	}
+	err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
+		r, err := wire.Call(ctx, s.Client(), wire.Mkdir, wire.MkdirRequest{Path: wire.Path(in.Path), Mode: mode})
+		if err != nil {
+			return fileError("make", in.Path, err)
 		}
-		_, err := fmt.Fprintln(w, verb, text.NameText(out.Path))
-		return err
+		out = FileMkdirOutput{pathText(r.Path), r.Created}
+		return nil
 	})
+	return out, err
+}
+
+// Render writes the output for people.
+func (out FileMkdirOutput) Render(w io.Writer) error {
+	verb := "was there already:"
+	if out.Created {
+		verb = "made"
+	}
+	_, err := fmt.Fprintln(w, verb, text.NameText(out.Path))
+	return err
 }
 
 // FileMoveInput asks for another name of a file or directory.
@@ -136,8 +150,9 @@ type FileMoveOutput struct {
 	Target string `json:"target"`
 }
 
-func fileMoveOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_move.
+func (FileMoveInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_move", CLI: []string{"file", "move"},
 		Summary: "Move or rename a file or directory of the workspace",
 		Doc: `Give a file or directory another path. target is the whole new path, not the
@@ -148,23 +163,29 @@ replace, and never a directory.
 		Examples: "  paddock file move old.go pkg/new.go",
 		Profile:  op.ProfileWorkspace,
 		Hints:    changeHints,
-	}, func(ctx context.Context, env *op.Env, in FileMoveInput, _ *op.Stream) (out FileMoveOutput, err error) {
-		if err := errors.Join(op.CheckPath("path", in.Path), op.CheckPath("target", in.Target)); err != nil {
-			return out, err
-		}
-		err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
-			r, err := wire.Call(ctx, s.Client(), wire.Move, wire.MoveRequest{Path: wire.Path(in.Path), Target: wire.Path(in.Target), Replace: in.Replace})
-			if err != nil {
-				return moveError(in, fileError("move", in.Path, err))
-			}
-			out = FileMoveOutput{pathText(r.Path), pathText(r.Target)}
-			return nil
-		})
+	}
+}
+
+// Do runs the operation.
+func (in FileMoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileMoveOutput, err error) {
+	if err := errors.Join(op.CheckPath("path", in.Path), op.CheckPath("target", in.Target)); err != nil {
 		return out, err
-	}, func(w io.Writer, out FileMoveOutput) error {
-		_, err := fmt.Fprintf(w, "moved %s to %s\n", text.NameText(out.Path), text.NameText(out.Target))
-		return err
+	}
+	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
+		r, err := wire.Call(ctx, s.Client(), wire.Move, wire.MoveRequest{Path: wire.Path(in.Path), Target: wire.Path(in.Target), Replace: in.Replace})
+		if err != nil {
+			return moveError(in, fileError("move", in.Path, err))
+		}
+		out = FileMoveOutput{pathText(r.Path), pathText(r.Target)}
+		return nil
 	})
+	return out, err
+}
+
+// Render writes the output for people.
+func (out FileMoveOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "moved %s to %s\n", text.NameText(out.Path), text.NameText(out.Target))
+	return err
 }
 
 // moveError adds what to do about something that is in the way.
@@ -190,8 +211,9 @@ type FileDeleteOutput struct {
 	Entries int64  `json:"entries"` // all that went, directories included
 }
 
-func fileDeleteOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_delete.
+func (FileDeleteInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_delete", CLI: []string{"file", "delete"},
 		Summary: "Delete a file or directory of the workspace",
 		Doc: `Delete a file, or a link (not where it leads). A directory is deleted only with
@@ -201,13 +223,17 @@ recursive, with all that is in it. It cannot be taken back.
 		Examples: "  paddock file delete --recursive build",
 		Profile:  op.ProfileWorkspace,
 		Hints:    changeHints,
-	}, fileDelete, func(w io.Writer, out FileDeleteOutput) error {
-		_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", text.NameText(out.Path), out.Entries)
-		return err
-	})
+	}
 }
 
-func fileDelete(ctx context.Context, env *op.Env, in FileDeleteInput, _ *op.Stream) (out FileDeleteOutput, err error) {
+// Render writes the output for people.
+func (out FileDeleteOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", text.NameText(out.Path), out.Entries)
+	return err
+}
+
+// Do runs the operation.
+func (in FileDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileDeleteOutput, err error) {
 	if err := op.CheckPath("path", in.Path); err != nil {
 		return out, err
 	}

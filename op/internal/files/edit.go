@@ -46,8 +46,9 @@ type FileEditOutput struct {
 	Diff string `json:"diff"`
 }
 
-func fileEditOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_edit.
+func (FileEditInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_edit", CLI: []string{"file", "edit"},
 		Summary: "Replace exact text in a file of the workspace",
 		Doc: `Replace text in one file. Each of edits has old, the exact text with its indentation,
@@ -67,7 +68,7 @@ Read the file before you edit it. For many files at once use patch_apply.
 		Examples: `  paddock file edit --edit '{"old": "Hello", "new": "Goodbye"}' main.go`,
 		Profile:  op.ProfileWorkspace,
 		Hints:    changeHints,
-	}, fileEdit, renderFileEdit)
+	}
 }
 
 func (in FileEditInput) check() error {
@@ -86,7 +87,8 @@ func (in FileEditInput) check() error {
 	return op.CheckPath("path", in.Path)
 }
 
-func fileEdit(ctx context.Context, env *op.Env, in FileEditInput, _ *op.Stream) (out FileEditOutput, err error) {
+// Do runs the operation.
+func (in FileEditInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileEditOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
 	}
@@ -123,7 +125,8 @@ func fileEdit(ctx context.Context, env *op.Env, in FileEditInput, _ *op.Stream) 
 	return out, err
 }
 
-func renderFileEdit(w io.Writer, out FileEditOutput) error {
+// Render writes the output for people.
+func (out FileEditOutput) Render(w io.Writer) error {
 	verb, times := "edited", "1 replacement"
 	if out.Created {
 		verb = "created"

@@ -60,9 +60,9 @@ const (
 	maxCaptured = 8 << 20
 )
 
-// WorkspaceExportOp returns the operation workspace_export.
-func WorkspaceExportOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation workspace_export.
+func (WorkspaceExportInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "workspace_export", CLI: []string{"workspace", "export"}, Summary: "Take files out of a workspace, as an archive",
 		Doc: `Pack a workspace, or paths in it, into a tar.gz or tar archive. Links stay links,
 hard links become copies, and what is no file, directory or link is left out.
@@ -79,7 +79,7 @@ output or a file, of any size.`,
   # one directory of a sandbox that runs
   paddock workspace export --sandbox ID dist | tar -tz`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Out: true},
-	}, workspaceExport, renderExport)
+	}
 }
 
 func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
@@ -103,8 +103,8 @@ func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
 	return errors.Join(errs...)
 }
 
-// workspaceExport packs, and puts the archive where this door has a place for it.
-func workspaceExport(ctx context.Context, env *op.Env, in WorkspaceExportInput, stream *op.Stream) (out WorkspaceExportOutput, err error) {
+// Do packs, and puts the archive where this door has a place for it.
+func (in WorkspaceExportInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out WorkspaceExportOutput, err error) {
 	if err := in.check(env, stream); err != nil {
 		return out, err
 	}
@@ -152,7 +152,8 @@ func interruptible(ctx context.Context, stream *op.Stream) (context.Context, con
 	return ctx, cancel
 }
 
-func renderExport(w io.Writer, o WorkspaceExportOutput) error {
+// Render writes the output for people.
+func (o WorkspaceExportOutput) Render(w io.Writer) error {
 	if o.File == "" && o.Output == "" && o.Content == nil {
 		return nil // standard output has the archive
 	}

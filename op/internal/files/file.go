@@ -33,11 +33,6 @@ const filesDoc = `Paths are relative to the workspace, or absolute below /worksp
 in the workspace can be reached; use a command for /tmp and other places. Symbolic
 links are never followed, and what is protected from commands is protected here.`
 
-// Ops are the operations on files of a workspace.
-func Ops() []op.Op {
-	return []op.Op{fileReadOp(), fileWriteOp(), fileEditOp(), fileListOp(), fileStatOp(), fileMkdirOp(), fileMoveOp(), fileDeleteOp(), patchApplyOp()}
-}
-
 // readHints, changeHints are of operations on files.
 var (
 	readHints   = op.Hints{ReadOnly: true, Idempotent: true}

@@ -47,9 +47,9 @@ type WorkspaceImportOutput struct {
 // maxImport bounds an archive as it is sent, in bytes.
 const maxImport = 8 << 30
 
-// WorkspaceImportOp returns the operation workspace_import.
-func WorkspaceImportOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation workspace_import.
+func (WorkspaceImportInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "workspace_import", CLI: []string{"workspace", "import"}, Summary: "Bring an archive, or many files at once, into a workspace",
 		Doc: `Unpack a tar archive into a workspace, or write a list of files, all or nothing:
 where something in it cannot be, the error names it and nothing has changed.
@@ -67,13 +67,17 @@ file_write serves better.`,
   # into a directory of a sandbox that runs
   tar -cz . | paddock workspace import --sandbox ID --into src -`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true},
-	}, workspaceImport, func(w io.Writer, o WorkspaceImportOutput) error {
-		_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", o.Destination, o.Entries, o.Bytes)
-		return err
-	})
+	}
 }
 
-func workspaceImport(ctx context.Context, env *op.Env, in WorkspaceImportInput, stream *op.Stream) (out WorkspaceImportOutput, err error) {
+// Render writes the output for people.
+func (o WorkspaceImportOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", o.Destination, o.Entries, o.Bytes)
+	return err
+}
+
+// Do runs the operation.
+func (in WorkspaceImportInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out WorkspaceImportOutput, err error) {
 	if err := op.CheckGiven("destination", in.Destination); err != nil {
 		return out, err
 	}

@@ -56,8 +56,9 @@ type FileEntry struct {
 	Link      string `json:"link,omitempty"` // where a symbolic link leads
 }
 
-func fileListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_list.
+func (FileListInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_list", CLI: []string{"file", "list"},
 		Summary: "List what is in a directory of the workspace",
 		Doc: `List a directory, or with recursive or depth what is below it, too, in the order of
@@ -73,10 +74,11 @@ bytes that are no UTF-8, which are U+FFFD in both.
   paddock file list --depth 2 src`,
 		Profile: op.ProfileWorkspace,
 		Hints:   readHints,
-	}, fileList, renderFileList)
+	}
 }
 
-func fileList(ctx context.Context, env *op.Env, in FileListInput, _ *op.Stream) (out FileListOutput, err error) {
+// Do runs the operation.
+func (in FileListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileListOutput, err error) {
 	if in.Path == "" {
 		in.Path = "/workspace"
 	}
@@ -214,7 +216,8 @@ func (l *fileLister) end() {
 	}
 }
 
-func renderFileList(w io.Writer, out FileListOutput) error {
+// Render writes the output for people.
+func (out FileListOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, e := range out.Entries {
 		switch e.Kind {

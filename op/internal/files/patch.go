@@ -56,8 +56,9 @@ type PatchedHunk struct {
 	Offset int `json:"offset"` // lines from where its header says
 }
 
-func patchApplyOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation patch_apply.
+func (PatchApplyInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "patch_apply", CLI: []string{"patch"},
 		Summary: "Apply a patch to the workspace",
 		Doc: `Apply a unified diff, as git diff and diff -u make them: files are created, changed,
@@ -81,7 +82,7 @@ On the command line the patch is standard input, or a file of the workspace.`,
 		Profile: op.ProfileWorkspace,
 		Hints:   changeHints,
 		Streams: op.Streams{In: true},
-	}, patchApply, renderPatch)
+	}
 }
 
 // text is the patch. It is nil where it is in a file.
@@ -112,7 +113,8 @@ func (in PatchApplyInput) options() patch.Options {
 	return o
 }
 
-func patchApply(ctx context.Context, env *op.Env, in PatchApplyInput, stream *op.Stream) (out PatchApplyOutput, err error) {
+// Do runs the operation.
+func (in PatchApplyInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out PatchApplyOutput, err error) {
 	if in.Dir != "" {
 		if err := op.CheckPath("dir", in.Dir); err != nil {
 			return out, err
@@ -204,7 +206,8 @@ func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
 	return out
 }
 
-func renderPatch(w io.Writer, out PatchApplyOutput) error {
+// Render writes the output for people.
+func (out PatchApplyOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range out.Files {
 		fmt.Fprintf(&b, "%s %s", f.Change, text.NameText(f.Path))

@@ -86,8 +86,9 @@ type FileReadOutput struct {
 	streamed bool
 }
 
-func fileReadOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_read.
+func (FileReadInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_read", CLI: []string{"file", "read"},
 		Summary: "Read a file of the workspace, or some of its lines",
 		Doc: `Read a text file, whole or from start_line to end_line. Use it rather than cat: the
@@ -110,10 +111,11 @@ On the command line the file, or the lines, are written as they are.`,
 		Profile: op.ProfileWorkspace,
 		Hints:   readHints,
 		Streams: op.Streams{Out: true},
-	}, fileRead, renderFileRead)
+	}
 }
 
-func fileRead(ctx context.Context, env *op.Env, in FileReadInput, stream *op.Stream) (out FileReadOutput, err error) {
+// Do runs the operation.
+func (in FileReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out FileReadOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
 	}
@@ -399,7 +401,8 @@ func (o FileReadOutput) numbered(b *strings.Builder) {
 	}
 }
 
-func renderFileRead(w io.Writer, out FileReadOutput) error {
+// Render writes the output for people.
+func (out FileReadOutput) Render(w io.Writer) error {
 	if out.streamed {
 		return nil
 	}

@@ -50,9 +50,9 @@ type FileSearchInput struct {
 	Path       string           `json:"path,omitempty" arg:"[PATH]" help:"the directory or the file to search (default: the workspace)" max:"4096"`
 }
 
-// FileSearchOp returns the operation file_search.
-func FileSearchOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_search.
+func (FileSearchInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_search", CLI: []string{"file", "search"},
 		Summary: "Search the files of the workspace by content and by name",
 		Doc: `Search files for lines that match an expression, or find files by name. Use it in
@@ -85,7 +85,7 @@ a narrower glob or path, or output "files" or "count", is often better.`,
   paddock file search --output count -i todo src`,
 		Profile: op.ProfileWorkspace,
 		Hints:   readHints,
-	}, fileSearch, renderFileSearch)
+	}
 }
 
 // check refuses what makes no sense, before a sandbox is made for it.
@@ -140,7 +140,8 @@ func (in FileSearchInput) request(room int) wire.SearchRequest {
 	}
 }
 
-func fileSearch(ctx context.Context, env *op.Env, in FileSearchInput, _ *op.Stream) (out FileSearchOutput, err error) {
+// Do runs the operation.
+func (in FileSearchInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileSearchOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
 	}
@@ -272,8 +273,8 @@ func (o FileSearchOutput) Tell(w io.Writer) error {
 	return err
 }
 
-// renderFileSearch writes lines as grep does.
-func renderFileSearch(w io.Writer, o FileSearchOutput) error {
+// Render writes lines as grep does.
+func (o FileSearchOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for i, f := range o.Files {
 		if len(f.Lines) == 0 {

@@ -39,8 +39,9 @@ type FileWriteOutput struct {
 	Created   bool   `json:"created"` // it was not there before
 }
 
-func fileWriteOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_write.
+func (FileWriteInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_write", CLI: []string{"file", "write"},
 		Summary: "Write a file of the workspace",
 		Doc: `Write a whole file: make it, with the directories above it, or replace what it
@@ -59,14 +60,17 @@ character that file_read shows so; encoding base64 writes any bytes.
 		Profile: op.ProfileWorkspace,
 		Hints:   changeHints,
 		Streams: op.Streams{In: true},
-	}, fileWrite, func(w io.Writer, out FileWriteOutput) error {
-		verb := "replaced"
-		if out.Created {
-			verb = "created"
-		}
-		_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, text.NameText(out.Path), out.SizeBytes, out.Mode)
-		return err
-	})
+	}
+}
+
+// Render writes the output for people.
+func (out FileWriteOutput) Render(w io.Writer) error {
+	verb := "replaced"
+	if out.Created {
+		verb = "created"
+	}
+	_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, text.NameText(out.Path), out.SizeBytes, out.Mode)
+	return err
 }
 
 // data is the content, from the input or from standard input.
@@ -108,7 +112,8 @@ func (in FileWriteInput) check() error {
 	return errors.Join(op.OneOf("encoding", in.Encoding, "text", "base64"), op.CheckPath("path", in.Path))
 }
 
-func fileWrite(ctx context.Context, env *op.Env, in FileWriteInput, stream *op.Stream) (out FileWriteOutput, err error) {
+// Do runs the operation.
+func (in FileWriteInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out FileWriteOutput, err error) {
 	mode, wrong := parseMode(in.Mode)
 	if err := errors.Join(wrong, in.check()); err != nil {
 		return out, err

@@ -42,21 +42,26 @@ type CgroupRead struct {
 	BytesRead int    `json:"bytes_read"` // without the note
 }
 
-func cgroupReadOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation cgroup_read_file.
+func (CgroupReadInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "cgroup_read_file", CLI: []string{"cgroup", "read"},
 		Summary: "Read a file of a control group",
 		Doc:     "Read an interface file of a control group.\n\n" + cgroupDoc,
 		Examples: `  paddock cgroup read cgroup.controllers
   paddock cgroup read --json build/memory.current`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, cgroupRead, func(w io.Writer, r *CgroupRead) error {
-		_, err := io.WriteString(w, r.Content)
-		return err
-	})
+	}
 }
 
-func cgroupRead(_ context.Context, _ *op.Env, in CgroupReadInput, _ *op.Stream) (*CgroupRead, error) {
+// Render writes the output for people.
+func (r *CgroupRead) Render(w io.Writer) error {
+	_, err := io.WriteString(w, r.Content)
+	return err
+}
+
+// Do runs the operation.
+func (in CgroupReadInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupRead, error) {
 	if in.MaxBytes.wrong {
 		return nil, sentence("max_bytes must be an integer.")
 	}
@@ -102,8 +107,9 @@ type CgroupWritten struct {
 	Bytes int    `json:"bytes_written"`
 }
 
-func cgroupWriteOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation cgroup_write_file.
+func (CgroupWriteInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "cgroup_write_file", CLI: []string{"cgroup", "write"},
 		Summary: "Write to a file of a control group",
 		Doc: `Write to an interface file of a control group, in one system call. Nothing is
@@ -114,10 +120,14 @@ for moving.
 		Examples: `  paddock cgroup write build/cgroup.subtree_control '+memory +pids'
   paddock cgroup write build/job/memory.max 512M`,
 		Hints: op.Hints{Destructive: true, Idempotent: true},
-	}, cgroupWrite, renderNothing[CgroupWritten])
+	}
 }
 
-func cgroupWrite(_ context.Context, _ *op.Env, in CgroupWriteInput, _ *op.Stream) (*CgroupWritten, error) {
+// Render writes nothing: the exit status says it all.
+func (*CgroupWritten) Render(io.Writer) error { return nil }
+
+// Do runs the operation.
+func (in CgroupWriteInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupWritten, error) {
 	if err := in.Content.check("content"); err != nil {
 		return nil, err
 	}
@@ -132,9 +142,6 @@ func cgroupWrite(_ context.Context, _ *op.Env, in CgroupWriteInput, _ *op.Stream
 	})
 }
 
-// renderNothing is for what speaks by its exit status alone.
-func renderNothing[R any](io.Writer, *R) error { return nil }
-
 // CgroupMkdirInput asks for a group.
 type CgroupMkdirInput struct {
 	Path    looseText `json:"path" arg:"GROUP" help:"the group"`
@@ -146,20 +153,25 @@ type CgroupPath struct {
 	Path string `json:"path"`
 }
 
-func cgroupMkdirOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation cgroup_mkdir.
+func (CgroupMkdirInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "cgroup_mkdir", CLI: []string{"cgroup", "mkdir"},
 		Summary:  "Make a control group",
 		Doc:      "Make a control group. One that exists is as good. Its whole path is printed.\n\n" + cgroupDoc,
 		Examples: `  paddock cgroup mkdir build/job`,
 		Hints:    op.Hints{Idempotent: true},
-	}, cgroupMkdir, func(w io.Writer, r *CgroupPath) error {
-		_, err := io.WriteString(w, r.Path+"\n")
-		return err
-	})
+	}
 }
 
-func cgroupMkdir(_ context.Context, _ *op.Env, in CgroupMkdirInput, _ *op.Stream) (*CgroupPath, error) {
+// Render writes the output for people.
+func (r *CgroupPath) Render(w io.Writer) error {
+	_, err := io.WriteString(w, r.Path+"\n")
+	return err
+}
+
+// Do runs the operation.
+func (in CgroupMkdirInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupPath, error) {
 	return inTree(in.Path, "path", func(t *cgroup.Tree, rel string) (*CgroupPath, error) {
 		if err := t.Mkdir(rel, in.Parents == nil || *in.Parents); err != nil {
 			return nil, failed("mkdir failed", err)
@@ -168,29 +180,39 @@ func cgroupMkdir(_ context.Context, _ *op.Env, in CgroupMkdirInput, _ *op.Stream
 	})
 }
 
+// CgroupRemoved is the group that is gone.
+type CgroupRemoved struct {
+	Path string `json:"path"`
+}
+
 // CgroupRmdirInput asks for the end of a group.
 type CgroupRmdirInput struct {
 	Path looseText `json:"path" arg:"GROUP" help:"the group"`
 }
 
-func cgroupRmdirOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation cgroup_rmdir.
+func (CgroupRmdirInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "cgroup_rmdir", CLI: []string{"cgroup", "rmdir"},
 		Summary:  "Remove a control group",
 		Doc:      "Remove a control group in which there is no process and no other group.\n\n" + cgroupDoc,
 		Examples: `  paddock cgroup rmdir build/job`,
 		Hints:    op.Hints{Destructive: true},
-	}, cgroupRmdir, renderNothing[CgroupPath])
+	}
 }
 
-func cgroupRmdir(_ context.Context, _ *op.Env, in CgroupRmdirInput, _ *op.Stream) (*CgroupPath, error) {
-	return inTree(in.Path, "path", func(t *cgroup.Tree, rel string) (*CgroupPath, error) {
+// Do runs the operation.
+func (in CgroupRmdirInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupRemoved, error) {
+	return inTree(in.Path, "path", func(t *cgroup.Tree, rel string) (*CgroupRemoved, error) {
 		if err := t.Rmdir(rel); err != nil {
 			return nil, failed("rmdir failed (directory must be empty)", err)
 		}
-		return &CgroupPath{t.Path(rel)}, nil
+		return &CgroupRemoved{t.Path(rel)}, nil
 	})
 }
+
+// Render writes nothing: the exit status says it all.
+func (*CgroupRemoved) Render(io.Writer) error { return nil }
 
 // CgroupMoveInput asks for a process to be moved.
 type CgroupMoveInput struct {
@@ -204,17 +226,22 @@ type CgroupMoved struct {
 	PID  int64  `json:"pid"`
 }
 
-func cgroupMoveOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation cgroup_move_pid.
+func (CgroupMoveInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "cgroup_move_pid", CLI: []string{"cgroup", "move"},
 		Summary:  "Move a process into a control group",
 		Doc:      "Move a process, with all its threads, into a control group.\n\n" + cgroupDoc,
 		Examples: `  paddock cgroup move build/job 4711`,
 		Hints:    op.Hints{Destructive: true, Idempotent: true},
-	}, cgroupMove, renderNothing[CgroupMoved])
+	}
 }
 
-func cgroupMove(_ context.Context, _ *op.Env, in CgroupMoveInput, _ *op.Stream) (*CgroupMoved, error) {
+// Render writes nothing: the exit status says it all.
+func (*CgroupMoved) Render(io.Writer) error { return nil }
+
+// Do runs the operation.
+func (in CgroupMoveInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupMoved, error) {
 	return inTree(in.Path, "cgroup_path", func(t *cgroup.Tree, rel string) (*CgroupMoved, error) {
 		if !t.IsGroup(rel) {
 			return nil, sentence("cgroup_path must be an existing cgroup directory.")

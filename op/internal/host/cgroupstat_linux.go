@@ -32,17 +32,19 @@ type CgroupStat struct {
 	Stats       cgroup.Stats  `json:"stats"`
 }
 
-func cgroupStatOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation cgroup_stat.
+func (CgroupStatInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "cgroup_stat", CLI: []string{"cgroup", "stat"},
 		Summary:  "Say what a control group may use, and does",
 		Doc:      "Say which limits a control group has, what its processes use and have used, and what has happened to them.\n\n" + cgroupDoc,
 		Examples: `  paddock cgroup stat build/job`,
 		Hints:    op.Hints{ReadOnly: true, Idempotent: true},
-	}, cgroupStat, renderStat)
+	}
 }
 
-func cgroupStat(_ context.Context, _ *op.Env, in CgroupStatInput, _ *op.Stream) (*CgroupStat, error) {
+// Do runs the operation.
+func (in CgroupStatInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupStat, error) {
 	return inTree(in.Path, "path", func(t *cgroup.Tree, rel string) (*CgroupStat, error) {
 		g, err := t.Group(rel)
 		if err != nil {
@@ -79,8 +81,8 @@ func cgroupStat(_ context.Context, _ *op.Env, in CgroupStatInput, _ *op.Stream) 
 	})
 }
 
-// renderStat prints a line for each thing that is known.
-func renderStat(w io.Writer, s *CgroupStat) error {
+// Render prints a line for each thing that is known.
+func (s *CgroupStat) Render(w io.Writer) error {
 	var b strings.Builder
 	line := func(name string, value any) { fmt.Fprintf(&b, "%-12s %v\n", name, value) }
 	line("group", s.Path)

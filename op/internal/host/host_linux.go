@@ -28,26 +28,26 @@ import (
 // names, what programs are told of them, and the form of their answers: an
 // object with "success", and "error" where that is false.
 
-// Ops are the host tools, and what Paddock adds to them.
+// Ops returns the host tools, and cgroup_stat, which Paddock adds to them.
 func Ops() []op.Op {
 	return []op.Op{
-		cgroupReadOp(), cgroupWriteOp(), cgroupMkdirOp(), cgroupRmdirOp(), cgroupMoveOp(), cgroupStatOp(),
-		unshareOp(), nsenterOp(),
+		hostTool[CgroupReadInput](), hostTool[CgroupWriteInput](), hostTool[CgroupMkdirInput](), hostTool[CgroupRmdirInput](),
+		hostTool[CgroupMoveInput](), hostTool[CgroupStatInput](), hostTool[UnshareInput](), hostTool[NsenterInput](),
 	}
 }
 
 //go:embed host_tools.json
 var hostTools []byte
 
-type hostTool struct {
+type contractTool struct {
 	Name, Description string
 	Parameters        json.RawMessage
 }
 
 // contractTools are those of the contract, by name.
-var contractTools = sync.OnceValue(func() map[string]hostTool {
-	var list []hostTool
-	tools := map[string]hostTool{}
+var contractTools = sync.OnceValue(func() map[string]contractTool {
+	var list []contractTool
+	tools := map[string]contractTool{}
 	if err := json.Unmarshal(hostTools, &list); err != nil {
 		panic(err) // it is part of this program
 	}
@@ -158,19 +158,24 @@ func toolHint(err error) string {
 	return op.HintOf(err)
 }
 
-// newHostTool makes an operation whose errors are answers. In texts for people
-// they are errors like any other.
-func newHostTool[I, R any](desc op.Desc, do func(context.Context, *op.Env, I, *op.Stream) (*R, error), render func(io.Writer, *R) error) op.Op {
+// hostTool returns the operation of a host tool: errors are answers, and in texts for
+// people they are errors like any other.
+func hostTool[I op.Operation[P], P interface {
+	*R
+	op.Output
+}, R any]() op.Op {
+	var in I
+	desc := in.Desc()
 	desc.Needs, desc.Hints.OpenWorld = privilege.UnsandboxedExec, true
 	if t, ok := contractTools()[desc.Name]; ok {
 		desc.Description, desc.Schema = t.Description, t.Parameters
 	}
 	o := op.New(desc, func(ctx context.Context, env *op.Env, in I, stream *op.Stream) (Answer[R], error) {
-		r, err := do(ctx, env, in, stream)
+		r, err := in.Do(ctx, env, stream)
 		return answerOf(r, err), nil
 	}, func(w io.Writer, a Answer[R]) error {
 		if a.Result != nil {
-			if err := render(w, a.Result); err != nil {
+			if err := P(a.Result).Render(w); err != nil {
 				return err
 			}
 		}

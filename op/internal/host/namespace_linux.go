@@ -172,8 +172,8 @@ func handOnSignals(stream *op.Stream, terminal bool) (signals <-chan syscall.Sig
 	return out, func() { close(end) }
 }
 
-// renderExec writes captured output; a stream has had it already.
-func renderExec(w io.Writer, o *ExecOutput) error {
+// Render writes captured output; a stream has had it already.
+func (o *ExecOutput) Render(w io.Writer) error {
 	if o.Stdout == "" {
 		return nil
 	}

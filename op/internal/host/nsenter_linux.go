@@ -37,8 +37,9 @@ type NsenterSwitches struct {
 	Preserve bool   `json:"preserve-credentials" flag:"preserve-credentials" help:"stay the user one is in a user namespace, in place of root"`
 }
 
-func nsenterOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation linux_nsenter_exec.
+func (NsenterInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "linux_nsenter_exec", CLI: []string{"nsenter"},
 		Summary: "Run a command in the namespaces of another process, without a sandbox",
 		Doc: `Run a command in the namespaces of another process, as nsenter(1) does. The process is
@@ -50,10 +51,11 @@ an error, never to another process.
   paddock nsenter -t 4711 --net -- ip address`,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
-	}, nsenter, renderExec)
+	}
 }
 
-func nsenter(ctx context.Context, env *op.Env, in NsenterInput, stream *op.Stream) (*ExecOutput, error) {
+// Do runs the operation.
+func (in NsenterInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	if in.Target.wrong || in.Target.n < 1 || in.Target.n > maxPID {
 		return nil, sentence("target_pid must be a positive integer.")
 	}

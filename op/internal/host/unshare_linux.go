@@ -54,8 +54,9 @@ cannot be proved against root's privilege to leave both control group and ancest
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed; 127 it does not exist; 128+N signal N ended it.`
 
-func unshareOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation linux_unshare_exec.
+func (UnshareInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "linux_unshare_exec", CLI: []string{"unshare"},
 		Summary: "Run a command in new namespaces, without a sandbox",
 		Doc:     "Run a command in new namespaces, as unshare(1) does.\n\n" + execDoc,
@@ -66,10 +67,11 @@ func unshareOp() op.Op {
   paddock unshare --net -- ip link`,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
-	}, unshare, renderExec)
+	}
 }
 
-func unshare(ctx context.Context, env *op.Env, in UnshareInput, stream *op.Stream) (*ExecOutput, error) {
+// Do runs the operation.
+func (in UnshareInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	argv, err := in.Command.command()
 	if err != nil {
 		return nil, err

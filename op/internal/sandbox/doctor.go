@@ -40,9 +40,9 @@ func (o DoctorOutput) ExitStatus() int {
 	return 1
 }
 
-// DoctorOp returns the operation doctor.
-func DoctorOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation doctor.
+func (DoctorInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "doctor",
 		CLI:     []string{"doctor"},
 		Summary: "Try what this host can do, and say what to do about what is missing",
@@ -62,11 +62,11 @@ with --backend, whether that backend can make one.`,
   paddock doctor --backend docker
   paddock doctor --json`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, doctor, renderDoctor)
+	}
 }
 
-// doctor probes all at once: some wait for an engine, or for a program's start.
-func doctor(ctx context.Context, env *op.Env, in DoctorInput, _ *op.Stream) (DoctorOutput, error) {
+// Do probes all at once: some wait for an engine, or for a program's start.
+func (in DoctorInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (DoctorOutput, error) {
 	backends, err := env.Probed(in.Backend)
 	if err != nil {
 		return DoctorOutput{}, err
@@ -135,7 +135,8 @@ func attempt(ctx context.Context, e *op.Env, r *backend.Report) {
 	r.Features = append(r.Features, f)
 }
 
-func renderDoctor(w io.Writer, out DoctorOutput) error {
+// Render writes the output for people.
+func (out DoctorOutput) Render(w io.Writer) error {
 	for i, report := range out.Backends {
 		if i > 0 {
 			if _, err := io.WriteString(w, "\n"); err != nil {

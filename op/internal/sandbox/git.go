@@ -49,9 +49,9 @@ type GitLeft struct {
 	Why     string `json:"why"`
 }
 
-// GitAcceptOp returns the operation git_accept.
-func GitAcceptOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation git_accept.
+func (GitAcceptInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "git_accept",
 		CLI:     []string{"git", "accept"},
 		Summary: "Add to git's configuration what commands added to their copy of it",
@@ -77,10 +77,11 @@ changed.`,
 		Examples: "  paddock run -- git remote add origin https://example.com/app.git\n  paddock git accept",
 		Local:    true,
 		Hints:    op.Hints{OpenWorld: true},
-	}, gitAccept, renderGitAccept)
+	}
 }
 
-func gitAccept(_ context.Context, env *op.Env, in GitAcceptInput, stream *op.Stream) (GitAcceptOutput, error) {
+// Do runs the operation.
+func (in GitAcceptInput) Do(_ context.Context, env *op.Env, stream *op.Stream) (GitAcceptOutput, error) {
 	if in.Yes && in.Drop {
 		return GitAcceptOutput{}, &policy.FieldError{Field: "drop", Reason: "with --yes it says two things"}
 	}
@@ -169,7 +170,8 @@ func gitQuestion(offered []paddock.GitAccepted) string {
 	return b.String()
 }
 
-func renderGitAccept(w io.Writer, out GitAcceptOutput) error {
+// Render writes the output for people.
+func (out GitAcceptOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	offered := "would add"
 	if out.dropped {

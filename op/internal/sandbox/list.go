@@ -17,6 +17,9 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
+// ListInput has no fields.
+type ListInput struct{}
+
 // ListOutput are the sandboxes that run.
 type ListOutput struct {
 	Sandboxes []RunningSandbox `json:"sandboxes"`
@@ -48,9 +51,9 @@ type RunningTree struct {
 // listTime bounds what each agent is asked.
 const listTime = 2 * time.Second
 
-// ListOp returns the operation list.
-func ListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation list.
+func (ListInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "list",
 		CLI:     []string{"list"},
 		Alias:   "ps",
@@ -67,10 +70,11 @@ that opened it.`,
   paddock exec --sandbox "$(paddock ps --json | jq -r '.sandboxes[0].id')" -- ps aux`,
 		Local: true,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, list, renderList)
+	}
 }
 
-func list(ctx context.Context, env *op.Env, _ struct{}, _ *op.Stream) (ListOutput, error) {
+// Do runs the operation.
+func (ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutput, error) {
 	running, err := paddock.List(ctx, env.Options)
 	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running))}
 	var wait sync.WaitGroup
@@ -114,7 +118,8 @@ func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
 	}
 }
 
-func renderList(w io.Writer, out ListOutput) error {
+// Render writes the output for people.
+func (out ListOutput) Render(w io.Writer) error {
 	if len(out.Sandboxes) == 0 {
 		_, err := fmt.Fprintln(w, "no sandbox runs")
 		return err

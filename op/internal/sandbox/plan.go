@@ -30,9 +30,9 @@ type PlanOutput struct {
 	Protected []string `json:"protected"`
 }
 
-// PlanOp returns the operation plan.
-func PlanOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation plan.
+func (PlanInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "plan",
 		CLI:     []string{"plan"},
 		Summary: "Print the steps that would build a sandbox, and change nothing",
@@ -44,10 +44,11 @@ before a sandbox is made, to learn what it would allow and refuse.`,
   paddock plan --network host --rw ~/.cache/go-build
   paddock plan --json --spec sandbox.yaml`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, plan, renderPlan)
+	}
 }
 
-func plan(ctx context.Context, env *op.Env, in PlanInput, _ *op.Stream) (PlanOutput, error) {
+// Do runs the operation.
+func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutput, error) {
 	spec, err := in.Spec(ctx, env)
 	if err != nil {
 		return PlanOutput{}, err
@@ -80,7 +81,8 @@ func protected(s policy.Spec) []string {
 	return paths
 }
 
-func renderPlan(w io.Writer, out PlanOutput) error {
+// Render writes the output for people.
+func (out PlanOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	p := out.Plan
 	fmt.Fprintf(&b, "workspace   %s (%s)\n", out.Spec.Workspace.Source, out.Spec.Workspace.Access)

@@ -22,8 +22,11 @@ type SandboxCreateInput struct {
 	Name string `json:"name,omitempty" help:"what to call it (default: a random name)" max:"64"`
 }
 
-// SandboxNameInput names a sandbox.
-type SandboxNameInput struct {
+// SandboxListInput has no fields.
+type SandboxListInput struct{}
+
+// SandboxDeleteInput names the sandbox to end.
+type SandboxDeleteInput struct {
 	Sandbox string `json:"sandbox" help:"which sandbox, by its name or id" min:"1" max:"64"`
 }
 
@@ -56,13 +59,9 @@ type SandboxListOutput struct {
 	Sandboxes []SandboxSummary `json:"sandboxes"`
 }
 
-// Ops returns the operations on sandboxes that are kept.
-func Ops() []op.Op {
-	return []op.Op{sandboxCreateOp(), sandboxListOp(), sandboxStatusOp(), sandboxDeleteOp()}
-}
-
-func sandboxCreateOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation sandbox_create.
+func (SandboxCreateInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "sandbox_create", Summary: "Make a sandbox that stays",
 		Doc: `Make a sandbox: a workspace behind walls, in which commands, shells, services and
 sessions run until it is deleted or the server ends. Its name then goes into the
@@ -75,10 +74,11 @@ mounts. The answer says what really holds, and in isolation.lost what does not.
 A principal has 16 sandboxes at most.`,
 		Lasting: true,
 		Hints:   op.Hints{LongRunning: true},
-	}, sandboxCreate, renderSandboxCreate)
+	}
 }
 
-func sandboxCreate(ctx context.Context, env *op.Env, in SandboxCreateInput, _ *op.Stream) (SandboxCreateOutput, error) {
+// Do runs the operation.
+func (in SandboxCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxCreateOutput, error) {
 	spec, err := in.Spec(ctx, env)
 	if err != nil {
 		return SandboxCreateOutput{}, err
@@ -117,38 +117,46 @@ func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 	return s
 }
 
-func renderSandboxCreate(w io.Writer, out SandboxCreateOutput) error {
+// Render writes the output for people.
+func (out SandboxCreateOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Line("sandbox %s is ready; its workspace is at %s", out.Name, out.Workspace)
 	t.Line("%s", op.IsolationNote(out.Isolation))
 	return t.Err
 }
 
-func sandboxListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation sandbox_list.
+func (SandboxListInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "sandbox_list", Summary: "List one's own sandboxes",
 		Doc: `List the sandboxes that one has: their names, whether they still are, and how many
 commands run in them. The default sandbox is among them once it was used.`,
 		Lasting: true,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
-	}, func(_ context.Context, env *op.Env, _ struct{}, _ *op.Stream) (SandboxListOutput, error) {
-		if env.Sandboxes == nil {
-			return SandboxListOutput{}, registry.ErrNoSandboxes
+	}
+}
+
+// Do runs the operation.
+func (SandboxListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (SandboxListOutput, error) {
+	if env.Sandboxes == nil {
+		return SandboxListOutput{}, registry.ErrNoSandboxes
+	}
+	out := SandboxListOutput{Sandboxes: []SandboxSummary{}}
+	for _, h := range env.Sandboxes.Of(env.PrincipalName()) {
+		out.Sandboxes = append(out.Sandboxes, summary(env, h))
+	}
+	return out, nil
+}
+
+// Render writes the output for people.
+func (out SandboxListOutput) Render(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range out.Sandboxes {
+		if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%d running\n", s.Name, s.State, s.Backend, s.Running); err != nil {
+			return err
 		}
-		out := SandboxListOutput{Sandboxes: []SandboxSummary{}}
-		for _, h := range env.Sandboxes.Of(env.PrincipalName()) {
-			out.Sandboxes = append(out.Sandboxes, summary(env, h))
-		}
-		return out, nil
-	}, func(w io.Writer, out SandboxListOutput) error {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, s := range out.Sandboxes {
-			if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%d running\n", s.Name, s.State, s.Backend, s.Running); err != nil {
-				return err
-			}
-		}
-		return t.Flush()
-	})
+	}
+	return t.Flush()
 }
 
 // SandboxDeleteOutput is a sandbox that has ended.
@@ -161,8 +169,9 @@ type SandboxDeleteOutput struct {
 	Note string `json:"note,omitempty"`
 }
 
-func sandboxDeleteOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation sandbox_delete.
+func (SandboxDeleteInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "sandbox_delete", Summary: "End a sandbox with all that runs in it",
 		Doc: `End a sandbox: every command, shell, service and session in it is ended, and the
 answer says whether it is proved that none is left. Its /tmp and its outputs are
@@ -170,20 +179,24 @@ gone; its workspace stays, unless it was a temporary one. The default sandbox ca
 be ended, too: it is made anew when it is used next.`,
 		Lasting: true,
 		Hints:   op.Hints{Frees: true, Destructive: true},
-	}, sandboxDelete, func(w io.Writer, out SandboxDeleteOutput) error {
-		t := output.Teller{W: w}
-		t.Line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "nothing of it is left", false: "it is not proved that nothing of it is left"}[out.DeathProved])
-		if note := out.Left.Note(); note != "" {
-			t.Line("%s", note)
-		}
-		if out.Note != "" {
-			t.Line("%s", out.Note)
-		}
-		return t.Err
-	})
+	}
 }
 
-func sandboxDelete(ctx context.Context, env *op.Env, in SandboxNameInput, _ *op.Stream) (SandboxDeleteOutput, error) {
+// Render writes the output for people.
+func (out SandboxDeleteOutput) Render(w io.Writer) error {
+	t := output.Teller{W: w}
+	t.Line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "nothing of it is left", false: "it is not proved that nothing of it is left"}[out.DeathProved])
+	if note := out.Left.Note(); note != "" {
+		t.Line("%s", note)
+	}
+	if out.Note != "" {
+		t.Line("%s", out.Note)
+	}
+	return t.Err
+}
+
+// Do runs the operation.
+func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxDeleteOutput, error) {
 	p, err := env.Sandboxes.At(env.PrincipalName(), in.Sandbox)
 	if err != nil {
 		return SandboxDeleteOutput{}, err

@@ -54,8 +54,9 @@ type ExecSummary struct {
 // shownExecs is how many commands a status lists.
 const shownExecs = 40
 
-func sandboxStatusOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation sandbox_status.
+func (SandboxStatusInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "sandbox_status", Summary: "Look at a sandbox and what runs in it",
 		Doc: `Look at a sandbox: where its workspace is, what it may use, which walls really
 stand and what is not kept (isolation), how many shells, services, sessions and
@@ -63,10 +64,11 @@ processes run in it, and its latest commands with their ids, for output_read and
 exec_kill.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, Control: true},
-	}, sandboxStatus, renderSandboxStatus)
+	}
 }
 
-func sandboxStatus(ctx context.Context, env *op.Env, in SandboxStatusInput, _ *op.Stream) (out SandboxStatusOutput, err error) {
+// Do runs the operation.
+func (in SandboxStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out SandboxStatusOutput, err error) {
 	if env.Sandboxes == nil {
 		return out, registry.ErrNoSandboxes
 	}
@@ -127,7 +129,8 @@ func execSummary(x *registry.Exec, h *registry.Sandbox) ExecSummary {
 	return s
 }
 
-func renderSandboxStatus(w io.Writer, out SandboxStatusOutput) error {
+// Render writes the output for people.
+func (out SandboxStatusOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Line("sandbox %s, %s, up %s, workspace %s", out.Name, out.State, out.Uptime, out.Workspace)
 	t.Line("%s", op.IsolationNote(out.Isolation))

@@ -24,9 +24,9 @@ type VersionOutput struct {
 	Platform string `json:"platform"`
 }
 
-// VersionOp returns the operation version.
-func VersionOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation version.
+func (VersionInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "version",
 		CLI:     []string{"version"},
 		Summary: "Say which Paddock this is",
@@ -35,10 +35,11 @@ that it speaks with its agents, and what it was built with and for.`,
 		Examples: `  paddock version
   paddock version --json`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, version, renderVersion)
+	}
 }
 
-func version(context.Context, *op.Env, VersionInput, *op.Stream) (VersionOutput, error) {
+// Do runs the operation.
+func (VersionInput) Do(context.Context, *op.Env, *op.Stream) (VersionOutput, error) {
 	out := VersionOutput{
 		Version: "(devel)", Build: wire.Build, Wire: wire.Version,
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
@@ -49,7 +50,8 @@ func version(context.Context, *op.Env, VersionInput, *op.Stream) (VersionOutput,
 	return out, nil
 }
 
-func renderVersion(w io.Writer, v VersionOutput) error {
+// Render writes the output for people.
+func (v VersionOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "paddock %s\nbuild    %s\nwire     %d\ngo       %s\nplatform %s\n",
 		v.Version, cmp.Or(v.Build, "none"), v.Wire, v.Go, v.Platform)
 	return err

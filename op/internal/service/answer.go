@@ -61,7 +61,8 @@ func (o ServiceOutput) line() string {
 	return text
 }
 
-func renderService(w io.Writer, o ServiceOutput) error {
+// Render writes the output for people.
+func (o ServiceOutput) Render(w io.Writer) error {
 	text := o.line() + "\n"
 	if o.LogTail != "" {
 		text += "its last lines:\n" + strings.TrimSuffix(o.LogTail, "\n") + "\n"
@@ -79,7 +80,8 @@ type ServiceStopOutput struct {
 	DeathProved     bool `json:"death_proved"`
 }
 
-func renderServiceStop(w io.Writer, o ServiceStopOutput) error {
+// Render writes the output for people.
+func (o ServiceStopOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s%s\n", o.line(), output.Proof(o.SurvivorsKilled, o.DeathProved || o.State != "stopped"))
 	return err
 }
@@ -112,7 +114,8 @@ func (o *ServiceListOutput) take(list []wire.Service, budget int) {
 	}
 }
 
-func renderServiceList(w io.Writer, o ServiceListOutput) error {
+// Render writes the output for people.
+func (o ServiceListOutput) Render(w io.Writer) error {
 	if len(o.Services) == 0 {
 		_, err := fmt.Fprintln(w, "there are no services")
 		return err
@@ -172,10 +175,11 @@ func (o ServiceLogsOutput) Tell(w io.Writer) error {
 	if _, err := fmt.Fprintln(w, o.line()); err != nil {
 		return err
 	}
-	return renderServiceLogs(w, o)
+	return o.Render(w)
 }
 
-func renderServiceLogs(w io.Writer, o ServiceLogsOutput) error {
+// Render writes the output for people.
+func (o ServiceLogsOutput) Render(w io.Writer) error {
 	for _, s := range []struct {
 		name, text string
 		cut        bool

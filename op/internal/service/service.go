@@ -19,12 +19,11 @@ a server, a database, a watcher. Commands and services of one sandbox share its
 loopback network: what listens on 127.0.0.1 is reached there by exec, and not
 from outside. It ends with its sandbox.`
 
-// Ops returns the operations on services.
-func Ops() []op.Op {
-	return []op.Op{
-		op.New(op.Desc{
-			Name: "service_start", CLI: []string{"service", "start"}, Summary: "Start a service, and wait until it is ready",
-			Doc: serviceDoc + `
+// Desc describes the operation service_start.
+func (ServiceStartInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "service_start", CLI: []string{"service", "start"}, Summary: "Start a service, and wait until it is ready",
+		Doc: serviceDoc + `
 
 The call returns when the service is ready: when a port accepts connections
 (ready_port), a URL is answered (ready_http), a file is there (ready_file) or a
@@ -35,42 +34,57 @@ last lines it printed. One that has ended may be started again under its name,
 with new logs. A sandbox runs 64 at most.
 
 On the command line --sandbox names a sandbox that runs.`,
-			Examples: `  # in a sandbox that another paddock keeps
+		Examples: `  # in a sandbox that another paddock keeps
   paddock service start --sandbox ID --name web --ready-port 8000 -- python3 -m http.server 8000`,
-			Profile: op.ProfileWorkspace, Hints: op.Hints{Destructive: true, LongRunning: true},
-		}, serviceStart, renderService),
-		op.New(op.Desc{
-			Name: "service_stop", CLI: []string{"service", "stop"}, Summary: "Stop a service, with all that it has started",
-			Doc: `Stop a service: TERM to all of its processes, and KILL to those that are left
+		Profile: op.ProfileWorkspace, Hints: op.Hints{Destructive: true, LongRunning: true},
+	}
+}
+
+// Desc describes the operation service_stop.
+func (ServiceStopInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "service_stop", CLI: []string{"service", "stop"}, Summary: "Stop a service, with all that it has started",
+		Doc: `Stop a service: TERM to all of its processes, and KILL to those that are left
 after 5 seconds. The answer says how many had to be killed, and whether it is
 proved that none is left. One that has ended already is left as it is. Its logs
 can still be read.`,
-			Examples: "  paddock service stop --sandbox ID web",
-			Profile:  op.ProfileWorkspace, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true, Control: true},
-		}, serviceStop, renderServiceStop),
-		op.New(op.Desc{
-			Name: "service_status", CLI: []string{"service", "status"}, Summary: "Say whether a service runs and is ready",
-			Doc: `Say whether a service is running, exited (by itself), failed (before it was
+		Examples: "  paddock service stop --sandbox ID web",
+		Profile:  op.ProfileWorkspace, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true, Control: true},
+	}
+}
+
+// Desc describes the operation service_status.
+func (ServiceStatusInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "service_status", CLI: []string{"service", "status"}, Summary: "Say whether a service runs and is ready",
+		Doc: `Say whether a service is running, exited (by itself), failed (before it was
 ready) or stopped, since when, and with which exit status. Where it has failed or
 exited, the answer has the last lines that it printed.`,
-			Examples: "  paddock service status --sandbox ID web",
-			Hints:    op.Hints{ReadOnly: true, Idempotent: true},
-		}, serviceStatus, renderService),
-		op.New(op.Desc{
-			Name: "service_list", CLI: []string{"service", "list"}, Summary: "List the services of a sandbox",
-			Doc:      "List the services of a sandbox with their state: those that run, then those that have ended.",
-			Examples: "  paddock service list --sandbox ID",
-			Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
-		}, serviceList, renderServiceList),
-		op.New(op.Desc{
-			Name: "service_logs", CLI: []string{"service", "logs"}, Summary: "Read what a service has printed",
-			Doc: `Read the end of what a service has printed: the last lines (tail) of each
+		Examples: "  paddock service status --sandbox ID web",
+		Hints:    op.Hints{ReadOnly: true, Idempotent: true},
+	}
+}
+
+// Desc describes the operation service_list.
+func (ServiceListInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "service_list", CLI: []string{"service", "list"}, Summary: "List the services of a sandbox",
+		Doc:      "List the services of a sandbox with their state: those that run, then those that have ended.",
+		Examples: "  paddock service list --sandbox ID",
+		Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}
+}
+
+// Desc describes the operation service_logs.
+func (ServiceLogsInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "service_logs", CLI: []string{"service", "logs"}, Summary: "Read what a service has printed",
+		Doc: `Read the end of what a service has printed: the last lines (tail) of each
 stream, as far as they fit into limit. It works while the service runs and after
 it has ended, until it is started again. The last 4 MiB of a stream are kept.
 stdout_truncated and stderr_truncated say that something before is left out.`,
-			Examples: "  paddock service logs --sandbox ID --tail 20 web",
-			Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
-		}, serviceLogs, renderServiceLogs),
+		Examples: "  paddock service logs --sandbox ID --tail 20 web",
+		Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
@@ -90,8 +104,19 @@ type ServiceStartInput struct {
 	Timeout      *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"how long it may take to be ready, at most 10m (default: 30s)"`
 }
 
-// ServiceNameInput names a service.
-type ServiceNameInput struct {
+// ServiceListInput names the sandbox whose services are listed.
+type ServiceListInput struct {
+	op.InSandbox
+}
+
+// ServiceStatusInput names the service to look at.
+type ServiceStatusInput struct{ ServiceName }
+
+// ServiceStopInput names the service to stop.
+type ServiceStopInput struct{ ServiceName }
+
+// ServiceName names a service.
+type ServiceName struct {
 	op.InSandbox
 	Name string `json:"name" arg:"NAME" help:"which service" min:"1" max:"64"`
 }
@@ -133,7 +158,8 @@ func stays(e *op.Env, where op.InSandbox) error {
 		Hint: "name a sandbox that runs, see paddock list"}
 }
 
-func serviceStatus(ctx context.Context, env *op.Env, in ServiceNameInput, _ *op.Stream) (out ServiceOutput, err error) {
+// Do runs the operation.
+func (in ServiceStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceOutput, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
 	}
@@ -151,7 +177,8 @@ func serviceStatus(ctx context.Context, env *op.Env, in ServiceNameInput, _ *op.
 	return out, err
 }
 
-func serviceStop(ctx context.Context, env *op.Env, in ServiceNameInput, _ *op.Stream) (out ServiceStopOutput, err error) {
+// Do runs the operation.
+func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceStopOutput, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
 	}
@@ -174,11 +201,12 @@ func serviceStop(ctx context.Context, env *op.Env, in ServiceNameInput, _ *op.St
 	return out, err
 }
 
-func serviceList(ctx context.Context, env *op.Env, in op.InSandbox, _ *op.Stream) (out ServiceListOutput, err error) {
-	if err := stays(env, in); err != nil {
+// Do runs the operation.
+func (in ServiceListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceListOutput, err error) {
+	if err := stays(env, in.InSandbox); err != nil {
 		return out, err
 	}
-	err = env.WithSandbox(ctx, in, func(ctx context.Context, s *registry.Sandbox) error {
+	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		r, err := wire.Call(ctx, s.Client(), wire.ListServices, wire.ListServicesRequest{})
 		if err != nil {
 			return registry.Refusal("list the services", err)
@@ -190,7 +218,8 @@ func serviceList(ctx context.Context, env *op.Env, in op.InSandbox, _ *op.Stream
 	return out, err
 }
 
-func serviceLogs(ctx context.Context, env *op.Env, in ServiceLogsInput, _ *op.Stream) (out ServiceLogsOutput, err error) {
+// Do runs the operation.
+func (in ServiceLogsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceLogsOutput, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
 	}

@@ -25,9 +25,9 @@ const (
 	readyEvery = 50
 )
 
-// serviceStart starts a service and waits until it is ready. Where its caller
+// Do starts a service and waits until it is ready. Where its caller
 // gives up, nothing of it is left.
-func serviceStart(ctx context.Context, env *op.Env, in ServiceStartInput, stream *op.Stream) (out ServiceOutput, err error) {
+func (in ServiceStartInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out ServiceOutput, err error) {
 	q, limit, err := in.request()
 	if err != nil {
 		return out, err

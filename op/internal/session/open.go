@@ -41,9 +41,9 @@ func (Texts) JSONSchema() string {
 	return `{"type": ["string", "array"], "items": {"type": "string"}, "description": "one command or several"}`
 }
 
-// SessionInput is how doors ask for a session: for a sandbox, and for the shell
-// in it. An execution policy says both; fields override it.
-type SessionInput struct {
+// SessionFields describe a session: a sandbox, and the shell in it. An execution policy
+// describes both; fields override it.
+type SessionFields struct {
 	op.SpecInput
 	Policy             string           `json:"policy,omitempty" flag:"policy" arg:"FILE" complete:"file" help:"read an execution policy from a YAML or JSON file; flags override it" within:"files"`
 	Shell              []string         `json:"shell_command,omitempty" flag:"shell" arg:"WORD" help:"the shell and its arguments, a POSIX shell; once for each word (default: /bin/bash, or /bin/sh where there is none)"`
@@ -59,7 +59,7 @@ type SessionInput struct {
 }
 
 // plan puts the policy, the spec file and the fields together.
-func (in SessionInput) plan(ctx context.Context, env *op.Env) (registry.SessionPlan, error) {
+func (in SessionFields) plan(ctx context.Context, env *op.Env) (registry.SessionPlan, error) {
 	p := registry.SessionPlan{Spec: env.DefaultSpec()}
 	s := shellpolicy.Session{}
 	if in.Policy != "" {
@@ -96,14 +96,14 @@ func (in SessionInput) plan(ctx context.Context, env *op.Env) (registry.SessionP
 }
 
 // bounded says that a field bounds a command's output.
-func (in SessionInput) bounded() bool { return in.MaxOutputLines != nil || in.MaxOutputBytes != nil }
+func (in SessionFields) bounded() bool { return in.MaxOutputLines != nil || in.MaxOutputBytes != nil }
 
 var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
 	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
 
 // options are what the shell is opened with: the fields' word, else the
 // policy's, else the spec's.
-func (in SessionInput) options(s shellpolicy.Session, spec policy.Spec) (paddock.SessionOptions, error) {
+func (in SessionFields) options(s shellpolicy.Session, spec policy.Spec) (paddock.SessionOptions, error) {
 	o := paddock.SessionOptions{Shell: in.Shell, Dir: in.Cwd, Startup: in.StartupCommands, Shutdown: in.ShutdownCommands, Redact: in.RedactValues}
 	lines, size := uint64(s.MaxOutputLines), s.MaxOutputBytes
 	if size == 0 {
@@ -135,7 +135,7 @@ func (in SessionInput) options(s shellpolicy.Session, spec policy.Spec) (paddock
 // maxSessionOutput is the most that is kept of a command's output.
 const maxSessionOutput = 2 << 20
 
-func (in SessionInput) shell() error {
+func (in SessionFields) shell() error {
 	if in.Shell == nil {
 		return nil
 	}

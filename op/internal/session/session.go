@@ -22,7 +22,7 @@ import (
 
 // SessionOpenInput asks for a session that outlives the call.
 type SessionOpenInput struct {
-	SessionInput
+	SessionFields
 	Sandbox   string `json:"sandbox,omitempty" help:"which sandbox it is in, with none of the fields that describe one (default: the default sandbox, where there is one and no field describes another; else one of its own)" max:"64"`
 	SessionID string `json:"session_id,omitempty" help:"a name for the session (default: a random one)" max:"64"`
 }
@@ -57,23 +57,27 @@ func (in SessionRunInput) check(env *op.Env) error {
 	return nil
 }
 
-// SessionNameInput names a session.
-type SessionNameInput struct {
+// SessionRestartInput names the session that gets a new shell.
+type SessionRestartInput struct {
 	SessionID string `json:"session_id" help:"which session"`
 }
 
-// Ops returns the operations on sessions.
-func Ops() []op.Op {
-	return []op.Op{sessionOp(), sessionOpenOp(), sessionRunOp(), sessionRestartOp(), sessionCloseOp(), sessionListOp()}
+// SessionCloseInput names the session to close.
+type SessionCloseInput struct {
+	SessionID string `json:"session_id" help:"which session"`
 }
+
+// SessionListInput has no fields.
+type SessionListInput struct{}
 
 const sessionDoc = `A session is one shell that stays, in a sandbox: its directory, variables,
 functions and options persist from one command to the next. It has no terminal:
 for programs that need one there are shells. It lives until session_close, until
 its sandbox ends, or until the door that keeps it closes.`
 
-func sessionOpenOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation session_open.
+func (SessionOpenInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "session_open", Summary: "Open a session: a shell that stays",
 		Doc: sessionDoc + `
 
@@ -84,28 +88,35 @@ that has the default sandbox's, if there is one, and else an empty one, which is
 removed then.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{Destructive: true, LongRunning: true},
-	}, func(ctx context.Context, env *op.Env, in SessionOpenInput, _ *op.Stream) (SessionOpenOutput, error) {
-		key, err := env.Sessions.Reserve(env.PrincipalName(), in.SessionID)
-		if err != nil {
-			return SessionOpenOutput{}, err
-		}
-		k, err := openSession(ctx, env, in, key)
-		if !env.Sessions.Put(key, k) && err == nil {
-			err = errors.Join(registry.ErrNoSessions, k.Close(ctx))
-		}
-		if err != nil {
-			return SessionOpenOutput{}, err
-		}
-		return SessionOpenOutput{SessionID: key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
-			Temporary: k.Scratch != "", Isolation: k.Sandbox.Isolation()}, nil
-	}, func(w io.Writer, out SessionOpenOutput) error {
-		_, err := fmt.Fprintln(w, out.SessionID)
-		return err
-	})
+	}
 }
 
-func sessionRunOp() op.Op {
-	return op.New(op.Desc{
+// Do runs the operation.
+func (in SessionOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionOpenOutput, error) {
+	key, err := env.Sessions.Reserve(env.PrincipalName(), in.SessionID)
+	if err != nil {
+		return SessionOpenOutput{}, err
+	}
+	k, err := openSession(ctx, env, in, key)
+	if !env.Sessions.Put(key, k) && err == nil {
+		err = errors.Join(registry.ErrNoSessions, k.Close(ctx))
+	}
+	if err != nil {
+		return SessionOpenOutput{}, err
+	}
+	return SessionOpenOutput{SessionID: key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
+		Temporary: k.Scratch != "", Isolation: k.Sandbox.Isolation()}, nil
+}
+
+// Render writes the output for people.
+func (out SessionOpenOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintln(w, out.SessionID)
+	return err
+}
+
+// Desc describes the operation session_run.
+func (SessionRunInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "session_run", Summary: "Run a command in a session",
 		Doc: sessionDoc + `
 
@@ -119,11 +130,11 @@ interrupted, and the answer says whether it did. A command that ends the shell,
 such as exit, says so: session_restart gives the session a new one.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{Destructive: true, LongRunning: true},
-	}, sessionRun, renderSessionRun)
+	}
 }
 
-// sessionRun runs a command, or restarts the shell.
-func sessionRun(ctx context.Context, env *op.Env, in SessionRunInput, stream *op.Stream) (SessionRunOutput, error) {
+// Do runs a command, or restarts the shell.
+func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (SessionRunOutput, error) {
 	if err := in.check(env); err != nil {
 		return SessionRunOutput{}, err
 	}
@@ -169,7 +180,8 @@ func sessionRun(ctx context.Context, env *op.Env, in SessionRunInput, stream *op
 	return out, err
 }
 
-func renderSessionRun(w io.Writer, out SessionRunOutput) error {
+// Render writes the output for people.
+func (out SessionRunOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintln(w, out.Text)
 	return err
 }
@@ -191,67 +203,86 @@ func (e *restartError) Error() string { return restartFailed + " " + e.cause.Err
 // Unwrap gives the cause.
 func (e *restartError) Unwrap() error { return e.cause }
 
-func sessionRestartOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation session_restart.
+func (SessionRestartInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "session_restart", Summary: "Give a session a new shell",
 		Doc: `Give a session a new shell, where the old one has ended or hangs. The old one ends
 with all it has started, and its directory, variables and functions are lost; the
 workspace stays as it is, and startup commands run again.`,
 		Lasting: true,
 		Hints:   op.Hints{Destructive: true},
-	}, func(ctx context.Context, env *op.Env, in SessionNameInput, _ *op.Stream) (SessionRestartOutput, error) {
-		k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
-		if err != nil {
-			return SessionRestartOutput{}, err
-		}
-		return restart(ctx, k)
-	}, func(w io.Writer, out SessionRestartOutput) error {
-		_, err := fmt.Fprintln(w, out.Text)
-		return err
-	})
+	}
 }
 
-func sessionCloseOp() op.Op {
-	return op.New(op.Desc{
+// Do runs the operation.
+func (in SessionRestartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionRestartOutput, error) {
+	k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
+	if err != nil {
+		return SessionRestartOutput{}, err
+	}
+	return restart(ctx, k)
+}
+
+// Render writes the output for people.
+func (out SessionRestartOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintln(w, out.Text)
+	return err
+}
+
+// Desc describes the operation session_close.
+func (SessionCloseInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "session_close", Summary: "Close a session, and the sandbox that is its own",
 		Doc: `Close a session. Its shutdown commands run first; then nothing that it has started
 is left. A sandbox of its own ends with it, another stays.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{Frees: true, Destructive: true},
-	}, func(ctx context.Context, env *op.Env, in SessionNameInput, _ *op.Stream) (SessionCloseOutput, error) {
-		k, err := env.Sessions.Remove(env.PrincipalName(), in.SessionID)
-		if err != nil {
-			return SessionCloseOutput{}, err
-		}
-		err = k.Close(ctx)
-		return SessionCloseOutput{SessionID: in.SessionID, Left: op.NewLeft(k.Sandbox)}, err
-	}, func(w io.Writer, out SessionCloseOutput) error {
-		if err := out.Left.Warn(w); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintln(w, "closed", out.SessionID)
-		return err
-	})
+	}
 }
 
-func sessionListOp() op.Op {
-	return op.New(op.Desc{
+// Do runs the operation.
+func (in SessionCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionCloseOutput, error) {
+	k, err := env.Sessions.Remove(env.PrincipalName(), in.SessionID)
+	if err != nil {
+		return SessionCloseOutput{}, err
+	}
+	err = k.Close(ctx)
+	return SessionCloseOutput{SessionID: in.SessionID, Left: op.NewLeft(k.Sandbox)}, err
+}
+
+// Render writes the output for people.
+func (out SessionCloseOutput) Render(w io.Writer) error {
+	if err := out.Left.Warn(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "closed", out.SessionID)
+	return err
+}
+
+// Desc describes the operation session_list.
+func (SessionListInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "session_list", Summary: "List your sessions",
 		Doc:     "List your sessions: the state of each (ready, busy or ended), its sandbox, and the directory that its shell is in.",
 		Lasting: true,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
-	}, sessionList, func(w io.Writer, out SessionListOutput) error {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, s := range out.Sessions {
-			if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.SessionID, s.State, s.Backend, s.Cwd); err != nil {
-				return err
-			}
-		}
-		return t.Flush()
-	})
+	}
 }
 
-func sessionList(ctx context.Context, env *op.Env, _ struct{}, _ *op.Stream) (SessionListOutput, error) {
+// Render writes the output for people.
+func (out SessionListOutput) Render(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range out.Sessions {
+		if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.SessionID, s.State, s.Backend, s.Cwd); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+// Do runs the operation.
+func (SessionListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionListOutput, error) {
 	out := SessionListOutput{Sessions: []SessionSummary{}}
 	for _, k := range env.Sessions.Of(env.PrincipalName()) {
 		s := SessionSummary{SessionID: k.Key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
@@ -279,7 +310,7 @@ func (in SessionOpenInput) where(e *op.Env) (name string, shared bool, err error
 }
 
 // openShared opens a session in a sandbox that the door keeps.
-func openShared(ctx context.Context, e *op.Env, in SessionInput, key registry.SessionKey, where string) (k *registry.Session, err error) {
+func openShared(ctx context.Context, e *op.Env, in SessionFields, key registry.SessionKey, where string) (k *registry.Session, err error) {
 	err = e.WithSandbox(ctx, op.InSandbox{Sandbox: where}, func(ctx context.Context, h *registry.Sandbox) error {
 		if h.Spec().Commands != nil {
 			return errRuledSession
@@ -305,7 +336,7 @@ func openSession(ctx context.Context, e *op.Env, in SessionOpenInput, key regist
 		if err != nil {
 			return nil, err
 		}
-		return openShared(ctx, e, in.SessionInput, key, where)
+		return openShared(ctx, e, in.SessionFields, key, where)
 	}
 	p, err := in.plan(ctx, e)
 	if err != nil {

@@ -19,6 +19,9 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
+// SessionInput asks for a session that ends with the call.
+type SessionInput struct{ SessionFields }
+
 // SessionOutput is how a session at the command line ended.
 type SessionOutput struct {
 	Status   int   `json:"status"` // of the last command
@@ -31,8 +34,9 @@ func (o SessionOutput) ExitStatus() int { return o.Status }
 // mainSession is the name of the session that the flags describe.
 const mainSession = "main"
 
-func sessionOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation session.
+func (SessionInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "session",
 		CLI:     []string{"session"},
 		Summary: "Keep one shell in a sandbox, and give it commands",
@@ -67,11 +71,14 @@ Exit status: the last command's, with --json 0; 125 Paddock could not open the s
 		Opens:   true,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true, Lines: true, Interrupts: true},
-	}, session, func(io.Writer, SessionOutput) error { return nil })
+	}
 }
 
-// session opens the session and gives it the lines of standard input.
-func session(ctx context.Context, env *op.Env, in SessionInput, stream *op.Stream) (out SessionOutput, err error) {
+// Render writes nothing.
+func (SessionOutput) Render(io.Writer) error { return nil }
+
+// Do opens the session and gives it the lines of standard input.
+func (in SessionInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out SessionOutput, err error) {
 	if stream.Stdin == nil || stream.Stdout == nil {
 		return out, &paddock.Error{Message: "cannot keep a session: this door has no live streams"}
 	}
@@ -83,11 +90,11 @@ func session(ctx context.Context, env *op.Env, in SessionInput, stream *op.Strea
 	if err != nil {
 		return out, err
 	}
-	t := &talk{env: &own, stream: stream, run: sessionRunOp()}
+	t := &talk{env: &own, stream: stream, run: op.Of[SessionRunInput]()}
 	hurry, now := context.WithCancel(context.Background())
 	ctx, cancel := context.WithCancel(ctx)
 	stop := t.watch(ctx, cancel, now)
-	err = t.keep(ctx, in, key)
+	err = t.keep(ctx, in.SessionFields, key)
 	t.phase.Store(closing)
 	err = errors.Join(err, own.Sessions.CloseWithin(hurry))
 	stop()
@@ -138,8 +145,8 @@ const (
 )
 
 // keep opens the session that the flags describe, and takes lines for it.
-func (t *talk) keep(ctx context.Context, in SessionInput, key registry.SessionKey) error {
-	k, err := openSession(ctx, t.env, SessionOpenInput{SessionInput: in}, key)
+func (t *talk) keep(ctx context.Context, in SessionFields, key registry.SessionKey) error {
+	k, err := openSession(ctx, t.env, SessionOpenInput{SessionFields: in}, key)
 	t.env.Sessions.Put(key, k)
 	switch {
 	case t.signaled.Load() != 0: // nobody waits for it any more
@@ -448,8 +455,8 @@ func (t *talk) operation(name json.RawMessage) (op.Op, error) {
 	}
 	var text string
 	if json.Unmarshal(name, &text) == nil {
-		for _, o := range Ops() {
-			if o.Name == text && o.Lasting {
+		for _, o := range []op.Op{op.Of[SessionOpenInput](), t.run, op.Of[SessionRestartInput](), op.Of[SessionCloseInput](), op.Of[SessionListInput]()} {
+			if o.Name == text {
 				return o, nil
 			}
 		}

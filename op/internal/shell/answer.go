@@ -109,22 +109,26 @@ func (o ShellOutput) Tell(w io.Writer) error {
 	return t.Err
 }
 
-func renderShell(w io.Writer, o ShellOutput) error {
+// Render writes the output for people.
+func (o ShellOutput) Render(w io.Writer) error {
 	_, err := io.WriteString(w, o.Output)
 	return err
 }
 
-func renderShellState(w io.Writer, s ShellState) error {
+// Render writes the output for people.
+func (s ShellState) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s, %d rows of %d columns\n", s.line(), s.Rows, s.Cols)
 	return err
 }
 
-func renderShellClose(w io.Writer, o ShellCloseOutput) error {
+// Render writes the output for people.
+func (o ShellCloseOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "closed %s%s\n", o.line(), output.Proof(o.SurvivorsKilled, o.DeathProved))
 	return err
 }
 
-func renderShellList(w io.Writer, o ShellListOutput) error {
+// Render writes the output for people.
+func (o ShellListOutput) Render(w io.Writer) error {
 	if len(o.Shells) == 0 {
 		_, err := fmt.Fprintln(w, "no shell is open")
 		return err

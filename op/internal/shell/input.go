@@ -66,8 +66,13 @@ type ShellResizeInput struct {
 	Cols    uint64 `json:"cols" help:"columns of the terminal" min:"1" max:"1000"`
 }
 
-// ShellInput names a shell.
-type ShellInput struct {
+// ShellListInput names the sandbox whose shells are listed.
+type ShellListInput struct {
+	op.InSandbox
+}
+
+// ShellCloseInput names the shell to close.
+type ShellCloseInput struct {
 	op.InSandbox
 	ShellID string `json:"shell_id" help:"which shell" min:"1" max:"64"`
 }

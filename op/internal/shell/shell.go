@@ -19,32 +19,39 @@ REPLs, and whatever needs a terminal. For one command and its result, exec or
 session_run serve better. All that it runs ends with it, and it ends with its
 sandbox; a sandbox has 32 at most.`
 
-// Ops returns the operations on shells.
-func Ops() []op.Op {
-	return []op.Op{
-		op.New(op.Desc{
-			Name: "shell_open", Summary: "Open an interactive shell on a terminal",
-			Doc: shellDoc + `
+// Desc describes the operation shell_open.
+func (ShellOpenInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "shell_open", Summary: "Open an interactive shell on a terminal",
+		Doc: shellDoc + `
 
 The answer has the shell's id, which the other shell_ tools take, what it has
 printed so far, and next_cursor for shell_read. A command is typed into it as its first
 line. The call returns when the shell has been silent for wait_for_idle_ms
 (default: 300), when wait_for was printed, or after timeout.`,
-			Lasting: true, Hints: op.Hints{Destructive: true},
-		}, shellOpen, renderShell),
-		op.New(op.Desc{
-			Name: "shell_read", Summary: "Read what a shell has printed",
-			Doc: `Read what a shell has printed, from a cursor on: 0 is the beginning, and
+		Lasting: true, Hints: op.Hints{Destructive: true},
+	}
+}
+
+// Desc describes the operation shell_read.
+func (ShellReadInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "shell_read", Summary: "Read what a shell has printed",
+		Doc: `Read what a shell has printed, from a cursor on: 0 is the beginning, and
 next_cursor of each answer is where to go on. Without wait_for_idle_ms and
 wait_for it returns at once. The text is plain, as a person would see it, unless
 plain is false. "more" says that the limit was reached and there is more to read
 now; the last 1 MiB is kept, and dropped_chars says what of the rest was asked for.
 It works for a shell that has ended as well, until shell_close.`,
-			Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
-		}, shellRead, renderShell),
-		op.New(op.Desc{
-			Name: "shell_write", Summary: "Type into a shell, and read what it prints",
-			Doc: `Type text into a shell, and press keys. Enter is pressed after a text, unless
+		Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}
+}
+
+// Desc describes the operation shell_write.
+func (ShellWriteInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "shell_write", Summary: "Type into a shell, and read what it prints",
+		Doc: `Type text into a shell, and press keys. Enter is pressed after a text, unless
 there are keys or enter is false. keys are pressed after the text, one after the
 other: ctrl-a to ctrl-z, enter, tab, shift-tab, escape, space, backspace, delete,
 insert, up, down, left, right, home, end, page-up, page-down, f1 to f12, ctrl-\,
@@ -55,38 +62,53 @@ call waits until the shell has been silent for wait_for_idle_ms (default: 300; 0
 does not wait), or with wait_for until that text is printed, at most for timeout.
 Something that takes long without printing looks idle: wait for its prompt with
 wait_for, or look again with shell_read at next_cursor.`,
-			Lasting: true, Hints: op.Hints{Destructive: true},
-		}, shellWrite, renderShell),
-		op.New(op.Desc{
-			Name: "shell_signal", Summary: "Send a signal to what runs in a shell",
-			Doc: `Send a signal (INT, TERM, HUP or KILL) to the program in the foreground of a
-shell's terminal; where none runs that is the shell itself. The answer has the
-shell's state at that moment; shell_read tells what came of it.`,
-			Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Control: true},
-		}, shellSignal, renderShellState),
-		op.New(op.Desc{
-			Name: "shell_resize", Summary: "Change the size of a shell's terminal",
-			Doc:     "Change the size of a shell's terminal, in characters. Programs that draw on the whole of it are told, and draw anew.",
-			Lasting: true, Hints: op.Hints{Idempotent: true},
-		}, shellResize, renderShellState),
-		op.New(op.Desc{
-			Name: "shell_close", Summary: "Close a shell, and end all that runs in it",
-			Doc: `Close a shell. Its processes get HUP, and KILL after 5 seconds; the answer says
-how many had to be killed, and whether it is proved that none is left. What it
-has printed is gone then, and its id is free.`,
-			Lasting: true, Hints: op.Hints{Frees: true, Destructive: true},
-		}, shellClose, renderShellClose),
-		op.New(op.Desc{
-			Name: "shell_list", Summary: "List the shells of a sandbox",
-			Doc:     "List the shells that are open in a sandbox, with their state. Those that have ended are listed until shell_close.",
-			Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
-		}, shellList, renderShellList),
+		Lasting: true, Hints: op.Hints{Destructive: true},
 	}
 }
 
-// shellOpen starts a shell, and waits for its prompt. Where its caller gives up,
+// Desc describes the operation shell_signal.
+func (ShellSignalInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "shell_signal", Summary: "Send a signal to what runs in a shell",
+		Doc: `Send a signal (INT, TERM, HUP or KILL) to the program in the foreground of a
+shell's terminal; where none runs that is the shell itself. The answer has the
+shell's state at that moment; shell_read tells what came of it.`,
+		Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Control: true},
+	}
+}
+
+// Desc describes the operation shell_resize.
+func (ShellResizeInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "shell_resize", Summary: "Change the size of a shell's terminal",
+		Doc:     "Change the size of a shell's terminal, in characters. Programs that draw on the whole of it are told, and draw anew.",
+		Lasting: true, Hints: op.Hints{Idempotent: true},
+	}
+}
+
+// Desc describes the operation shell_close.
+func (ShellCloseInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "shell_close", Summary: "Close a shell, and end all that runs in it",
+		Doc: `Close a shell. Its processes get HUP, and KILL after 5 seconds; the answer says
+how many had to be killed, and whether it is proved that none is left. What it
+has printed is gone then, and its id is free.`,
+		Lasting: true, Hints: op.Hints{Frees: true, Destructive: true},
+	}
+}
+
+// Desc describes the operation shell_list.
+func (ShellListInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "shell_list", Summary: "List the shells of a sandbox",
+		Doc:     "List the shells that are open in a sandbox, with their state. Those that have ended are listed until shell_close.",
+		Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}
+}
+
+// Do starts a shell, and waits for its prompt. Where its caller gives up,
 // nothing of it is left.
-func shellOpen(ctx context.Context, env *op.Env, in ShellOpenInput, _ *op.Stream) (out ShellOutput, err error) {
+func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellOutput, err error) {
 	id, err := op.NameOr("shell_id", in.ShellID, true)
 	if err := errors.Join(err, in.Env.Check(), op.CheckGiven("cwd", in.Cwd)); err != nil {
 		return out, err
@@ -156,7 +178,8 @@ func typeIn(ctx context.Context, h *registry.Sandbox, id, sent string) error {
 	return registry.Refusal("type into shell "+id, err)
 }
 
-func shellRead(ctx context.Context, env *op.Env, in ShellReadInput, _ *op.Stream) (out ShellOutput, err error) {
+// Do runs the operation.
+func (in ShellReadInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellOutput, err error) {
 	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
 		return out, err
 	}
@@ -174,7 +197,8 @@ func shellRead(ctx context.Context, env *op.Env, in ShellReadInput, _ *op.Stream
 // maxCursor is a place that no shell gets to.
 const maxCursor = 1 << 53
 
-func shellWrite(ctx context.Context, env *op.Env, in ShellWriteInput, _ *op.Stream) (out ShellOutput, err error) {
+// Do runs the operation.
+func (in ShellWriteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellOutput, err error) {
 	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
 		return out, err
 	}
@@ -223,7 +247,8 @@ func (in ShellWriteInput) sent() (string, error) {
 
 var errNothingTyped = &policy.FieldError{Field: "text", Reason: "there is nothing to type", Hint: "give a text, keys, or both"}
 
-func shellSignal(ctx context.Context, env *op.Env, in ShellSignalInput, _ *op.Stream) (out ShellState, err error) {
+// Do runs the operation.
+func (in ShellSignalInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellState, err error) {
 	_, nameErr := op.NameOr("shell_id", in.ShellID, false)
 	if err := errors.Join(nameErr, op.OneOf("signal", in.Signal, "HUP", "INT", "TERM", "KILL")); err != nil {
 		return out, err
@@ -240,7 +265,8 @@ func shellSignal(ctx context.Context, env *op.Env, in ShellSignalInput, _ *op.St
 	return out, err
 }
 
-func shellResize(ctx context.Context, env *op.Env, in ShellResizeInput, _ *op.Stream) (out ShellState, err error) {
+// Do runs the operation.
+func (in ShellResizeInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellState, err error) {
 	_, nameErr := op.NameOr("shell_id", in.ShellID, false)
 	if err := errors.Join(nameErr, op.AtLeastOne("rows", in.Rows), op.AtLeastOne("cols", in.Cols)); err != nil {
 		return out, err
@@ -256,7 +282,8 @@ func shellResize(ctx context.Context, env *op.Env, in ShellResizeInput, _ *op.St
 	return out, err
 }
 
-func shellClose(ctx context.Context, env *op.Env, in ShellInput, _ *op.Stream) (out ShellCloseOutput, err error) {
+// Do runs the operation.
+func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellCloseOutput, err error) {
 	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
 		return out, err
 	}
@@ -279,8 +306,9 @@ func shellClose(ctx context.Context, env *op.Env, in ShellInput, _ *op.Stream) (
 	return out, err
 }
 
-func shellList(ctx context.Context, env *op.Env, in op.InSandbox, _ *op.Stream) (out ShellListOutput, err error) {
-	err = env.WithSandbox(ctx, in, func(ctx context.Context, s *registry.Sandbox) error {
+// Do runs the operation.
+func (in ShellListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellListOutput, err error) {
+	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		r, err := wire.Call(ctx, s.Client(), wire.ListShells, wire.ListShellsRequest{})
 		if err != nil {
 			return registry.Refusal("list the shells", err)
