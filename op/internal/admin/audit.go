@@ -348,8 +348,8 @@ type AuditVerifyOutput struct {
 }
 
 // ExitStatus is 0 only where the chain holds.
-func (o AuditVerifyOutput) ExitStatus() int {
-	if o.OK {
+func (out AuditVerifyOutput) ExitStatus() int {
+	if out.OK {
 		return 0
 	}
 	return 1

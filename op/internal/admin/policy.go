@@ -64,8 +64,8 @@ type PolicyCheckOutput struct {
 }
 
 // ExitStatus is 0 where the command is allowed, else 1.
-func (o PolicyCheckOutput) ExitStatus() int {
-	if o.Allowed {
+func (out PolicyCheckOutput) ExitStatus() int {
+	if out.Allowed {
 		return 0
 	}
 	return 1
@@ -144,15 +144,15 @@ func (out PolicyCheckOutput) Render(w io.Writer) error {
 }
 
 // point shows the place of what was refused.
-func (o PolicyCheckOutput) point(b *strings.Builder) {
-	p := o.Position
+func (out PolicyCheckOutput) point(b *strings.Builder) {
+	p := out.Position
 	switch {
 	case p == nil:
 	case p.Line == 0:
-		fmt.Fprintf(b, "  %-9s word %d, %s\n", "position", p.Argument+1, printable(cut(o.asked[p.Argument], 60)))
+		fmt.Fprintf(b, "  %-9s word %d, %s\n", "position", p.Argument+1, printable(cut(out.asked[p.Argument], 60)))
 	default:
 		fmt.Fprintf(b, "  %-9s line %d, column %d\n", "position", p.Line, p.Column)
-		line := []rune(strings.Split(o.asked[0], "\n")[p.Line-1])
+		line := []rune(strings.Split(out.asked[0], "\n")[p.Line-1])
 		from := max(0, p.Column-1-30)
 		shown := string(line[from:min(len(line), from+72)])
 		fmt.Fprintf(b, "\n    %s\n    %s^\n\n", printable(shown), strings.Repeat(" ", p.Column-1-from))

@@ -40,6 +40,37 @@ type ExecInput struct {
 	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 
+// ExecAnswer is how a command ended, or what it has printed so far.
+type ExecAnswer struct {
+	Exec     string `json:"exec,omitempty"` // for output_read and exec_kill
+	Sandbox  string `json:"sandbox"`
+	State    string `json:"state"`            // running or exited
+	ExitCode *int   `json:"exit_code"`        // null while it runs; -N where signal N ended it, 124 where it timed out
+	Killed   bool   `json:"killed,omitempty"` // by exec_kill
+	Ended
+	// Stdout and Stderr are text without control sequences; of more than an
+	// answer has room for, the beginning and the end.
+	Stdout    string   `json:"stdout"`
+	Stderr    string   `json:"stderr"`
+	StdoutCut *ExecCut `json:"stdout_cut,omitempty"`
+	StderrCut *ExecCut `json:"stderr_cut,omitempty"`
+	// Next are the cursors from which output_read goes on.
+	Next *ExecCursors `json:"next,omitempty"`
+}
+
+// ExecCut is what an answer has left out of a stream.
+type ExecCut struct {
+	Bytes  int64 `json:"bytes"`
+	Lines  int64 `json:"lines"`
+	Cursor int64 `json:"cursor"` // where output_read finds it
+}
+
+// ExecCursors say where what the answer has ends, of a command that runs on.
+type ExecCursors struct {
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+}
+
 // Desc describes the operation exec.
 func (ExecInput) Desc() op.Desc {
 	return op.Desc{
@@ -77,28 +108,6 @@ process, which --sandbox names, with its streams passed through as they come.
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
-func (in ExecInput) check(env *op.Env) error {
-	switch {
-	case in.Command == "" && len(in.Argv) == 0 && env.Sandboxes == nil:
-		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec --sandbox ID -- CMD [ARG]..."}
-	case in.Command == "" && len(in.Argv) == 0:
-		return &policy.FieldError{Field: "command", Reason: "no command was given", Hint: "give command (shell text) or argv"}
-	case in.Command != "" && len(in.Argv) > 0:
-		return &policy.FieldError{Field: "argv", Reason: "command is given, too", Hint: "give one of the two"}
-	case len(in.Argv) > 0 && in.Argv[0] == "":
-		return &policy.FieldError{Field: "argv[0]", Reason: "it is empty"}
-	case in.Timeout != nil && *in.Timeout <= 0:
-		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
-	case in.YieldAfter != nil && (*in.YieldAfter < 0 || in.Background):
-		return &policy.FieldError{Field: "yield_after", Value: in.YieldAfter.String(), Reason: "it must not be below 0, nor beside background"}
-	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
-		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
-	case env.Sandboxes == nil && in.Sandbox == "":
-		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs, see paddock list; paddock run makes one for a command"}
-	}
-	return in.Env.Check()
-}
-
 // Do runs the command, and waits for it where that was asked for.
 func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out ExecAnswer, err error) {
 	if err := in.check(env); err != nil {
@@ -130,43 +139,26 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	return out, err
 }
 
-// await waits as long as was asked for. Who does not wait any more ends the
-// command, unless that is what was asked for.
-func await(ctx context.Context, x *registry.Exec, h *registry.Sandbox, in ExecInput) error {
+func (in ExecInput) check(env *op.Env) error {
 	switch {
-	case in.Background:
-		go watch(x, h)
-		return nil
-	case in.YieldAfter != nil:
-		go watch(x, h)
-		return yield(ctx, x, time.Duration(*in.YieldAfter))
+	case in.Command == "" && len(in.Argv) == 0 && env.Sandboxes == nil:
+		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec --sandbox ID -- CMD [ARG]..."}
+	case in.Command == "" && len(in.Argv) == 0:
+		return &policy.FieldError{Field: "command", Reason: "no command was given", Hint: "give command (shell text) or argv"}
+	case in.Command != "" && len(in.Argv) > 0:
+		return &policy.FieldError{Field: "argv", Reason: "command is given, too", Hint: "give one of the two"}
+	case len(in.Argv) > 0 && in.Argv[0] == "":
+		return &policy.FieldError{Field: "argv[0]", Reason: "it is empty"}
+	case in.Timeout != nil && *in.Timeout <= 0:
+		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
+	case in.YieldAfter != nil && (*in.YieldAfter < 0 || in.Background):
+		return &policy.FieldError{Field: "yield_after", Value: in.YieldAfter.String(), Reason: "it must not be below 0, nor beside background"}
+	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
+		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
+	case env.Sandboxes == nil && in.Sandbox == "":
+		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs, see paddock list; paddock run makes one for a command"}
 	}
-	stop := context.AfterFunc(ctx, x.End)
-	watch(x, h) // here: beside, each command would cost two changes of threads more
-	if !stop() {
-		return errEnded(ctx)
-	}
-	return x.Err
-}
-
-// yield waits for the end, and after some time does not any more.
-func yield(ctx context.Context, x *registry.Exec, after time.Duration) error {
-	timer := time.NewTimer(after)
-	defer timer.Stop()
-	select {
-	case <-x.Done:
-		return x.Err
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		x.End()
-		<-x.Done // with the proof that nothing is left
-		return errEnded(ctx)
-	}
-}
-
-func errEnded(ctx context.Context) error {
-	return fmt.Errorf("cannot wait for the command, which was ended: %w", ctx.Err())
+	return in.Env.Check()
 }
 
 // argv is what is executed, once the rules of the sandbox have allowed it.
@@ -224,6 +216,15 @@ func ruled(h *registry.Sandbox, in ExecInput, spec policy.Spec) ([]string, error
 	return []string{"sh", "-c", verdict.Script}, nil
 }
 
+// dir is where a command begins, as it sees it.
+func dir(h *registry.Sandbox, written string) string {
+	workspace := registry.WorkspaceAt(h.Isolation().Level, h.Spec())
+	if path.IsAbs(written) {
+		return path.Clean(written)
+	}
+	return path.Join(workspace, written)
+}
+
 // maxCommand bounds what is remembered of a command, in bytes.
 const maxCommand = 1 << 10
 
@@ -252,6 +253,31 @@ func followed(ctx context.Context, h *registry.Sandbox, env *op.Env, argv []stri
 // foregroundTime ends a command that is waited for and has no other bound.
 const foregroundTime = 2 * time.Minute
 
+// limit is how long the command may run, as far as nobody else has a word on it.
+func (in ExecInput) limit(spec policy.Spec) registry.TimeLimit {
+	switch {
+	case in.Timeout != nil:
+		return registry.TimeLimit{Span: time.Duration(*in.Timeout), From: registry.FromCall}
+	case spec.Limits.Timeout > 0:
+		return registry.TimeLimit{Span: time.Duration(spec.Limits.Timeout), From: registry.FromSandbox}
+	case in.Background || in.YieldAfter != nil:
+		return registry.TimeLimit{}
+	}
+	return registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault}
+}
+
+// stdin is the command's input: the door's where it has one and no text is given.
+// Under rules there is none: nobody judges what a command would do with it.
+func (in ExecInput) stdin(h *registry.Sandbox, stream *op.Stream) io.Reader {
+	switch {
+	case h.Spec().Commands != nil:
+		return nil
+	case in.Stdin != "":
+		return strings.NewReader(in.Stdin)
+	}
+	return stream.Stdin
+}
+
 // start starts a command whose output is kept. It runs until it ends, until end
 // is called, or until the sandbox ends, whoever waits. Where the error is nil the
 // caller has await bring it to its end.
@@ -279,18 +305,6 @@ func start(h *registry.Sandbox, env *op.Env, argv []string, in ExecInput, stream
 	return x, nil
 }
 
-// stdin is the command's input: the door's where it has one and no text is given.
-// Under rules there is none: nobody judges what a command would do with it.
-func (in ExecInput) stdin(h *registry.Sandbox, stream *op.Stream) io.Reader {
-	switch {
-	case h.Spec().Commands != nil:
-		return nil
-	case in.Stdin != "":
-		return strings.NewReader(in.Stdin)
-	}
-	return stream.Stdin
-}
-
 // watch brings the command to its end.
 func watch(x *registry.Exec, h *registry.Sandbox) {
 	err := brokenStream(x.Cmd.Wait())
@@ -307,24 +321,165 @@ func watch(x *registry.Exec, h *registry.Sandbox) {
 	close(x.Done)
 }
 
-// limit is how long the command may run, as far as nobody else has a word on it.
-func (in ExecInput) limit(spec policy.Spec) registry.TimeLimit {
+// await waits as long as was asked for. Who does not wait any more ends the
+// command, unless that is what was asked for.
+func await(ctx context.Context, x *registry.Exec, h *registry.Sandbox, in ExecInput) error {
 	switch {
-	case in.Timeout != nil:
-		return registry.TimeLimit{Span: time.Duration(*in.Timeout), From: registry.FromCall}
-	case spec.Limits.Timeout > 0:
-		return registry.TimeLimit{Span: time.Duration(spec.Limits.Timeout), From: registry.FromSandbox}
-	case in.Background || in.YieldAfter != nil:
-		return registry.TimeLimit{}
+	case in.Background:
+		go watch(x, h)
+		return nil
+	case in.YieldAfter != nil:
+		go watch(x, h)
+		return yield(ctx, x, time.Duration(*in.YieldAfter))
 	}
-	return registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault}
+	stop := context.AfterFunc(ctx, x.End)
+	watch(x, h) // here: beside, each command would cost two changes of threads more
+	if !stop() {
+		return errEnded(ctx)
+	}
+	return x.Err
 }
 
-// dir is where a command begins, as it sees it.
-func dir(h *registry.Sandbox, written string) string {
-	workspace := registry.WorkspaceAt(h.Isolation().Level, h.Spec())
-	if path.IsAbs(written) {
-		return path.Clean(written)
+// yield waits for the end, and after some time does not any more.
+func yield(ctx context.Context, x *registry.Exec, after time.Duration) error {
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-x.Done:
+		return x.Err
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		x.End()
+		<-x.Done // with the proof that nothing is left
+		return errEnded(ctx)
 	}
-	return path.Join(workspace, written)
+}
+
+func errEnded(ctx context.Context) error {
+	return fmt.Errorf("cannot wait for the command, which was ended: %w", ctx.Err())
+}
+
+// shownWhole is how much it shows where nothing is kept.
+const shownWhole = 2 << 20
+
+// told is what there is to tell of a command now.
+func told(h *registry.Sandbox, env *op.Env, x *registry.Exec) ExecAnswer {
+	out := ExecAnswer{Exec: x.Out.ID(), Sandbox: h.Called(), State: registry.Running, Ended: Ended{DurationMS: time.Since(x.Began).Milliseconds()}}
+	if !x.Running() {
+		out.State = registry.Exited
+		if x.Result != nil {
+			out.ExitCode, out.Ended = &x.Result.ExitCode, newEnded(x.Result)
+			if out.TimedOut {
+				out.Limit, out.Denials = x.Limit.Ended(out.Denials)
+			}
+		}
+	}
+	out.Killed = x.Killed.Load()
+	if !h.Lasting {
+		out.Exec = "" // nobody finds it
+		defer x.Out.Drop()
+	}
+	room := env.Room(output.ShownExec)
+	if !x.Out.Readable() {
+		room = shownWhole // nobody can read on
+	}
+	stderr := x.Out.Excerpt(1, room/3)
+	stdout := x.Out.Excerpt(0, room-text.Cost(stderr.Text))
+	if cost := text.Cost(stdout.Text); cost < room/2 && stderr.CutBytes > 0 {
+		stderr = x.Out.Excerpt(1, room-cost)
+	}
+	out.Stdout, out.Stderr = stdout.Text, stderr.Text
+	out.StdoutCut, out.StderrCut = cut(stdout), cut(stderr)
+	out.StdoutBytes, out.StderrBytes = x.Out.Totals()
+	if out.State == registry.Running {
+		out.Next = &ExecCursors{stdout.Next, stderr.Next}
+	}
+	return out
+}
+
+func cut(e output.Excerpt) *ExecCut {
+	if e.CutBytes == 0 {
+		return nil
+	}
+	return &ExecCut{Bytes: e.CutBytes, Lines: e.CutLines, Cursor: e.Next}
+}
+
+// ExitStatus is the command's own, 124 where it timed out, and 128+N where
+// signal N ended it.
+func (out ExecAnswer) ExitStatus() int {
+	if out.ExitCode == nil {
+		return out.status(0)
+	}
+	return out.status(*out.ExitCode)
+}
+
+// Render writes the output for people.
+func (out ExecAnswer) Render(w io.Writer) error {
+	if out.Stdout == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, out.Stdout)
+	return err
+}
+
+// Tell says first how the command ended, and all else that there is to say of it, then
+// what it printed.
+func (out ExecAnswer) Tell(w io.Writer) error {
+	t := output.Teller{W: w}
+	t.Frame(out.said(), out.Stdout, out.Stderr)
+	return t.Err
+}
+
+// said is what there is to say of the command.
+func (out ExecAnswer) said() []string {
+	var all []string
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	seconds := float64(out.DurationMS) / 1000
+	memory := map[bool]string{true: " (out of memory)"}[out.OOMKilled]
+	switch {
+	case out.State == registry.Running:
+		say("still running after %.3fs, exec %s", seconds, out.Exec)
+	case out.ExitCode == nil:
+		say("ended after %.3fs, its exit status is not known", seconds)
+	case out.TimedOut:
+		say("timed out and was ended after %.3fs%s", seconds, longer(out.Limit, out.Exec != ""))
+	case out.Signal != "":
+		say("ended by %s after %.3fs%s", out.Signal, seconds, memory)
+	default:
+		say("exit status %d after %.3fs%s", *out.ExitCode, seconds, memory)
+	}
+	all = append(all, output.DenialTexts(slices.DeleteFunc(slices.Clone(out.Denials), func(d paddock.Denial) bool { // the first line says it
+		return out.TimedOut && d.Layer == "limit" && d.Rule == "timeout"
+	}), out.ExitStatus())...)
+	if n := out.SurvivorsKilled; n > 0 && !out.TimedOut { // else the command is one of them
+		say("it left processes running, which were ended: %d", n)
+	}
+	if out.State == registry.Exited && !out.DeathProved {
+		say("it is not proved that nothing of it is left")
+	}
+	if out.Blocked != "" {
+		say("the rule %s ended the output", out.Blocked)
+	}
+	if out.StdoutCut != nil {
+		say("%d bytes of stdout left out", out.StdoutCut.Bytes)
+	}
+	if out.StderrCut != nil {
+		say("%d bytes of stderr left out", out.StderrCut.Bytes)
+	}
+	if out.Next != nil {
+		say(`output_read {"output": %q, "cursor": %d, "wait": "30s"} follows it, exec_kill {"exec": %q} ends it`, out.Exec, out.Next.Stdout, out.Exec)
+	}
+	return all
+}
+
+// longer says which limit of time has ended a command, and what gives it more.
+func longer(limit string, background bool) string {
+	switch {
+	case strings.HasSuffix(limit, registry.FromOperator):
+		return " (" + limit + ")"
+	case limit != "":
+		limit = " (" + limit + ")"
+	}
+	return limit + "; timeout gives it longer" + map[bool]string{true: ", background has it go on while you do something else"}[background]
 }

@@ -2,10 +2,10 @@ package exec
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,11 +16,81 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/command"
 	"github.com/paddock-dev/paddock/policy/executor"
 )
+
+// ExecuteInput asks for one command that rules have to allow.
+type ExecuteInput struct {
+	WorkingDir string       `json:"working_dir,omitempty" flag:"working-dir" arg:"DIR" help:"directory to work in; \"/\" is the workspace (default)"`
+	Timeout    *Seconds     `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and all it started after this time, 90 or 1.5 say (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
+	Env        op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable; those that decide what programs load or execute are refused (may be repeated)"`
+	Workspace  *string      `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that the command may change (default: the current directory)"`
+	Config     string       `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec's own words count more" within:"files"`
+	SpecFile   string       `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file" within:"files"`
+	Format     string       `json:"format,omitempty" flag:"format" arg:"FORMAT" choices:"text,json" help:"text, for people and models (default), or json, as --json"`
+	Command    Words        `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text; several are a command and its arguments, run without a shell"`
+}
+
+// ExecuteOutput is how a command ended, or why it was not executed.
+type ExecuteOutput struct {
+	// Success says that the command ended by itself with exit status 0.
+	Success bool `json:"success"`
+	// ExitCode is the command's, -N where signal N ended it, and -1 where it
+	// was not executed or ran out of time.
+	ExitCode int    `json:"exit_code"`
+	Stdout   string `json:"stdout"` // bounded: of more, head and tail are kept
+	Stderr   string `json:"stderr"`
+	// ExecutionTime is in seconds; 0 where the command was not executed.
+	ExecutionTime float64 `json:"execution_time"`
+	TimedOut      bool    `json:"timed_out"`
+	// Error says why the command was refused, failed to run or was ended;
+	// null for one that ran, whatever its exit status.
+	Error *string `json:"error"`
+
+	// Limit is, where time was up, how long the command had, and who says so.
+	Limit string `json:"time_limit,omitempty"`
+	// Position is where in the command the refused part is.
+	Position *command.Position `json:"position,omitempty"`
+	// Script is what the shell got: the printed form of what was parsed.
+	Script          string           `json:"script,omitempty"`
+	Signal          string           `json:"signal,omitempty"`
+	OOMKilled       bool             `json:"oom_killed,omitempty"`
+	StdoutBytes     int64            `json:"stdout_bytes"` // all that was printed, kept or not
+	StderrBytes     int64            `json:"stderr_bytes"`
+	StdoutTruncated bool             `json:"stdout_truncated"`
+	StderrTruncated bool             `json:"stderr_truncated"`
+	Output          string           `json:"output,omitempty"` // where it is long: for output_read, which has the whole
+	Usage           *ExecuteUsage    `json:"usage,omitempty"`
+	Survivors       int              `json:"survivors"` // processes that outlived the command
+	SurvivorsKilled int              `json:"survivors_killed"`
+	DeathProved     bool             `json:"death_proved"`
+	Denials         []paddock.Denial `json:"denials,omitempty"`
+	// RedactionMatches counts what the spec's rules have replaced, by their
+	// names; Blocked is the rule that ended the output, if one did.
+	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
+	Blocked          string           `json:"blocked,omitempty"`
+	op.Left
+	Notes     []string          `json:"notes,omitempty"`
+	Isolation *policy.Isolation `json:"isolation,omitempty"` // null where nothing was executed
+
+	status int // of a program that did this
+	asJSON bool
+}
+
+// ExecuteUsage is what a command and all it started used.
+type ExecuteUsage struct {
+	UserCPU          float64 `json:"user_cpu_seconds"`
+	SystemCPU        float64 `json:"system_cpu_seconds"`
+	PeakMemory       int64   `json:"peak_memory_bytes"`
+	PeakMemorySource string  `json:"peak_memory_source,omitempty"`
+	ProcessesPeak    int64   `json:"processes_peak,omitempty"`
+	IOReadBytes      int64   `json:"io_read_bytes,omitempty"`
+	IOWriteBytes     int64   `json:"io_write_bytes,omitempty"`
+}
 
 // Desc describes the operation execute.
 func (ExecuteInput) Desc() op.Desc {
@@ -168,13 +238,6 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 	out.Script = verdict.Script
 	out.Notes = append(out.Notes, verdict.Notes...)
 	return out, err
-}
-
-func durationOf(s *Seconds) policy.Duration {
-	if s == nil {
-		return 0
-	}
-	return policy.Duration(*s)
 }
 
 // judge asks the rules; one word is shell text, for bash where there is one.
@@ -351,38 +414,93 @@ func (x *execution) cause(err error) string {
 	})
 }
 
-// workingDir checks a directory that is written from the workspace, and
-// returns its path from there. It is looked up beneath a handle of the
-// workspace, name by name, so that neither ".." nor a link leads out of it. A
-// refusal is what the executor answers.
-func workingDir(workspace, written string) (rel, refusal string) {
-	const invalid = "Failed to validate working directory"
-	written = strings.TrimPrefix(written, "/")
-	if written == "" || written == "." {
-		return ".", ""
-	}
-	root, err := os.OpenRoot(workspace)
-	if err != nil || strings.ContainsRune(written, 0) {
-		return "", invalid
-	}
-	defer root.Close()
-	info, err := root.Stat(written)
-	switch {
-	case err == nil && !info.IsDir():
-		return "", "Execution failed: the working directory is not a directory: /" + written
-	case err == nil:
-		return path.Clean(written), ""
-	case errors.Is(err, fs.ErrNotExist):
-		return "", "Working directory does not exist: /" + written
-	case escapes(err):
-		return "", "Working directory outside workspace is not allowed"
-	}
-	return "", invalid
+// notRun is the result of a command that was not executed.
+func notRun(status int, reason string) ExecuteOutput {
+	reason = strings.ToValidUTF8(reason, "\uFFFD")
+	return ExecuteOutput{ExitCode: -1, Error: &reason, DeathProved: true, status: status}
 }
 
-// escapes says whether a path was refused because it leads out of its root.
-// Package os has no name for that error; what is an errno is another one.
-func escapes(err error) bool {
-	e := (*fs.PathError)(nil)
-	return errors.As(err, &e) && strings.Contains(e.Err.Error(), "escapes")
+// refused is the result of a command that a rule forbids.
+func refused(v command.Verdict) ExecuteOutput {
+	out := notRun(op.StatusRefused, v.Reason)
+	out.Position, out.Notes = v.Position, v.Notes
+	out.Denials = []paddock.Denial{{Layer: "command", Rule: v.Rule, Object: v.Command, Hint: v.Hint}}
+	return out
+}
+
+// ended is the result of a command that ran.
+func ended(r *paddock.Result, timeout string) ExecuteOutput {
+	out := ExecuteOutput{
+		Success:         r.Success(),
+		ExitCode:        r.ExitCode,
+		ExecutionTime:   r.Duration.Seconds(),
+		TimedOut:        r.TimedOut,
+		Signal:          r.Signal,
+		OOMKilled:       r.OOMKilled,
+		StdoutBytes:     r.StdoutBytes,
+		StderrBytes:     r.StderrBytes,
+		Survivors:       r.Survivors,
+		SurvivorsKilled: r.SurvivorsKilled,
+		DeathProved:     r.DeathProved,
+		Denials:         r.Denials,
+
+		RedactionMatches: r.RedactionMatches, Blocked: r.Blocked,
+		Isolation: &r.Isolation,
+		Usage: &ExecuteUsage{
+			UserCPU: r.UserCPU.Seconds(), SystemCPU: r.SystemCPU.Seconds(),
+			PeakMemory: r.PeakMemory, PeakMemorySource: r.PeakMemorySource, ProcessesPeak: r.ProcessesPeak,
+			IOReadBytes: r.IORead, IOWriteBytes: r.IOWritten,
+		},
+		status: r.ExitCode,
+	}
+	switch {
+	case r.TimedOut:
+		reason := "Command timed out after " + timeout + " seconds"
+		out.ExitCode, out.Error, out.status = -1, &reason, op.StatusTimedOut
+	case r.ExitCode < 0:
+		out.status = op.StatusSignal - r.ExitCode
+	}
+	return out
+}
+
+// ExitStatus is the command's own, 124 where it ran out of time, 125 where it
+// could not be run, 126 where it was refused, and 128+N where signal N ended it.
+func (out ExecuteOutput) ExitStatus() int { return out.status }
+
+// Failed says, for [Failer], that the command was not executed. One that ran has no
+// error, whatever became of it.
+func (out ExecuteOutput) Failed() bool { return out.Error != nil && !out.TimedOut }
+
+// Tell says beside the result how to read what it has no room for, and what
+// the walls refused.
+func (out ExecuteOutput) Tell(w io.Writer) error {
+	t := output.Teller{W: w}
+	t.Line("%s", formatResult(out))
+	for _, text := range output.DenialTexts(out.Denials, out.status) {
+		t.Line("%s", text)
+	}
+	for _, note := range out.Notes {
+		t.Line("note: %s", text.Harmless(note))
+	}
+	if note := out.Left.Note(); note != "" {
+		t.Line("%s", note)
+	}
+	if out.Limit != "" {
+		t.Line("its time was up (%s)", out.Limit)
+	}
+	if out.Output != "" {
+		t.Line(`output_read {"output": %q} reads all %d bytes of stdout, with "stream": "stderr" all %d of stderr`, out.Output, out.StdoutBytes, out.StderrBytes)
+	}
+	return t.Err
+}
+
+// Render writes the result as text for people and models, or as JSON.
+func (out ExecuteOutput) Render(w io.Writer) error {
+	if out.asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(out)
+	}
+	_, err := io.WriteString(w, formatResult(out)+"\n")
+	return err
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"maps"
+	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,18 +18,6 @@ import (
 	"github.com/paddock-dev/paddock/policy/executor"
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
-
-// ExecuteInput asks for one command that rules have to allow.
-type ExecuteInput struct {
-	WorkingDir string       `json:"working_dir,omitempty" flag:"working-dir" arg:"DIR" help:"directory to work in; \"/\" is the workspace (default)"`
-	Timeout    *Seconds     `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and all it started after this time, 90 or 1.5 say (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
-	Env        op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable; those that decide what programs load or execute are refused (may be repeated)"`
-	Workspace  *string      `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that the command may change (default: the current directory)"`
-	Config     string       `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec's own words count more" within:"files"`
-	SpecFile   string       `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file" within:"files"`
-	Format     string       `json:"format,omitempty" flag:"format" arg:"FORMAT" choices:"text,json" help:"text, for people and models (default), or json, as --json"`
-	Command    Words        `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text; several are a command and its arguments, run without a shell"`
-}
 
 // Words are shell text, where there is one, or else a command and its
 // arguments. In JSON they are a text or a list.
@@ -84,6 +75,13 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 // JSONSchema says so.
 func (Seconds) JSONSchema() string {
 	return `{"type":["string","number"],"pattern":"^[0-9]+([.][0-9]+)?(ms|s|m|h)?$","description":"a number of seconds, or with a unit: 90, 1.5, 2m"}`
+}
+
+func durationOf(s *Seconds) policy.Duration {
+	if s == nil {
+		return 0
+	}
+	return policy.Duration(*s)
 }
 
 // settings are what the spec, the configuration and the fields say together.
@@ -157,4 +155,40 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 		list = append(list, name+"="+env[name])
 	}
 	return list, errors.Join(errs...)
+}
+
+// workingDir checks a directory that is written from the workspace, and
+// returns its path from there. It is looked up beneath a handle of the
+// workspace, name by name, so that neither ".." nor a link leads out of it. A
+// refusal is what the executor answers.
+func workingDir(workspace, written string) (rel, refusal string) {
+	const invalid = "Failed to validate working directory"
+	written = strings.TrimPrefix(written, "/")
+	if written == "" || written == "." {
+		return ".", ""
+	}
+	root, err := os.OpenRoot(workspace)
+	if err != nil || strings.ContainsRune(written, 0) {
+		return "", invalid
+	}
+	defer root.Close()
+	info, err := root.Stat(written)
+	switch {
+	case err == nil && !info.IsDir():
+		return "", "Execution failed: the working directory is not a directory: /" + written
+	case err == nil:
+		return path.Clean(written), ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "Working directory does not exist: /" + written
+	case escapes(err):
+		return "", "Working directory outside workspace is not allowed"
+	}
+	return "", invalid
+}
+
+// escapes says whether a path was refused because it leads out of its root.
+// Package os has no name for that error; what is an errno is another one.
+func escapes(err error) bool {
+	e := (*fs.PathError)(nil)
+	return errors.As(err, &e) && strings.Contains(e.Err.Error(), "escapes")
 }

@@ -20,6 +20,30 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+// RunInput asks for one command in a sandbox of its own.
+type RunInput struct {
+	op.SpecInput
+	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
+	TTY   *bool    `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input (default: for a shell without a command, where standard input and output are one)"`
+	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
+	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
+}
+
+// RunOutput is how the command of run ended.
+type RunOutput struct {
+	Command  []string `json:"command"`
+	Sandbox  string   `json:"sandbox"`   // its id
+	ExitCode int      `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
+	Ended
+	Stdout          string `json:"stdout"` // empty where output went to a stream
+	Stderr          string `json:"stderr"`
+	StdoutTruncated bool   `json:"stdout_truncated"`
+	StderrTruncated bool   `json:"stderr_truncated"`
+	Output          string `json:"output,omitempty"` // where it was cut: for output_read, which has the whole
+	op.Left
+	Isolation policy.Isolation `json:"isolation"`
+}
+
 // Desc describes the operation run.
 func (RunInput) Desc() op.Desc {
 	return op.Desc{
@@ -141,6 +165,46 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	return out, err
 }
 
+func (in RunInput) check(env *op.Env, stream *op.Stream, tty bool) error {
+	switch {
+	case len(in.Argv) == 0:
+		hint := "paddock run [flags] -- CMD [ARG]..."
+		if stream.Terminal == nil && stream.Stdin == nil {
+			hint = "argv lists the command and its arguments"
+		}
+		return &paddock.Error{Message: "cannot run: no command was given", Hint: hint}
+	case in.Argv[0] == "":
+		return &paddock.Error{Message: "cannot run: the command is empty"}
+	case env.Sandboxes != nil && in.Timeout != nil && *in.Timeout <= 0:
+		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
+	case tty && stream.Stdout == nil:
+		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
+	case tty && stream.Terminal == nil:
+		return &paddock.Error{
+			Message: "cannot run with a terminal: standard input is not one",
+			Hint:    "leave out --tty, or start it from a terminal",
+		}
+	}
+	return nil
+}
+
+// allowed refuses arguments that the spec's rules, where it has any, do not
+// allow.
+func allowed(spec policy.Spec, argv []string) error {
+	if spec.Commands == nil {
+		return nil
+	}
+	rules, err := command.New(*spec.Commands)
+	if err != nil {
+		return err
+	}
+	v := rules.Given(slices.Collect(maps.Keys(spec.Env))...).Argv(argv)
+	if v.Allowed {
+		return nil
+	}
+	return &paddock.Error{Message: "cannot run: " + v.Reason, Hint: v.Hint, Code: wire.CodeNotExecutable}
+}
+
 // limit is how long the command may run, below the ceiling.
 func (in RunInput) limit(env *op.Env, spec policy.Spec) (registry.TimeLimit, error) {
 	spec, err := env.UnderCeiling(spec)
@@ -186,138 +250,9 @@ func wantsTerminal(argv []string) bool {
 	return false
 }
 
-func (in RunInput) check(env *op.Env, stream *op.Stream, tty bool) error {
-	switch {
-	case len(in.Argv) == 0:
-		hint := "paddock run [flags] -- CMD [ARG]..."
-		if stream.Terminal == nil && stream.Stdin == nil {
-			hint = "argv lists the command and its arguments"
-		}
-		return &paddock.Error{Message: "cannot run: no command was given", Hint: hint}
-	case in.Argv[0] == "":
-		return &paddock.Error{Message: "cannot run: the command is empty"}
-	case env.Sandboxes != nil && in.Timeout != nil && *in.Timeout <= 0:
-		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
-	case tty && stream.Stdout == nil:
-		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
-	case tty && stream.Terminal == nil:
-		return &paddock.Error{
-			Message: "cannot run with a terminal: standard input is not one",
-			Hint:    "leave out --tty, or start it from a terminal",
-		}
-	}
-	return nil
-}
-
-// capture keeps the command's output, bounded by the library, or by the budget
-// of answers.
-func capture(env *op.Env, cmd *paddock.Cmd, bound int64, stream *op.Stream) (RunOutput, error) {
-	k := keep(env, cmd, bound)
-	stop := stream.Beat(cmd.Timeout, k.whole.Printed)
-	out, err := finish(cmd, stream)
-	stop()
-	if out.Command == nil {
-		k.drop()
-		return out, err
-	}
-	c := k.end(cmd.Result().String(), bound)
-	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut
-	out.Stderr, out.StderrTruncated = c.stderr, c.stderrCut
-	out.Output = c.output
-	return out, err
-}
-
-// follow passes the command's output on as it comes. spec is the caller's own
-// word: the default bound is for captured output alone.
-func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *op.Stream) (RunOutput, error) {
-	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
-	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
-	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
-	if spec.Limits.Output > 0 {
-		cmd.Stdout, cmd.Stderr = stdout, stderr
-	}
-	if !tty {
-		listen(cmd)
-	} else {
-		rows, cols, err := stream.Terminal.Size()
-		if err != nil {
-			return RunOutput{}, err
-		}
-		cmd.TTY = &paddock.TTY{Rows: rows, Cols: cols}
-	}
-	out, err := finish(cmd, stream)
-	out.StdoutTruncated, out.StderrTruncated = stdout.dropped > 0, stderr.dropped > 0
-	return out, errors.Join(err, stdout.tell(stream.Stderr, "output"), stderr.tell(stream.Stderr, "error output"))
-}
-
-// finish starts the command and brings it to its end.
-func finish(cmd *paddock.Cmd, stream *op.Stream) (RunOutput, error) {
-	if cmd.TTY != nil {
-		restore, err := stream.Terminal.Raw()
-		if err != nil {
-			return RunOutput{}, err
-		}
-		defer restore()
-	}
-	if err := cmd.Start(); err != nil {
-		return RunOutput{}, err
-	}
-	stop := handOn(cmd, stream)
-	defer stop()
-	err := cmd.Wait()
-	result := cmd.Result()
-	if result == nil {
-		return RunOutput{}, err
-	}
-	return RunOutput{Command: cmd.Args, ExitCode: result.ExitCode, Ended: newEnded(result), Isolation: result.Isolation}, brokenStream(err)
-}
-
-// brokenStream drops the part of a command's error that its result tells.
-func brokenStream(err error) error {
-	if exit := (*paddock.ExitError)(nil); errors.As(err, &exit) {
-		return exit.Unwrap()
-	}
-	return err
-}
-
-// handOn hands signals and window sizes on to the command until stop is called.
-func handOn(cmd *paddock.Cmd, stream *op.Stream) (stop func()) {
-	if stream.Signals == nil {
-		return func() {}
-	}
-	end := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for _, name := range stream.EarlySignals() {
-			handOnOne(cmd, stream, name)
-		}
-		for {
-			select {
-			case name := <-stream.Signals:
-				handOnOne(cmd, stream, name)
-			case <-end:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(end)
-		<-ended
-	}
-}
-
-// handOnOne cannot report a failure to anyone: the command has just ended, or
-// the connection broke, which Wait tells.
-func handOnOne(cmd *paddock.Cmd, stream *op.Stream, name string) {
-	if name == "SIGWINCH" && cmd.TTY != nil {
-		if rows, cols, err := stream.Terminal.Size(); err == nil {
-			_ = cmd.Resize(rows, cols)
-		}
-		return
-	}
-	_ = cmd.Signal(name)
-}
+// ExitStatus is the command's own, 124 where it timed out, and 128+N where
+// signal N ended it.
+func (out RunOutput) ExitStatus() int { return out.status(out.ExitCode) }
 
 // Render writes captured output; a stream has had it already. Not even
 // nothing is written where there is none: it would wait for ever behind output
@@ -330,19 +265,25 @@ func (out RunOutput) Render(w io.Writer) error {
 	return err
 }
 
-// allowed refuses arguments that the spec's rules, where it has any, do not
-// allow.
-func allowed(spec policy.Spec, argv []string) error {
-	if spec.Commands == nil {
-		return nil
+// Tell says first how the command ended, then what it printed; of one that did not
+// start, what is left alone.
+func (out RunOutput) Tell(w io.Writer) error {
+	var said []string
+	if out.Command != nil {
+		said = ExecAnswer{State: registry.Exited, ExitCode: &out.ExitCode, Ended: out.Ended}.said()
 	}
-	rules, err := command.New(*spec.Commands)
-	if err != nil {
-		return err
+	for _, one := range []struct {
+		is   bool
+		says string
+	}{
+		{out.StdoutTruncated, "some of stdout left out"}, {out.StderrTruncated, "some of stderr left out"},
+		{op.LostNote(out.Isolation) != "", op.LostNote(out.Isolation)}, {out.Left.Note() != "", out.Left.Note()},
+	} {
+		if one.is {
+			said = append(said, one.says)
+		}
 	}
-	v := rules.Given(slices.Collect(maps.Keys(spec.Env))...).Argv(argv)
-	if v.Allowed {
-		return nil
-	}
-	return &paddock.Error{Message: "cannot run: " + v.Reason, Hint: v.Hint, Code: wire.CodeNotExecutable}
+	t := output.Teller{W: w}
+	t.Frame(said, out.Stdout, out.Stderr)
+	return t.Err
 }

@@ -153,21 +153,21 @@ func interruptible(ctx context.Context, stream *op.Stream) (context.Context, con
 }
 
 // Render writes the output for people.
-func (o WorkspaceExportOutput) Render(w io.Writer) error {
-	if o.File == "" && o.Output == "" && o.Content == nil {
+func (out WorkspaceExportOutput) Render(w io.Writer) error {
+	if out.File == "" && out.Output == "" && out.Content == nil {
 		return nil // standard output has the archive
 	}
-	return o.Tell(w)
+	return out.Tell(w)
 }
 
 // Tell is for [Teller].
-func (o WorkspaceExportOutput) Tell(w io.Writer) error {
-	text := fmt.Sprintf("exported %d entries, %d bytes: %s archive of %d bytes, sha256 %s\n", o.Entries, o.Bytes, o.Format, o.Size, o.SHA256)
+func (out WorkspaceExportOutput) Tell(w io.Writer) error {
+	text := fmt.Sprintf("exported %d entries, %d bytes: %s archive of %d bytes, sha256 %s\n", out.Entries, out.Bytes, out.Format, out.Size, out.SHA256)
 	switch {
-	case o.File != "":
-		text += "written to " + o.File + "\n"
-	case o.Output != "":
-		text += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", o.Output)
+	case out.File != "":
+		text += "written to " + out.File + "\n"
+	case out.Output != "":
+		text += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", out.Output)
 	}
 	_, err := io.WriteString(w, text)
 	return err

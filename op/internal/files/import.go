@@ -71,8 +71,8 @@ file_write serves better.`,
 }
 
 // Render writes the output for people.
-func (o WorkspaceImportOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", o.Destination, o.Entries, o.Bytes)
+func (out WorkspaceImportOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", out.Destination, out.Entries, out.Bytes)
 	return err
 }
 

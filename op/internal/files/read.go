@@ -346,54 +346,54 @@ func kindOfFile(head []byte) string {
 }
 
 // Tell numbers the lines.
-func (o FileReadOutput) Tell(w io.Writer) error {
+func (out FileReadOutput) Tell(w io.Writer) error {
 	var b strings.Builder
 	switch {
-	case o.Content != nil:
-		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", text.NameText(o.Path), len(o.Content), o.SizeBytes, o.Offset)
-		if o.NextOffset > 0 {
-			fmt.Fprintf(&b, "; read on with offset %d", o.NextOffset)
+	case out.Content != nil:
+		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", text.NameText(out.Path), len(out.Content), out.SizeBytes, out.Offset)
+		if out.NextOffset > 0 {
+			fmt.Fprintf(&b, "; read on with offset %d", out.NextOffset)
 		}
 		b.WriteByte('\n')
-	case o.Binary:
-		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", text.NameText(o.Path), o.Type, o.SizeBytes)
-	case o.EndLine == 0:
-		fmt.Fprintf(&b, "%s is empty\n", text.NameText(o.Path))
+	case out.Binary:
+		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", text.NameText(out.Path), out.Type, out.SizeBytes)
+	case out.EndLine == 0:
+		fmt.Fprintf(&b, "%s is empty\n", text.NameText(out.Path))
 	default:
-		o.numbered(&b)
+		out.numbered(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (o FileReadOutput) numbered(b *strings.Builder) {
-	n := o.StartLine
-	for line := range strings.Lines(o.Text) {
+func (out FileReadOutput) numbered(b *strings.Builder) {
+	n := out.StartLine
+	for line := range strings.Lines(out.Text) {
 		body := strings.TrimSuffix(line, "\n")
-		if o.LineEnding != "mixed" {
+		if out.LineEnding != "mixed" {
 			body = strings.TrimSuffix(body, "\r") // a note says it of all lines
 		}
 		fmt.Fprintf(b, "%6d\t%s\n", n, text.Reveal(body))
 		n++
 	}
 	var notes []string
-	if o.CutBytes > 0 {
-		notes = append(notes, fmt.Sprintf("line %d goes on for %d bytes, which encoding base64 reads", o.StartLine, o.CutBytes))
+	if out.CutBytes > 0 {
+		notes = append(notes, fmt.Sprintf("line %d goes on for %d bytes, which encoding base64 reads", out.StartLine, out.CutBytes))
 	}
-	if o.NextLine > 0 {
+	if out.NextLine > 0 {
 		of := ""
-		if o.TotalLines > 0 {
-			of = fmt.Sprintf(" of %d", o.TotalLines)
+		if out.TotalLines > 0 {
+			of = fmt.Sprintf(" of %d", out.TotalLines)
 		}
-		notes = append(notes, fmt.Sprintf("lines %d to %d%s; read on with start_line %d", o.StartLine, o.EndLine, of, o.NextLine))
+		notes = append(notes, fmt.Sprintf("lines %d to %d%s; read on with start_line %d", out.StartLine, out.EndLine, of, out.NextLine))
 	}
-	if o.LineEnding == "crlf" || o.LineEnding == "mixed" {
-		notes = append(notes, "line endings: "+o.LineEnding)
+	if out.LineEnding == "crlf" || out.LineEnding == "mixed" {
+		notes = append(notes, "line endings: "+out.LineEnding)
 	}
-	if o.NoFinalNewline && o.NextLine == 0 {
+	if out.NoFinalNewline && out.NextLine == 0 {
 		notes = append(notes, "no newline at the end of the file")
 	}
-	if o.InvalidUTF8 {
+	if out.InvalidUTF8 {
 		notes = append(notes, "some bytes are no UTF-8 and are shown as \uFFFD")
 	}
 	if len(notes) > 0 {

@@ -233,7 +233,9 @@ func newFileSearchOutput(in FileSearchInput, r wire.SearchResult) FileSearchOutp
 }
 
 // around says that lines around those that match were asked for.
-func (o FileSearchOutput) around() bool { return o.asked.Context+o.asked.Before+o.asked.After > 0 }
+func (out FileSearchOutput) around() bool {
+	return out.asked.Context+out.asked.Before+out.asked.After > 0
+}
 
 // shown is a line, marked where it is cut.
 func (l FileSearchLine) shown() string {
@@ -248,11 +250,11 @@ func (l FileSearchLine) shown() string {
 }
 
 // Tell is for [Teller]: each path once, and its lines below it.
-func (o FileSearchOutput) Tell(w io.Writer) error {
+func (out FileSearchOutput) Tell(w io.Writer) error {
 	var b strings.Builder
-	for i, f := range o.Files {
+	for i, f := range out.Files {
 		if len(f.Lines) == 0 {
-			b.WriteString(o.entry(f))
+			b.WriteString(out.entry(f))
 			continue
 		}
 		if i > 0 {
@@ -263,38 +265,38 @@ func (o FileSearchOutput) Tell(w io.Writer) error {
 			fmt.Fprintf(&b, " (%d more lines match)", hidden)
 		}
 		b.WriteByte('\n')
-		o.lines(&b, f, "")
+		out.lines(&b, f, "")
 	}
-	if len(o.Files) > 0 {
+	if len(out.Files) > 0 {
 		b.WriteByte('\n')
 	}
-	b.WriteString(o.summary())
+	b.WriteString(out.summary())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // Render writes lines as grep does.
-func (o FileSearchOutput) Render(w io.Writer) error {
+func (out FileSearchOutput) Render(w io.Writer) error {
 	var b strings.Builder
-	for i, f := range o.Files {
+	for i, f := range out.Files {
 		if len(f.Lines) == 0 {
-			b.WriteString(o.entry(f))
+			b.WriteString(out.entry(f))
 			continue
 		}
-		if i > 0 && o.around() {
+		if i > 0 && out.around() {
 			b.WriteString("--\n")
 		}
-		o.lines(&b, f, text.NameText(f.Path))
+		out.lines(&b, f, text.NameText(f.Path))
 	}
-	if o.Truncated != "" || o.TooLong > 0 {
-		b.WriteString(o.summary())
+	if out.Truncated != "" || out.TooLong > 0 {
+		b.WriteString(out.summary())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // entry is a file without lines.
-func (o FileSearchOutput) entry(f FileSearchFound) string {
+func (out FileSearchOutput) entry(f FileSearchFound) string {
 	if f.Count == 0 {
 		return text.NameText(f.Path) + "\n"
 	}
@@ -313,9 +315,9 @@ func (f FileSearchFound) matches() (n int64) {
 
 // lines writes the lines of a file: a colon follows the number of one that
 // matches, a minus that of another.
-func (o FileSearchOutput) lines(b *strings.Builder, f FileSearchFound, path string) {
+func (out FileSearchOutput) lines(b *strings.Builder, f FileSearchFound, path string) {
 	for i, l := range f.Lines {
-		if i > 0 && l.Line != f.Lines[i-1].Line+1 && o.around() {
+		if i > 0 && l.Line != f.Lines[i-1].Line+1 && out.around() {
 			b.WriteString("--\n")
 		}
 		mark := byte(':')
@@ -331,28 +333,28 @@ func (o FileSearchOutput) lines(b *strings.Builder, f FileSearchFound, path stri
 }
 
 // summary says in a line or two what was searched, and how to go on.
-func (o FileSearchOutput) summary() string {
+func (out FileSearchOutput) summary() string {
 	var b strings.Builder
 	switch {
-	case o.asked.Pattern == "":
-		fmt.Fprintf(&b, "[%s", text.Count(int64(len(o.Files)), "file"))
-	case o.asked.Output == wire.SearchPaths:
-		fmt.Fprintf(&b, "[%s with a match, of %d searched", text.Count(int64(len(o.Files)), "file"), o.Searched)
+	case out.asked.Pattern == "":
+		fmt.Fprintf(&b, "[%s", text.Count(int64(len(out.Files)), "file"))
+	case out.asked.Output == wire.SearchPaths:
+		fmt.Fprintf(&b, "[%s with a match, of %d searched", text.Count(int64(len(out.Files)), "file"), out.Searched)
 	default:
-		fmt.Fprintf(&b, "[%s in %s, of %d searched", text.Count(o.Matches, "matching line"), text.Count(int64(len(o.Files)), "file"), o.Searched)
+		fmt.Fprintf(&b, "[%s in %s, of %d searched", text.Count(out.Matches, "matching line"), text.Count(int64(len(out.Files)), "file"), out.Searched)
 	}
 	for _, left := range []struct {
 		n    int64
 		what string
-	}{{o.Ignored, "ignored by .gitignore (no_ignore searches them)"}, {o.Binary, "no text"}, {o.Unreadable, "not readable"}, {o.TooLong, "lines longer than 1 MiB"}} {
+	}{{out.Ignored, "ignored by .gitignore (no_ignore searches them)"}, {out.Binary, "no text"}, {out.Unreadable, "not readable"}, {out.TooLong, "lines longer than 1 MiB"}} {
 		if left.n > 0 {
 			fmt.Fprintf(&b, "; %d %s", left.n, left.what)
 		}
 	}
 	b.WriteString("]\n")
-	why := map[string]string{"limit": "the limit is reached", "size": "the answer is full", "time": "the time is up"}[o.Truncated]
-	if o.Truncated != "" {
-		fmt.Fprintf(&b, "[there may be more: %s. Go on with cursor %s, or narrow glob or path]\n", why, o.NextCursor)
+	why := map[string]string{"limit": "the limit is reached", "size": "the answer is full", "time": "the time is up"}[out.Truncated]
+	if out.Truncated != "" {
+		fmt.Fprintf(&b, "[there may be more: %s. Go on with cursor %s, or narrow glob or path]\n", why, out.NextCursor)
 	}
 	return b.String()
 }

@@ -41,16 +41,16 @@ type ExecOutput struct {
 }
 
 // ExitStatus is the command's own.
-func (o *ExecOutput) ExitStatus() int {
+func (out *ExecOutput) ExitStatus() int {
 	switch {
-	case o.failed:
+	case out.failed:
 		return op.StatusFailed
-	case o.TimedOut:
+	case out.TimedOut:
 		return op.StatusTimedOut
-	case o.ReturnCode < 0:
-		return op.StatusSignal - o.ReturnCode
+	case out.ReturnCode < 0:
+		return op.StatusSignal - out.ReturnCode
 	}
-	return o.ReturnCode
+	return out.ReturnCode
 }
 
 // hostCommand is one command on its way.
@@ -173,11 +173,11 @@ func handOnSignals(stream *op.Stream, terminal bool) (signals <-chan syscall.Sig
 }
 
 // Render writes captured output; a stream has had it already.
-func (o *ExecOutput) Render(w io.Writer) error {
-	if o.Stdout == "" {
+func (out *ExecOutput) Render(w io.Writer) error {
+	if out.Stdout == "" {
 		return nil
 	}
-	_, err := io.WriteString(w, o.Stdout+"\n")
+	_, err := io.WriteString(w, out.Stdout+"\n")
 	return err
 }
 

@@ -33,8 +33,8 @@ type DoctorOutput struct {
 }
 
 // ExitStatus is 0 only where the default spec can be kept.
-func (o DoctorOutput) ExitStatus() int {
-	if o.Usable {
+func (out DoctorOutput) ExitStatus() int {
+	if out.Usable {
 		return 0
 	}
 	return 1

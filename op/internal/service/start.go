@@ -17,13 +17,42 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// What a look at a failed service shows of its logs.
-const (
-	logTailLines = 20
-	logTailChars = 2000
-	// readyEvery is the time between two looks at readiness, in milliseconds.
-	readyEvery = 50
-)
+// ServiceStartInput asks for a command that outlives the call.
+type ServiceStartInput struct {
+	op.InSandbox
+	Name         string           `json:"name" flag:"name" arg:"NAME" help:"a name for the service" min:"1" max:"64"`
+	Command      string           `json:"command,omitempty" flag:"command" arg:"TEXT" help:"what to run, as a text for /bin/sh" max:"131072"`
+	Argv         []string         `json:"argv,omitempty" arg:"COMMAND..." help:"what to run, as a program and its arguments, without a shell" max:"4096"`
+	Cwd          string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"where it runs, in the workspace (default: the workspace)" max:"4096"`
+	Env          op.Variables     `json:"env,omitempty" flag:"env" arg:"K=V" help:"environment variables to add" secret:"env"`
+	SecretEnv    []string         `json:"secret_env,omitempty" flag:"-" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
+	ReadyPort    *uint64          `json:"ready_port,omitempty" flag:"ready-port" arg:"PORT" help:"it is ready when it accepts connections on this port of 127.0.0.1" min:"1" max:"65535"`
+	ReadyHTTP    string           `json:"ready_http,omitempty" flag:"ready-http" arg:"URL" help:"it is ready when this URL (http://127.0.0.1:PORT/…) is answered with a status from 200 to 399" max:"4096"`
+	ReadyFile    string           `json:"ready_file,omitempty" flag:"ready-file" arg:"PATH" help:"it is ready when there is something at this path, relative to the workspace" max:"4096"`
+	ReadyCommand string           `json:"ready_command,omitempty" flag:"ready-command" arg:"TEXT" help:"it is ready when this command for /bin/sh succeeds" max:"32768"`
+	Timeout      *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"how long it may take to be ready, at most 10m (default: 30s)"`
+}
+
+// Desc describes the operation service_start.
+func (ServiceStartInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "service_start", CLI: []string{"service", "start"}, Summary: "Start a service, and wait until it is ready",
+		Doc: serviceDoc + `
+
+The call returns when the service is ready: when a port accepts connections
+(ready_port), a URL is answered (ready_http), a file is there (ready_file) or a
+command succeeds (ready_command); with none of them, at once. A port or URL that is
+answered before the service is started is refused: another would be taken for it.
+Where it ends before, or is not ready within timeout, it is ended, and the error comes with the
+last lines it printed. One that has ended may be started again under its name,
+with new logs. A sandbox runs 64 at most.
+
+On the command line --sandbox names a sandbox that runs.`,
+		Examples: `  # in a sandbox that another paddock keeps
+  paddock service start --sandbox ID --name web --ready-port 8000 -- python3 -m http.server 8000`,
+		Profile: op.ProfileWorkspace, Hints: op.Hints{Destructive: true, LongRunning: true},
+	}
+}
 
 // Do starts a service and waits until it is ready. Where its caller
 // gives up, nothing of it is left.
@@ -91,6 +120,11 @@ func quoted(argv []string) string {
 	return strings.Join(words, " ")
 }
 
+// checkPaths refuses paths that cannot be in the workspace.
+func (in ServiceStartInput) checkPaths() error {
+	return errors.Join(op.CheckGiven("cwd", in.Cwd), op.CheckGiven("ready_file", in.ReadyFile))
+}
+
 // readiness is what makes the service ready; nil where nothing is asked.
 func (in ServiceStartInput) readiness() (json.RawMessage, error) {
 	var all []map[string]string
@@ -132,6 +166,19 @@ func (in ServiceStartInput) taken(err error) error {
 		e.Field, e.Value, e.Reason = "ready_port", strconv.FormatUint(*in.ReadyPort, 10), "something listens on it already, before the service is started"
 	}
 	return e
+}
+
+// refused is what the agent said, with the field that it is about.
+func (in ServiceStartInput) refused(err error) error {
+	var own *wire.Error
+	if errors.As(err, &own) && own.Object == "readiness" {
+		for field, value := range map[string]string{"ready_http": in.ReadyHTTP, "ready_file": in.ReadyFile, "ready_command": in.ReadyCommand} {
+			if value != "" { // one of them is given at most
+				return &policy.FieldError{Field: field, Value: value, Reason: strings.Replace(own.Message, "readiness url", "it", 1)}
+			}
+		}
+	}
+	return registry.Refusal("start service "+in.Name, err)
 }
 
 // startService starts it. The agent waits for its readiness whoever has gone, so
@@ -184,37 +231,22 @@ func startService(ctx context.Context, h *registry.Sandbox, q wire.StartServiceR
 	}
 }
 
-// serviceOutput is a service's record, with the end of its logs where it failed.
-func serviceOutput(ctx context.Context, h *registry.Sandbox, r wire.Service) (ServiceOutput, error) {
-	out := newServiceOutput(r)
-	if r.State == registry.Running && r.ReadyAt != nil || r.State == "stopped" {
-		return out, nil
-	}
-	tail := int64(logTailLines)
-	logs, err := wire.Call(ctx, h.Client(), wire.LogsService, wire.LogsServiceRequest{ServiceName: r.ServiceName, TailLines: &tail})
-	if err != nil {
-		return out, registry.Refusal("read the logs of service "+r.ServiceName, err)
-	}
-	out.LogTail = text.LastOf(text.PlainText(logs.Stdout), logTailChars/2) + text.LastOf(text.PlainText(logs.Stderr), logTailChars/2)
-	return out, nil
-}
-
 // unready is an error where a service that was started is not ready.
-func (o ServiceOutput) unready(limit time.Duration) error {
+func (out ServiceOutput) unready(limit time.Duration) error {
 	var why string
 	switch {
-	case o.State == registry.Running || o.State == "exited" && o.ReadyAt != nil:
+	case out.State == registry.Running || out.State == "exited" && out.ReadyAt != nil:
 		return nil
-	case o.StopReason == "readiness_timeout":
+	case out.StopReason == "readiness_timeout":
 		why = fmt.Sprintf("it was not ready within %s, and was ended", policy.Duration(limit))
-	case o.ExitCode != nil:
-		why = fmt.Sprintf("it ended with status %d before it was ready", *o.ExitCode)
+	case out.ExitCode != nil:
+		why = fmt.Sprintf("it ended with status %d before it was ready", *out.ExitCode)
 	default:
 		why = "it ended before it was ready"
 	}
 	hint := "it printed nothing"
-	if lines := strings.TrimSpace(o.LogTail); lines != "" {
+	if lines := strings.TrimSpace(out.LogTail); lines != "" {
 		hint = "the last that it printed: " + text.FirstOf(lines[strings.LastIndexByte(lines, '\n')+1:], maxShown)
 	}
-	return &paddock.Error{Message: "cannot start service " + o.Name + ": " + why, Hint: hint, Code: wire.CodeStart}
+	return &paddock.Error{Message: "cannot start service " + out.Name + ": " + why, Hint: hint, Code: wire.CodeStart}
 }

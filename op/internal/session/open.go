@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -14,31 +18,143 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// Texts is a list of commands, written as one string or several.
-type Texts []string
-
-// UnmarshalJSON reads a string or a list of strings.
-func (t *Texts) UnmarshalJSON(data []byte) error {
-	var one string
-	const takes = "startup_commands and shutdown_commands take a command, or a list of commands"
-	if string(data) == "null" {
-		return errors.New(takes)
-	}
-	if json.Unmarshal(data, &one) == nil {
-		*t = Texts{one}
-		return nil
-	}
-	var list []string
-	if err := json.Unmarshal(data, &list); err != nil {
-		return errors.New(takes)
-	}
-	*t = list
-	return nil
+// SessionOpenInput asks for a session that outlives the call.
+type SessionOpenInput struct {
+	SessionFields
+	Sandbox   string `json:"sandbox,omitempty" help:"which sandbox it is in, with none of the fields that describe one (default: the default sandbox, where there is one and no field describes another; else one of its own)" max:"64"`
+	SessionID string `json:"session_id,omitempty" help:"a name for the session (default: a random one)" max:"64"`
 }
 
-// JSONSchema is for [Schematic].
-func (Texts) JSONSchema() string {
-	return `{"type": ["string", "array"], "items": {"type": "string"}, "description": "one command or several"}`
+// SessionOpenOutput is a session that was opened.
+type SessionOpenOutput struct {
+	SessionID string           `json:"session_id"`
+	Sandbox   string           `json:"sandbox"`
+	Workspace string           `json:"workspace"` // over a server as commands find it, else the directory outside
+	Temporary bool             `json:"temporary"` // the workspace is removed with the session
+	Isolation policy.Isolation `json:"isolation"`
+}
+
+// Desc describes the operation session_open.
+func (SessionOpenInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "session_open", Summary: "Open a session: a shell that stays",
+		Doc: sessionDoc + `
+
+The answer has the session's id, which session_run takes. It is in the sandbox
+that sandbox names, or in the default sandbox where there is one. Fields that
+describe a sandbox give it one of its own, which ends with it; without a workspace
+that has the default sandbox's, if there is one, and else an empty one, which is
+removed then.`,
+		Lasting: true, Profile: op.ProfileWorkspace,
+		Hints: op.Hints{Destructive: true, LongRunning: true},
+	}
+}
+
+// Do runs the operation.
+func (in SessionOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionOpenOutput, error) {
+	key, err := env.Sessions.Reserve(env.PrincipalName(), in.SessionID)
+	if err != nil {
+		return SessionOpenOutput{}, err
+	}
+	k, err := openSession(ctx, env, in, key)
+	if !env.Sessions.Put(key, k) && err == nil {
+		err = errors.Join(registry.ErrNoSessions, k.Close(ctx))
+	}
+	if err != nil {
+		return SessionOpenOutput{}, err
+	}
+	return SessionOpenOutput{SessionID: key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
+		Temporary: k.Scratch != "", Isolation: k.Sandbox.Isolation()}, nil
+}
+
+// Render writes the output for people.
+func (out SessionOpenOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintln(w, out.SessionID)
+	return err
+}
+
+// Tell names the session, and where its shell is.
+func (out SessionOpenOutput) Tell(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "session %s, in sandbox %s, at %s: session_run {\"session_id\": %q, …} runs a command in it\n", out.SessionID, out.Sandbox, out.Workspace, out.SessionID)
+	return err
+}
+
+// where is the sandbox that the session is to be in, and whether that is one that
+// the door keeps.
+func (in SessionOpenInput) where(e *op.Env) (name string, shared bool, err error) {
+	described := !reflect.DeepEqual(in.SpecInput, op.SpecInput{}) || in.Policy != ""
+	switch {
+	case in.Sandbox != "" && e.Sandboxes == nil:
+		return "", false, &policy.FieldError{Field: "sandbox", Value: in.Sandbox, Reason: "this door keeps no sandboxes", Hint: "leave it out"}
+	case in.Sandbox != "" && described:
+		return "", false, &policy.FieldError{Field: "sandbox", Value: in.Sandbox, Reason: "other fields describe another sandbox",
+			Hint: "leave it out for a sandbox of the session's own, or leave the others out"}
+	}
+	return in.Sandbox, in.Sandbox != "" || e.Sandboxes != nil && e.Default != nil && !described, nil
+}
+
+// openSession opens a sandbox, and the session in it. Nothing is left where
+// that fails.
+func openSession(ctx context.Context, e *op.Env, in SessionOpenInput, key registry.SessionKey) (_ *registry.Session, err error) {
+	if where, shared, err := in.where(e); err != nil || shared {
+		if err != nil {
+			return nil, err
+		}
+		return openShared(ctx, e, in.SessionFields, key, where)
+	}
+	p, err := in.plan(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	k := &registry.Session{Key: key, Plan: p}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, k.Close(ctx))
+		}
+	}()
+	if p.Spec.Workspace.Source == "" {
+		if k.Scratch, err = os.MkdirTemp("", registry.ScratchPrefix); err != nil {
+			return nil, fmt.Errorf("cannot make a temporary workspace: %w", err)
+		}
+		p.Spec.Workspace.Source = k.Scratch
+	}
+	if k.Sandbox, err = e.AllowWorkspace(k.Scratch).OpenFor(ctx, p.Spec, p.Start, &op.Stream{}); err != nil {
+		return nil, err
+	}
+	k.Called = k.Sandbox.ID()
+	if err := k.Begin(ctx); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// openShared opens a session in a sandbox that the door keeps.
+func openShared(ctx context.Context, e *op.Env, in SessionFields, key registry.SessionKey, where string) (k *registry.Session, err error) {
+	err = e.WithSandbox(ctx, op.InSandbox{Sandbox: where}, func(ctx context.Context, h *registry.Sandbox) error {
+		if h.Spec().Commands != nil {
+			return errRuledSession
+		}
+		opts, err := in.options(shellpolicy.Session{}, h.Spec())
+		if err != nil {
+			return err
+		}
+		k = &registry.Session{Key: key, Sandbox: h.Sandbox, Shared: true, Called: h.Called(),
+			Plan: registry.SessionPlan{Spec: h.Spec(), Opts: e.BoundSession(opts), Bounded: in.bounded()}}
+		return k.Begin(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// workspace is where the session's is: for a door that keeps sandboxes as commands
+// find it, for who has this session alone the directory outside.
+func workspace(k *registry.Session, e *op.Env) string {
+	if e.Sandboxes != nil {
+		return registry.WorkspaceAt(k.Sandbox.Isolation().Level, k.Sandbox.Spec())
+	}
+	return k.Sandbox.Spec().Workspace.Source
 }
 
 // SessionFields describe a session: a sandbox, and the shell in it. An execution policy
@@ -98,9 +214,6 @@ func (in SessionFields) plan(ctx context.Context, env *op.Env) (registry.Session
 // bounded says that a field bounds a command's output.
 func (in SessionFields) bounded() bool { return in.MaxOutputLines != nil || in.MaxOutputBytes != nil }
 
-var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
-	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
-
 // options are what the shell is opened with: the fields' word, else the
 // policy's, else the spec's.
 func (in SessionFields) options(s shellpolicy.Session, spec policy.Spec) (paddock.SessionOptions, error) {
@@ -132,9 +245,6 @@ func (in SessionFields) options(s shellpolicy.Session, spec policy.Spec) (paddoc
 	return o, err
 }
 
-// maxSessionOutput is the most that is kept of a command's output.
-const maxSessionOutput = 2 << 20
-
 func (in SessionFields) shell() error {
 	if in.Shell == nil {
 		return nil
@@ -144,6 +254,39 @@ func (in SessionFields) shell() error {
 	}
 	return nil
 }
+
+// Texts is a list of commands, written as one string or several.
+type Texts []string
+
+// UnmarshalJSON reads a string or a list of strings.
+func (t *Texts) UnmarshalJSON(data []byte) error {
+	var one string
+	const takes = "startup_commands and shutdown_commands take a command, or a list of commands"
+	if string(data) == "null" {
+		return errors.New(takes)
+	}
+	if json.Unmarshal(data, &one) == nil {
+		*t = Texts{one}
+		return nil
+	}
+	var list []string
+	if err := json.Unmarshal(data, &list); err != nil {
+		return errors.New(takes)
+	}
+	*t = list
+	return nil
+}
+
+// JSONSchema is for [Schematic].
+func (Texts) JSONSchema() string {
+	return `{"type": ["string", "array"], "items": {"type": "string"}, "description": "one command or several"}`
+}
+
+var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
+	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
+
+// maxSessionOutput is the most that is kept of a command's output.
+const maxSessionOutput = 2 << 20
 
 // setSpan is set for times of which none can be 0.
 func setSpan(field *policy.Duration, value *policy.Duration, name string) error {

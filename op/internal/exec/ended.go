@@ -1,23 +1,9 @@
 package exec
 
 import (
-	"io"
-
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/op/internal/output"
-	"github.com/paddock-dev/paddock/op/internal/registry"
-	"github.com/paddock-dev/paddock/policy"
 )
-
-// RunInput asks for one command in a sandbox of its own.
-type RunInput struct {
-	op.SpecInput
-	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
-	TTY   *bool    `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input (default: for a shell without a command, where standard input and output are one)"`
-	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
-	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
-}
 
 // Ended is how a command ended, in the answers of run and exec; while it runs, what is
 // known so far.
@@ -85,46 +71,4 @@ func (e Ended) status(exitCode int) int {
 		return op.StatusSignal - exitCode
 	}
 	return exitCode
-}
-
-// RunOutput is how the command of run ended.
-type RunOutput struct {
-	Command  []string `json:"command"`
-	Sandbox  string   `json:"sandbox"`   // its id
-	ExitCode int      `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
-	Ended
-	Stdout          string `json:"stdout"` // empty where output went to a stream
-	Stderr          string `json:"stderr"`
-	StdoutTruncated bool   `json:"stdout_truncated"`
-	StderrTruncated bool   `json:"stderr_truncated"`
-	Output          string `json:"output,omitempty"` // where it was cut: for output_read, which has the whole
-	op.Left
-	Isolation policy.Isolation `json:"isolation"`
-}
-
-// ExitStatus is the command's own, 124 where it timed out, and 128+N where
-// signal N ended it.
-func (o RunOutput) ExitStatus() int { return o.status(o.ExitCode) }
-
-// Tell says first how the command ended, then what it printed; of one that did not
-// start, what is left alone.
-func (o RunOutput) Tell(w io.Writer) error {
-	var said []string
-	if o.Command != nil {
-		said = ExecAnswer{State: registry.Exited, ExitCode: &o.ExitCode, Ended: o.Ended}.said()
-	}
-	for _, one := range []struct {
-		is   bool
-		says string
-	}{
-		{o.StdoutTruncated, "some of stdout left out"}, {o.StderrTruncated, "some of stderr left out"},
-		{op.LostNote(o.Isolation) != "", op.LostNote(o.Isolation)}, {o.Left.Note() != "", o.Left.Note()},
-	} {
-		if one.is {
-			said = append(said, one.says)
-		}
-	}
-	t := output.Teller{W: w}
-	t.Frame(said, o.Stdout, o.Stderr)
-	return t.Err
 }

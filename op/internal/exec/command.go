@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -20,26 +22,6 @@ type keeping struct {
 	whole          *output.Output // nil where there is no budget
 	stdout, stderr *paddock.Capture
 	bound          int64
-}
-
-// captured is what an answer has of it.
-type captured struct {
-	stdout, stderr       string
-	stdoutCut, stderrCut bool
-	output               string // for output_read; empty where the answer has all
-}
-
-// keep has the command's output captured, of each stream as much as bound bytes.
-func keep(e *op.Env, cmd *paddock.Cmd, bound int64) *keeping {
-	k := &keeping{env: e, bound: bound}
-	if e.Budget > 0 {
-		k.whole = e.Outputs.New(e.PrincipalName())
-		cmd.Stdout, cmd.Stderr = k.whole.Side(0), k.whole.Side(1)
-		return k
-	}
-	k.stdout, k.stderr = &paddock.Capture{Max: bound}, &paddock.Capture{Max: bound}
-	cmd.Stdout, cmd.Stderr = k.stdout, k.stderr
-	return k
 }
 
 // end is what there is to tell once the command has ended, in a way that state
@@ -68,6 +50,26 @@ func (k *keeping) drop() {
 	if k.whole != nil {
 		k.whole.Drop()
 	}
+}
+
+// captured is what an answer has of it.
+type captured struct {
+	stdout, stderr       string
+	stdoutCut, stderrCut bool
+	output               string // for output_read; empty where the answer has all
+}
+
+// keep has the command's output captured, of each stream as much as bound bytes.
+func keep(e *op.Env, cmd *paddock.Cmd, bound int64) *keeping {
+	k := &keeping{env: e, bound: bound}
+	if e.Budget > 0 {
+		k.whole = e.Outputs.New(e.PrincipalName())
+		cmd.Stdout, cmd.Stderr = k.whole.Side(0), k.whole.Side(1)
+		return k
+	}
+	k.stdout, k.stderr = &paddock.Capture{Max: bound}, &paddock.Capture{Max: bound}
+	cmd.Stdout, cmd.Stderr = k.stdout, k.stderr
+	return k
 }
 
 // head passes on the head of a stream and counts the rest.
@@ -146,6 +148,116 @@ func fileOf(w io.Writer) os.FileInfo {
 		return nil
 	}
 	return info
+}
+
+// capture keeps the command's output, bounded by the library, or by the budget
+// of answers.
+func capture(env *op.Env, cmd *paddock.Cmd, bound int64, stream *op.Stream) (RunOutput, error) {
+	k := keep(env, cmd, bound)
+	stop := stream.Beat(cmd.Timeout, k.whole.Printed)
+	out, err := finish(cmd, stream)
+	stop()
+	if out.Command == nil {
+		k.drop()
+		return out, err
+	}
+	c := k.end(cmd.Result().String(), bound)
+	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut
+	out.Stderr, out.StderrTruncated = c.stderr, c.stderrCut
+	out.Output = c.output
+	return out, err
+}
+
+// follow passes the command's output on as it comes. spec is the caller's own
+// word: the default bound is for captured output alone.
+func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *op.Stream) (RunOutput, error) {
+	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
+	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
+	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
+	if spec.Limits.Output > 0 {
+		cmd.Stdout, cmd.Stderr = stdout, stderr
+	}
+	if !tty {
+		listen(cmd)
+	} else {
+		rows, cols, err := stream.Terminal.Size()
+		if err != nil {
+			return RunOutput{}, err
+		}
+		cmd.TTY = &paddock.TTY{Rows: rows, Cols: cols}
+	}
+	out, err := finish(cmd, stream)
+	out.StdoutTruncated, out.StderrTruncated = stdout.dropped > 0, stderr.dropped > 0
+	return out, errors.Join(err, stdout.tell(stream.Stderr, "output"), stderr.tell(stream.Stderr, "error output"))
+}
+
+// finish starts the command and brings it to its end.
+func finish(cmd *paddock.Cmd, stream *op.Stream) (RunOutput, error) {
+	if cmd.TTY != nil {
+		restore, err := stream.Terminal.Raw()
+		if err != nil {
+			return RunOutput{}, err
+		}
+		defer restore()
+	}
+	if err := cmd.Start(); err != nil {
+		return RunOutput{}, err
+	}
+	stop := handOn(cmd, stream)
+	defer stop()
+	err := cmd.Wait()
+	result := cmd.Result()
+	if result == nil {
+		return RunOutput{}, err
+	}
+	return RunOutput{Command: cmd.Args, ExitCode: result.ExitCode, Ended: newEnded(result), Isolation: result.Isolation}, brokenStream(err)
+}
+
+// brokenStream drops the part of a command's error that its result tells.
+func brokenStream(err error) error {
+	if exit := (*paddock.ExitError)(nil); errors.As(err, &exit) {
+		return exit.Unwrap()
+	}
+	return err
+}
+
+// handOn hands signals and window sizes on to the command until stop is called.
+func handOn(cmd *paddock.Cmd, stream *op.Stream) (stop func()) {
+	if stream.Signals == nil {
+		return func() {}
+	}
+	end := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, name := range stream.EarlySignals() {
+			handOnOne(cmd, stream, name)
+		}
+		for {
+			select {
+			case name := <-stream.Signals:
+				handOnOne(cmd, stream, name)
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}
+
+// handOnOne cannot report a failure to anyone: the command has just ended, or
+// the connection broke, which Wait tells.
+func handOnOne(cmd *paddock.Cmd, stream *op.Stream, name string) {
+	if name == "SIGWINCH" && cmd.TTY != nil {
+		if rows, cols, err := stream.Terminal.Size(); err == nil {
+			_ = cmd.Resize(rows, cols)
+		}
+		return
+	}
+	_ = cmd.Signal(name)
 }
 
 var _ paddock.Kept = &heard{}

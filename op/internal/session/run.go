@@ -1,12 +1,14 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -16,10 +18,15 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SessionChunk is a piece of a command's output.
-type SessionChunk struct {
-	Stream string `json:"stream"` // stdout or stderr
-	Data   string `json:"data"`
+// SessionRunInput asks for a command in a session, or for a new shell in it.
+type SessionRunInput struct {
+	SessionID      string           `json:"session_id" help:"which session"`
+	Command        *string          `json:"command,omitempty" help:"what the shell is to run, any number of lines"`
+	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
+	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
+	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
+	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines of the output that are kept (default: the session's)" min:"1" max:"2147483648"`
+	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
 }
 
 // SessionRunOutput is how a command in a session ended. Text is what a model
@@ -74,6 +81,137 @@ type SessionRunOutput struct {
 	Kept string `json:"kept,omitempty"`
 }
 
+// SessionChunk is a piece of a command's output.
+type SessionChunk struct {
+	Stream string `json:"stream"` // stdout or stderr
+	Data   string `json:"data"`
+}
+
+// Desc describes the operation session_run.
+func (SessionRunInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "session_run", Summary: "Run a command in a session",
+		Doc: sessionDoc + `
+
+The call returns when the command has ended, with what it printed, its exit status,
+and the shell's directory. Of long output the answer has the beginning and the
+end, and says how output_read gets the rest: the first and the last 1 MiB are
+kept. With max_output_lines or max_output_bytes, here or in session_open, what
+exceeds them is only counted. A command that exceeds its time (30 seconds, unless it is told
+otherwise) ends with all it has started; the shell stays where it lets itself be
+interrupted, and the answer says whether it did. A command that ends the shell,
+such as exit, says so: session_restart gives the session a new one.`,
+		Lasting: true, Profile: op.ProfileWorkspace,
+		Hints: op.Hints{Destructive: true, LongRunning: true},
+	}
+}
+
+// check is the tool's own, in the words of a contract where it is not one of many.
+func (in SessionRunInput) check(env *op.Env) error {
+	switch {
+	case env.Sandboxes != nil && in.Command != nil && in.Restart:
+		return &policy.FieldError{Field: "restart", Reason: "command is given, too", Hint: "give one of the two"}
+	case env.Sandboxes != nil && in.Command == nil && !in.Restart:
+		return &policy.FieldError{Field: "command", Reason: "it is missing", Hint: "give command (shell text), or restart"}
+	case in.Command != nil && in.Restart:
+		return &paddock.Error{Message: needOne}
+	case in.Command == nil && !in.Restart:
+		return &paddock.Error{Message: needEither}
+	case in.Timeout != nil && *in.Timeout <= 0:
+		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0"}
+	case in.MaxOutputBytes != nil && (*in.MaxOutputBytes == 0 || *in.MaxOutputBytes > maxSessionOutput):
+		return &policy.FieldError{Field: "max_output_bytes", Reason: "it must be from 1 byte to 2MiB"}
+	}
+	return nil
+}
+
+// Do runs a command, or restarts the shell.
+func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (SessionRunOutput, error) {
+	if err := in.check(env); err != nil {
+		return SessionRunOutput{}, err
+	}
+	k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
+	if err != nil {
+		return SessionRunOutput{}, err
+	}
+	if in.Restart {
+		out, err := restart(ctx, k)
+		none := 0
+		return SessionRunOutput{SessionID: out.SessionID, Status: out.Status, Text: out.Text, ExitCode: &none, Restarted: err == nil,
+			DeathProved: true, RedactionMatches: map[string]int64{}, Chunks: []SessionChunk{}}, err
+	}
+	p := k.Plan
+	c := paddock.SessionCommand{Text: *in.Command, Stdin: []byte(in.Stdin)}
+	limit := registry.TimeLimit{Span: p.Opts.CommandTimeout, From: registry.FromSession}
+	if in.Timeout != nil {
+		limit = registry.TimeLimit{Span: time.Duration(*in.Timeout), From: registry.FromCall}
+	}
+	limit = env.BoundTime(limit)
+	c.Timeout, p.Opts.CommandTimeout = limit.Span, limit.Span
+	if in.MaxOutputLines != nil {
+		c.MaxLines = int64(*in.MaxOutputLines)
+		p.Opts.MaxLines = c.MaxLines
+	}
+	if in.MaxOutputBytes != nil {
+		c.MaxBytes = int64(*in.MaxOutputBytes)
+		p.Opts.MaxBytes = c.MaxBytes
+	}
+	if env.Outputs != nil && !p.Bounded && in.MaxOutputLines == nil && in.MaxOutputBytes == nil {
+		unbounded(&c, &p)
+	}
+	stop := stream.Beat(p.Opts.CommandTimeout, (*output.Output)(nil).Printed)
+	r, err := k.Shell.Run(ctx, c)
+	stop()
+	if r == nil {
+		return SessionRunOutput{}, err
+	}
+	out := sessionAnswer(env, k.Key.ID, r, p)
+	if out.TimedOut {
+		out.Limit, out.Denials = limit.Ended(out.Denials)
+	}
+	return out, err
+}
+
+// Render writes the output for people.
+func (out SessionRunOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintln(w, out.Text)
+	return err
+}
+
+// Tell says first how the command ended, and all else that there is to say of it, then
+// what it printed.
+func (out SessionRunOutput) Tell(w io.Writer) error {
+	t := output.Teller{W: w}
+	if out.Output == "" && (out.Text == restarted || out.Text == restartFailed) {
+		t.Line("%s", out.Text)
+		return t.Err
+	}
+	denied, status := out.denied()
+	said := []string{fmt.Sprintf("exit status %d", status)}
+	if out.TimedOut {
+		said[0] = "timed out (" + out.Limit + ")"
+	}
+	said = append(said, output.DenialTexts(denied, status)...)
+	switch {
+	case out.Kept != "":
+		said = append(said, "some of the output left out")
+	case out.TruncatedByLines || out.TruncatedByBytes:
+		said = append(said, fmt.Sprintf("the output is cut: %d lines, %d bytes in all", out.TotalLines, out.TotalBytes))
+	}
+	if out.ShellEnded {
+		said = append(said, shellEndedNote)
+	}
+	if out.Note != "" {
+		said = append(said, out.Note)
+	}
+	if strings.Contains("\n"+out.Stdout, "\n"+stderrPrefix) {
+		said = append(said, "lines of stdout, too, begin with "+output.StderrTitle)
+	}
+	t.Line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
+	t.Text("", out.Output)
+	return t.Err
+}
+
 func newSessionRunOutput(id string, r *paddock.SessionResult, p registry.SessionPlan) SessionRunOutput {
 	o := SessionRunOutput{
 		SessionID: id, Status: "success", Text: sessionText(r, p), TimedOut: r.TimedOut, ExitCode: &r.ExitCode,
@@ -119,52 +257,6 @@ func sessionChunks(list []paddock.SessionChunk) []SessionChunk {
 		chunks = append(chunks, SessionChunk{stream, c.Data})
 	}
 	return chunks
-}
-
-// SessionOpenOutput is a session that was opened.
-type SessionOpenOutput struct {
-	SessionID string           `json:"session_id"`
-	Sandbox   string           `json:"sandbox"`
-	Workspace string           `json:"workspace"` // over a server as commands find it, else the directory outside
-	Temporary bool             `json:"temporary"` // the workspace is removed with the session
-	Isolation policy.Isolation `json:"isolation"`
-}
-
-// Tell names the session, and where its shell is.
-func (out SessionOpenOutput) Tell(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "session %s, in sandbox %s, at %s: session_run {\"session_id\": %q, …} runs a command in it\n", out.SessionID, out.Sandbox, out.Workspace, out.SessionID)
-	return err
-}
-
-// SessionRestartOutput says that a session has a new shell.
-type SessionRestartOutput struct {
-	SessionID string `json:"session_id"`
-	Status    string `json:"status"`
-	Text      string `json:"text"`
-}
-
-// SessionCloseOutput is a session that was closed.
-type SessionCloseOutput struct {
-	SessionID string `json:"session_id"`
-	op.Left
-}
-
-// SessionListOutput are the sessions of who asks.
-type SessionListOutput struct {
-	Sessions []SessionSummary `json:"sessions"`
-}
-
-// SessionSummary is one of them.
-type SessionSummary struct {
-	SessionID string  `json:"session_id"`
-	Sandbox   string  `json:"sandbox"`
-	Workspace string  `json:"workspace"`
-	Backend   string  `json:"backend"`
-	State     string  `json:"state"` // ready, busy or ended
-	Cwd       string  `json:"cwd"`
-	Commands  int64   `json:"commands"`
-	Restarts  int64   `json:"restarts"`
-	StartedAt float64 `json:"started_at"` // seconds since 1970
 }
 
 // What people and models are told of a command in a session, in the words that
@@ -318,38 +410,4 @@ func streamsOf(r *paddock.SessionResult, room int) (stdout, stderr string) {
 	first := both.Excerpt(0, room-text.Cost(second.Text))
 	both.Drop()
 	return first.Text, second.Text
-}
-
-// Tell says first how the command ended, and all else that there is to say of it, then
-// what it printed.
-func (out SessionRunOutput) Tell(w io.Writer) error {
-	t := output.Teller{W: w}
-	if out.Output == "" && (out.Text == restarted || out.Text == restartFailed) {
-		t.Line("%s", out.Text)
-		return t.Err
-	}
-	denied, status := out.denied()
-	said := []string{fmt.Sprintf("exit status %d", status)}
-	if out.TimedOut {
-		said[0] = "timed out (" + out.Limit + ")"
-	}
-	said = append(said, output.DenialTexts(denied, status)...)
-	switch {
-	case out.Kept != "":
-		said = append(said, "some of the output left out")
-	case out.TruncatedByLines || out.TruncatedByBytes:
-		said = append(said, fmt.Sprintf("the output is cut: %d lines, %d bytes in all", out.TotalLines, out.TotalBytes))
-	}
-	if out.ShellEnded {
-		said = append(said, shellEndedNote)
-	}
-	if out.Note != "" {
-		said = append(said, out.Note)
-	}
-	if strings.Contains("\n"+out.Stdout, "\n"+stderrPrefix) {
-		said = append(said, "lines of stdout, too, begin with "+output.StderrTitle)
-	}
-	t.Line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
-	t.Text("", out.Output)
-	return t.Err
 }

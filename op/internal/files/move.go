@@ -1,0 +1,76 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// FileMoveInput asks for another name of a file or directory.
+type FileMoveInput struct {
+	op.InSandbox
+	Replace bool   `json:"replace,omitempty" flag:"replace" help:"replace a file or link that is there already"`
+	Path    string `json:"path" arg:"PATH" help:"what to move, relative to the workspace or below /workspace" max:"4096"`
+	Target  string `json:"target" arg:"TARGET" help:"its new path, with its name; directories above it are made" max:"4096"`
+}
+
+// FileMoveOutput says where it is now.
+type FileMoveOutput struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+}
+
+// Desc describes the operation file_move.
+func (FileMoveInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "file_move", CLI: []string{"file", "move"},
+		Summary: "Move or rename a file or directory of the workspace",
+		Doc: `Give a file or directory another path. target is the whole new path, not the
+directory to move into. Something that is there already is replaced only with
+replace, and never a directory.
+
+` + filesDoc,
+		Examples: "  paddock file move old.go pkg/new.go",
+		Profile:  op.ProfileWorkspace,
+		Hints:    changeHints,
+	}
+}
+
+// Do runs the operation.
+func (in FileMoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileMoveOutput, err error) {
+	if err := errors.Join(op.CheckPath("path", in.Path), op.CheckPath("target", in.Target)); err != nil {
+		return out, err
+	}
+	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
+		r, err := wire.Call(ctx, s.Client(), wire.Move, wire.MoveRequest{Path: wire.Path(in.Path), Target: wire.Path(in.Target), Replace: in.Replace})
+		if err != nil {
+			return moveError(in, fileError("move", in.Path, err))
+		}
+		out = FileMoveOutput{pathText(r.Path), pathText(r.Target)}
+		return nil
+	})
+	return out, err
+}
+
+// moveError adds what to do about something that is in the way.
+func moveError(in FileMoveInput, err error) error {
+	e := (*paddock.Error)(nil)
+	if errors.As(err, &e) && e.Code == wire.CodeExists {
+		e.Message = "cannot move " + text.NameText(in.Path) + " to " + text.NameText(in.Target) + ": something is there already"
+		e.Hint = "set replace, if it may be lost"
+	}
+	return err
+}
+
+// Render writes the output for people.
+func (out FileMoveOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "moved %s to %s\n", text.NameText(out.Path), text.NameText(out.Target))
+	return err
+}

@@ -1,0 +1,120 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// ServiceLogsInput asks for what a service has printed.
+type ServiceLogsInput struct {
+	op.InSandbox
+	Name  string  `json:"name" arg:"NAME" help:"which service" min:"1" max:"64"`
+	Tail  *uint64 `json:"tail,omitempty" flag:"tail" arg:"N" help:"the last lines of each stream (default: 100)" max:"100000"`
+	Limit *uint64 `json:"limit,omitempty" flag:"limit" arg:"N" help:"characters of output to return at most, the last ones (default: 16000)" min:"1" max:"4194304"`
+	Plain *bool   `json:"plain,omitempty" flag:"plain" help:"return text as a person would read it, without control sequences (default: true)"`
+}
+
+// ServiceLogsOutput is what a service has printed.
+type ServiceLogsOutput struct {
+	ServiceOutput
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	// StdoutTruncated and StderrTruncated say that something before is left out.
+	StdoutTruncated bool `json:"stdout_truncated"`
+	StderrTruncated bool `json:"stderr_truncated"`
+}
+
+// Desc describes the operation service_logs.
+func (ServiceLogsInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "service_logs", CLI: []string{"service", "logs"}, Summary: "Read what a service has printed",
+		Doc: `Read the end of what a service has printed: the last lines (tail) of each
+stream, as far as they fit into limit. It works while the service runs and after
+it has ended, until it is started again. The last 4 MiB of a stream are kept.
+stdout_truncated and stderr_truncated say that something before is left out.`,
+		Examples: "  paddock service logs --sandbox ID --tail 20 web",
+		Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}
+}
+
+// Do runs the operation.
+func (in ServiceLogsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceLogsOutput, err error) {
+	if _, err := op.NameOr("name", in.Name, false); err != nil {
+		return out, err
+	}
+	if err := stays(env, in.InSandbox); err != nil {
+		return out, err
+	}
+	tail := int64(op.OrCount(in.Tail, 100))
+	limit := int(op.OrCount(in.Limit, op.ShellChars))
+	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
+		r, err := wire.Call(ctx, s.Client(), wire.LogsService, wire.LogsServiceRequest{ServiceName: in.Name, TailLines: &tail})
+		if err != nil {
+			return registry.Refusal("read the logs of service "+in.Name, err)
+		}
+		out = newServiceLogs(r, in.Plain == nil || *in.Plain, limit, env.Room(limit))
+		return nil
+	})
+	return out, err
+}
+
+// newServiceLogs keeps the end of both streams within the bounds.
+func newServiceLogs(r wire.LogsServiceResult, plain bool, limit, room int) ServiceLogsOutput {
+	out := ServiceLogsOutput{ServiceOutput: newServiceOutput(r.Service), Stdout: r.Stdout, Stderr: r.Stderr,
+		StdoutTruncated: r.StdoutTruncated, StderrTruncated: r.StderrTruncated}
+	if plain {
+		out.Stdout, out.Stderr = text.PlainText(out.Stdout), text.PlainText(out.Stderr)
+	}
+	room = min(limit, room)
+	// What one stream does not need is the other's.
+	first := min(text.EncodedLen(out.Stdout), max(room/2, room-text.EncodedLen(out.Stderr)))
+	a, b := fitEnd(out.Stdout, first), fitEnd(out.Stderr, room-first)
+	out.StdoutTruncated = out.StdoutTruncated || len(a) < len(out.Stdout)
+	out.StderrTruncated = out.StderrTruncated || len(b) < len(out.Stderr)
+	out.Stdout, out.Stderr = a, b
+	return out
+}
+
+// fitEnd is the end of a text that takes at most n bytes in JSON.
+func fitEnd(s string, n int) string {
+	for s != "" && text.EncodedLen(s) > n {
+		over := text.EncodedLen(s) - n
+		s = text.LastOf(s, max(0, len(s)-max(over/6, 1)))
+	}
+	return s
+}
+
+// Tell is for [Teller]: the state first, then what was printed.
+func (out ServiceLogsOutput) Tell(w io.Writer) error {
+	if _, err := fmt.Fprintln(w, out.line()); err != nil {
+		return err
+	}
+	return out.Render(w)
+}
+
+// Render writes the output for people.
+func (out ServiceLogsOutput) Render(w io.Writer) error {
+	for _, s := range []struct {
+		name, text string
+		cut        bool
+	}{{"stdout", out.Stdout, out.StdoutTruncated}, {"stderr", out.Stderr, out.StderrTruncated}} {
+		if s.text == "" && !s.cut {
+			continue
+		}
+		cut := ""
+		if s.cut {
+			cut = " (the end of it)"
+		}
+		if _, err := fmt.Fprintf(w, "--- %s%s\n%s\n", s.name, cut, strings.TrimSuffix(s.text, "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
