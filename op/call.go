@@ -15,8 +15,10 @@ import (
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
 	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/token"
 )
 
 // Call runs the operation. input is a JSON object; an unknown field, a value
@@ -318,4 +320,26 @@ func told(out any, name string) any {
 		return nil
 	}
 	return f.Interface()
+}
+
+// HintOf is what an error says to do about it, empty where it says nothing.
+func HintOf(err error) string {
+	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
+	denied, tokens := (*privilege.Denied)(nil), (*token.UnavailableError)(nil)
+	var fixed interface{ Remedy() string } // an error whose text a contract fixes
+	switch {
+	case errors.As(err, &tokens):
+		return tokens.Hint
+	case errors.As(err, &denied):
+		return denied.Hint
+	case errors.As(err, &field):
+		return field.Hint
+	case errors.As(err, &start):
+		return start.Hint
+	case errors.As(err, &own):
+		return own.Hint
+	case errors.As(err, &fixed):
+		return fixed.Remedy()
+	}
+	return ""
 }
