@@ -19,18 +19,17 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// The bounds of an operation's input. MaxInput, in bytes, has room for the
-// longest command that a kernel starts, with each byte escaped; maxValues is
-// what a request to the agent may hold.
+// Bounds of an operation's input. MaxInput, in bytes, fits the longest command that the
+// kernel executes with each byte escaped; maxValues is the bound of a request to the agent.
 const (
 	MaxInput  = 16 << 20
 	maxValues = 1 << 18
 	maxDepth  = 32
 )
 
-// decode reads input into in, which points to a struct, and refuses what it
-// does not know: encoding/json alone would take a field said twice or in other
-// letters, null for anything, and put other characters in place of bad ones.
+// decode reads input into in, which points to a struct, strictly. encoding/json alone
+// accepts repeated fields, fields in other letter case, and null for anything, and replaces
+// invalid characters.
 func decode(name string, input []byte, in any) error {
 	if err := decodeObject(input, in); err != nil {
 		if own := (*plainError)(nil); errors.As(err, &own) {
@@ -61,7 +60,7 @@ func decodeObject(input []byte, in any) error {
 	return inputError(json.Unmarshal(input, in))
 }
 
-// inputError says in the words of JSON, not of Go, what is wrong.
+// inputError returns err in terms of JSON instead of Go.
 func inputError(err error) error {
 	switch {
 	case err == nil:
@@ -74,8 +73,8 @@ func inputError(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// loneSurrogate finds an escape that stands for half of a character. In JSON a
-// backslash is nowhere but in strings.
+// loneSurrogate reports whether an escape is half of a surrogate pair. It looks at
+// backslashes only, which JSON has only in strings.
 func loneSurrogate(input []byte) bool {
 	for i := 0; i < len(input); i++ {
 		if input[i] != '\\' {
@@ -95,7 +94,7 @@ func loneSurrogate(input []byte) bool {
 	return false
 }
 
-// escape is the number of an escape of four digits at i, else 0.
+// escape returns the value of the escape uXXXX at i, or 0.
 func escape(input []byte, i int) rune {
 	if i+5 > len(input) || input[i] != 'u' {
 		return 0
@@ -111,15 +110,15 @@ func escape(input []byte, i int) rune {
 	return n
 }
 
-// walker compares JSON with the type that it is for, a value at a time, so
-// that what is wrong is told by its path.
+// walker checks JSON against the type that it will be decoded into, value by value, so that
+// errors have the path of the field.
 type walker struct {
 	dec    *json.Decoder
 	depth  int
 	values int
 }
 
-// value takes the next value, for a type; nil is any type.
+// value checks the next value against a type; nil is any type.
 func (w *walker) value(t reflect.Type, b bounds, path string) error {
 	if w.values++; w.values > maxValues {
 		return fmt.Errorf("it holds more than %d values", maxValues)
@@ -136,8 +135,8 @@ func (w *walker) value(t reflect.Type, b bounds, path string) error {
 	return w.token(tok, plain(t), b, path)
 }
 
-// byItself has a type read a value that is no object and no list; one with a
-// notation of its own takes nothing else.
+// byItself lets a type with its own UnmarshalJSON check a value that is not an object or a
+// list. A type that is written as text accepts no other values.
 func byItself(tok json.Token, t reflect.Type, path string) (done bool, err error) {
 	kind := ""
 	switch v := tok.(type) {
@@ -200,7 +199,7 @@ func (w *walker) object(t reflect.Type, path string) error {
 		if err != nil {
 			return err
 		}
-		key, _ := tok.(string) // what else would be a syntax error
+		key, _ := tok.(string) // anything else is a syntax error
 		at := policy.FieldPath(path, key)
 		if seen[key] {
 			return fmt.Errorf("the field %s is given twice", at)
@@ -224,12 +223,8 @@ func (w *walker) object(t reflect.Type, path string) error {
 	if _, err := w.dec.Token(); err != nil {
 		return err
 	}
-	return absent(required, seen, path)
-}
-
-// absent tells the first field that an object below the input must have and has not.
-// Of the input itself each operation says more, what to do instead.
-func absent(required []string, seen map[string]bool, path string) error {
+	// Fields that the input itself lacks are left to the operations, which can say what to
+	// do instead.
 	for _, key := range required {
 		if path != "" && !seen[key] {
 			return &plainError{&policy.FieldError{Field: policy.FieldPath(path, key), Reason: "it is missing"}}
@@ -258,14 +253,14 @@ func (w *walker) array(t reflect.Type, b bounds, path string) error {
 	return b.length(n, path, "elements")
 }
 
-// bounds of a field, from the tags min and max: of a number, of the bytes of a
-// string, or of the elements of a list.
+// bounds are a field's, from its tags min and max: of a number, of the bytes of a string, or
+// of the elements of a list.
 type bounds struct {
 	min, max *int64
-	choices  []string // the texts that it may be, besides none
+	choices  []string // the texts that it may be, besides the empty one
 }
 
-// length checks how long something is.
+// length checks a length in the given unit.
 func (b bounds) length(n int, path, unit string) error {
 	switch {
 	case b.min != nil && int64(n) < *b.min:
@@ -276,7 +271,7 @@ func (b bounds) length(n int, path, unit string) error {
 	return nil
 }
 
-// text checks a string for a type.
+// text checks a string against a type.
 func (b bounds) text(s string, t reflect.Type, path string) error {
 	switch {
 	case t == nil:
@@ -298,7 +293,7 @@ func (b bounds) text(s string, t reflect.Type, path string) error {
 	return b.length(len(s), path, "bytes")
 }
 
-// number checks a number for a type.
+// number checks a number against a type.
 func (b bounds) number(text string, t reflect.Type, path string) error {
 	if t == nil {
 		return nil
@@ -343,7 +338,7 @@ func (b bounds) amount(n float64, path string) error {
 	return nil
 }
 
-// boundsOf reads the tags. A number that is none is a mistake of the table's.
+// boundsOf reads a field's tags. An invalid number in one is a bug, and panics.
 func boundsOf(tag reflect.StructTag) bounds {
 	read := func(name string) *int64 {
 		text, ok := tag.Lookup(name)
@@ -363,14 +358,14 @@ func boundsOf(tag reflect.StructTag) bounds {
 	return b
 }
 
-// plainError is what is wrong with a field, told as a spec's fields are: the error
-// alone, and not behind whose input it was.
+// plainError is an error about a field that is shown without "cannot read the input of X",
+// as errors about a spec's fields are.
 type plainError struct{ *policy.FieldError }
 
-// Unwrap gives what is told.
+// Unwrap returns the error about the field.
 func (e *plainError) Unwrap() error { return e.FieldError }
 
-// named makes an error of a type's own notation tell the field.
+// named adds the field to an error of a type's UnmarshalText or UnmarshalJSON.
 func named(err error, path string) error {
 	if err == nil {
 		return nil
@@ -389,7 +384,7 @@ type member struct {
 	bounds bounds
 }
 
-// memberCache has the members of each type that was asked for: each call asks.
+// memberCache has the result of membersOf for each type, since every call needs it.
 var memberCache sync.Map // of memberSet, by reflect.Type
 
 type memberSet struct {
@@ -397,8 +392,8 @@ type memberSet struct {
 	required []string // in their order
 }
 
-// membersOf are the fields of a struct by their keys, for reading alone, and those
-// that its schema requires.
+// membersOf returns the fields of a struct by their keys, and the keys that its schema
+// requires. The results are shared and must not be changed.
 func membersOf(t reflect.Type) (known map[string]member, required []string) {
 	if done, ok := memberCache.Load(t); ok {
 		set := done.(memberSet)
@@ -421,20 +416,20 @@ func membersOf(t reflect.Type) (known map[string]member, required []string) {
 	return set.known, set.required
 }
 
-// ofSpec says whether a field is one of SpecInput's: what is wrong with those the
-// spec tells, all at once.
+// ofSpec reports whether a field is one of SpecInput's. The spec checks those itself, and
+// reports all errors at once.
 func ofSpec(f reflect.StructField) bool {
 	own, ok := reflect.TypeFor[SpecInput]().FieldByName(f.Name)
 	return ok && own.Tag == f.Tag
 }
 
-// unknownFieldError is a key that an object of a type does not have.
+// unknownFieldError is the error of a key that a type does not have.
 type unknownFieldError struct {
 	at, key string
 	of      reflect.Type
 }
 
-// Error says so, and how it is written where other letters alone are wrong.
+// Error names the field, and its right spelling if only the letter case is wrong.
 func (u *unknownFieldError) Error() string {
 	text := "unknown field " + strconv.Quote(u.at)
 	for _, f := range jsonFields(u.of) {
@@ -445,7 +440,7 @@ func (u *unknownFieldError) Error() string {
 	return text
 }
 
-// hint names the field that was probably meant, and all that who asks may give.
+// hint names the field that was probably meant, and all fields that the caller may set.
 func (u *unknownFieldError) hint(c *policy.Ceiling) string {
 	var known []string
 	for _, f := range jsonFields(u.of) {
@@ -459,7 +454,7 @@ func (u *unknownFieldError) hint(c *policy.Ceiling) string {
 	}
 	hint := "the fields here are " + strings.Join(known, ", ")
 	name := policy.Nearest(u.key, known)
-	if u.key == "cmd" && slices.Contains(known, "command") { // as other tools call it
+	if u.key == "cmd" && slices.Contains(known, "command") { // its name in other tools
 		name = "command"
 	}
 	if name != "" {

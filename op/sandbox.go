@@ -18,10 +18,10 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// Open opens a sandbox for the operation. It is the only way to one: the
-// ceiling of the principal is applied here, the privilege for a backend without
-// walls is asked for, and the sandbox is put on record. Under a ceiling no
-// symbolic link is followed to what a spec names.
+// Open opens a sandbox for the operation. Operations have no other way to open one: Open
+// applies the principal's ceiling, checks the privilege for a backend without walls, and
+// adds the sandbox to the audit record. Under a ceiling no symbolic link is followed to
+// what a spec names.
 func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, error) {
 	spec, opts, err := e.admit(ctx, spec)
 	if err != nil {
@@ -32,7 +32,7 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 			return nil, err
 		}
 	}
-	opts.Planted, opts.Unreported = e.tellOfPlanted, e.ReportLeftovers
+	opts.Planted, opts.Unreported = e.reportPlanted, e.ReportLeftovers
 	if e.Call != nil {
 		opts.ID = e.Call.nextID()
 	}
@@ -43,7 +43,7 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 	return sandbox, err
 }
 
-// Plan is what Open would do, and the spec with its defaults.
+// Plan returns what Open would do, and the spec with its defaults.
 func (e *Env) Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, policy.Spec, error) {
 	spec, opts, err := e.admit(ctx, spec)
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Env) Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, policy
 	return paddock.Plan(ctx, spec, opts)
 }
 
-// admit is what stands before every sandbox.
+// admit applies the checks that Open and Plan have in common.
 func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock.Options, error) {
 	spec, err := e.UnderCeiling(spec)
 	if err != nil {
@@ -62,7 +62,7 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 		return policy.Spec{}, paddock.Options{}, err
 	}
 	opts, err := e.OptionsFor(spec)
-	// Operations on files cannot name a workspace, and run no command in it.
+	// Operations without that field, on files, cannot name a workspace, and run no commands.
 	if names := func(f Field) bool { return f.JSON == "workspace" }; err == nil && (e.Call == nil || slices.ContainsFunc(e.Call.op.Fields(), names)) {
 		err = Meant(spec, opts.Dir)
 	}
@@ -72,26 +72,26 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 	return spec, opts, err
 }
 
-// Meant refuses, as a workspace that nobody has named, a current directory that is or
-// holds a home, or that belongs to the system.
+// Meant refuses to take the current directory as the workspace without being told so, if it
+// is or holds a home directory, or belongs to the system.
 func Meant(spec policy.Spec, dir string) error {
 	if spec.Workspace.Source != "" || spec.Backend == policy.BackendWrapper {
 		return nil
 	}
 	dir, err := hostpath.Abs(dir)
 	why := hostpath.Unasked(dir)
-	if err != nil || why == "" { // without a current directory the spec tells, with what else is wrong
+	if err != nil || why == "" { // resolving the spec reports a missing current directory, with all else that is wrong
 		return nil //nolint:nilerr // see above
 	}
 	hint := "go to a project's directory, or name one"
-	if dir != "/" { // which is never one
+	if dir != "/" { // it can never be a workspace
 		hint += "; where this one is meant, name it: --workspace " + policy.ShellWord(dir)
 	}
 	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why + ": commands could read and change all of it", Hint: hint}
 }
 
-// linkWorktree mounts the repository of a linked worktree, where the ceiling has room
-// for it, or where it is the operator's own. It is judged anew at each start.
+// linkWorktree mounts the repository of a linked worktree if the ceiling allows it or if it
+// is the operator's own. It decides anew at each start.
 func (e *Env) linkWorktree(ctx context.Context, spec policy.Spec, opts paddock.Options) (policy.Spec, error) {
 	linked, err := paddock.LinkWorktree(ctx, spec, opts)
 	if err != nil || e.Ceiling == nil || len(linked.Mounts) == len(spec.Mounts) {
@@ -108,7 +108,7 @@ func (e *Env) linkWorktree(ctx context.Context, spec policy.Spec, opts paddock.O
 		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with --rw " + policy.ShellWord(m.Source) + ", or as one of the mounts of the ceiling"}}
 }
 
-// UnderCeiling applies the ceiling.
+// UnderCeiling applies the ceiling to a spec.
 func (e *Env) UnderCeiling(spec policy.Spec) (policy.Spec, error) {
 	if e.Ceiling == nil {
 		return spec, nil
@@ -120,8 +120,8 @@ func (e *Env) UnderCeiling(spec policy.Spec) (policy.Spec, error) {
 	return spec, err
 }
 
-// MayRead refuses, under a ceiling, a file of the host that an input names: it is
-// read with this process's rights, and what is wrong with it tells what it holds.
+// MayRead refuses, under a ceiling, a file of the host that an input names: it would be read
+// with this process's rights, and error messages would reveal its content.
 func (e *Env) MayRead(field, file string) error {
 	if e.Ceiling == nil || file == "" {
 		return nil
@@ -135,40 +135,35 @@ func (e *Env) MayRead(field, file string) error {
 	}}
 }
 
-// InSandbox is how operations that work in a sandbox ask which one.
+// InSandbox is the field of operations that work in a sandbox.
 type InSandbox struct {
 	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"ID" help:"which sandbox (default: the one over the workspace)" max:"64"`
 }
 
-// WithSandbox does something in the sandbox that is meant. A door that lasts keeps it; for
-// a single call a running one is attached to, or one is made over the default
-// spec's workspace, or the current directory, which ends with the call.
+// WithSandbox runs do in the sandbox that where names. A server keeps its sandboxes. A
+// single call attaches to the running sandbox that is named; without a name it opens one
+// with the default spec, or over the current directory, which ends with the call.
 func (e *Env) WithSandbox(ctx context.Context, where InSandbox, do func(context.Context, *registry.Sandbox) error) error {
 	switch {
 	case e.Sandboxes != nil:
-		return e.inKept(ctx, where.Sandbox, do)
+		h, err := e.FindSandbox(ctx, where.Sandbox)
+		if err != nil {
+			return err
+		}
+		if err := e.Enter(ctx, h); err != nil {
+			return err
+		}
+		e.introduce(h)
+		return h.Explain(do(ctx, h))
 	case where.Sandbox != "":
-		return e.inAttached(ctx, where.Sandbox, do)
+		return e.withAttached(ctx, where.Sandbox, do)
 	}
-	return e.inEphemeral(ctx, do)
+	return e.withOwn(ctx, do)
 }
 
-// inKept is in for a door that lasts.
-func (e *Env) inKept(ctx context.Context, name string, do func(context.Context, *registry.Sandbox) error) error {
-	h, err := e.FindSandbox(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := e.Enter(ctx, h); err != nil {
-		return err
-	}
-	e.introduce(h)
-	return h.Explain(do(ctx, h))
-}
-
-// inAttached is in for a sandbox of another process of the same user's. Its
-// spec is not known to be below anybody's ceiling.
-func (e *Env) inAttached(ctx context.Context, id string, do func(context.Context, *registry.Sandbox) error) error {
+// withAttached runs do in a sandbox of another process of the same user. It is refused under
+// a ceiling, since the sandbox's spec need not be below it.
+func (e *Env) withAttached(ctx context.Context, id string, do func(context.Context, *registry.Sandbox) error) error {
 	if e.Ceiling != nil {
 		if e.Call != nil {
 			e.Call.refuse()
@@ -189,8 +184,8 @@ func (e *Env) inAttached(ctx context.Context, id string, do func(context.Context
 	return errors.Join(do(ctx, h), s.Close())
 }
 
-// inEphemeral is in for one that ends with the call.
-func (e *Env) inEphemeral(ctx context.Context, do func(context.Context, *registry.Sandbox) error) (err error) {
+// withOwn runs do in a sandbox that ends with the call.
+func (e *Env) withOwn(ctx context.Context, do func(context.Context, *registry.Sandbox) error) (err error) {
 	s, err := e.Open(ctx, e.DefaultSpec())
 	if err != nil {
 		return err
@@ -204,8 +199,8 @@ func (e *Env) inEphemeral(ctx context.Context, do func(context.Context, *registr
 	return do(ctx, h)
 }
 
-// Enter asks, before a sandbox is used again, for what its backend needs: a
-// privilege may have been taken away since it was opened.
+// Enter checks the privilege that a sandbox's backend needs before it is used again, since
+// the privilege may have been revoked, and adds the sandbox to the call's record.
 func (e *Env) Enter(ctx context.Context, h *registry.Sandbox) error {
 	if e.Call == nil {
 		return nil
@@ -222,16 +217,16 @@ func (e *Env) Enter(ctx context.Context, h *registry.Sandbox) error {
 	return nil
 }
 
-// Concerns puts the sandbox on the record of this call.
+// Concerns adds a sandbox to the audit record of this call.
 func (e *Env) Concerns(id string) {
 	if e.Call != nil {
 		e.Call.opened(id)
 	}
 }
 
-// DefaultSpec is a copy of the spec of the sandbox that is meant where none is
-// named. What a caller asks for is laid over it, so that what the operator wrote
-// there and no ceiling holds, rules for commands say, holds all the same.
+// DefaultSpec returns a copy of the default sandbox's spec. A caller's fields are applied on
+// top of it, so that what the operator wrote there and no ceiling covers, such as rules for
+// commands, holds for every sandbox.
 func (e *Env) DefaultSpec() policy.Spec {
 	if e.Default == nil {
 		return policy.Spec{}
@@ -245,8 +240,8 @@ func (e *Env) DefaultSpec() policy.Spec {
 	return s
 }
 
-// FindSandbox gives the sandbox that is meant. The default one is opened where there is
-// none, and anew where it has ended by itself.
+// FindSandbox returns the kept sandbox of this name. The default sandbox is opened at its
+// first use, and again if it has ended by itself.
 func (e *Env) FindSandbox(ctx context.Context, name string) (*registry.Sandbox, error) {
 	if name != "" && name != registry.DefaultName {
 		h, err := e.Sandboxes.Find(ctx, e.PrincipalName(), name)
@@ -271,19 +266,19 @@ func (e *Env) FindSandbox(ctx context.Context, name string) (*registry.Sandbox, 
 		switch {
 		case p.Err != nil && (mine || !registry.Cancelled(p.Err)):
 			return nil, p.Err
-		case p.Err != nil: // who opened it gave up
+		case p.Err != nil: // the call that was opening it gave up
 			continue
 		case !p.Sandbox.Ended():
 			return p.Sandbox, nil
 		case e.Sandboxes.Take(p):
-			_ = p.Sandbox.Close() // what is left of it; why it ended nobody knows
+			_ = p.Sandbox.Close() // removes the rest; the reason of its end is unknown
 			e.note("the default sandbox had ended by itself and was made anew: processes, /tmp and HOME of the old one are lost, the workspace is as they left it")
 		}
 	}
 }
 
-// OpenLasting opens a sandbox that a door keeps. Without a workspace it gets an
-// empty one, which is removed with it.
+// OpenLasting opens a sandbox that a server keeps. Without a workspace it gets an empty one,
+// which is removed with it.
 func (e *Env) OpenLasting(ctx context.Context, spec policy.Spec, name string) (_ *registry.Sandbox, err error) {
 	h := &registry.Sandbox{Name: name, Principal: e.PrincipalName(), Since: time.Now(), Lasting: true}
 	if spec.Workspace.Source == "" {
@@ -299,8 +294,8 @@ func (e *Env) OpenLasting(ctx context.Context, spec policy.Spec, name string) (_
 	return h, nil
 }
 
-// AllowWorkspace is the environment with a ceiling that allows a temporary workspace,
-// which was made for the caller alone.
+// AllowWorkspace returns the environment with a ceiling that also allows a temporary
+// workspace, which was made for this caller.
 func (e *Env) AllowWorkspace(scratch string) *Env {
 	if scratch == "" || e.Ceiling == nil {
 		return e
@@ -311,30 +306,30 @@ func (e *Env) AllowWorkspace(scratch string) *Env {
 	return &own
 }
 
-// InterruptedError is the error of a sandbox that a signal ended while it was starting.
+// InterruptedError is the error of a sandbox's start that a signal interrupted.
 type InterruptedError struct {
 	Name   string // SIGINT
 	Number int
 }
 
-// Error names the signal.
+// Error returns a text with the signal.
 func (i *InterruptedError) Error() string { return "interrupted by " + i.Name }
 
-// lateError is a start that took longer than its caller waits.
+// lateError is the error of a start that took longer than its time limit.
 type lateError struct{ limit registry.TimeLimit }
 
-// Error says how long it was, and who says so.
+// Error returns a text with the limit and where it comes from.
 func (l *lateError) Error() string { return "its time was up (" + l.limit.Told() + ")" }
 
 // Is makes errors.Is(err, paddock.ErrTimeout) work.
 func (l *lateError) Is(target error) bool { return target == paddock.ErrTimeout }
 
-// ending are the signals that end what is starting.
+// ending are the signals that interrupt a start.
 var ending = map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGTERM": 15}
 
-// OpenFor opens a sandbox for one command, which has so long. The start has as long,
-// and a signal that asks for the end ends it: there is no command yet to get it. Other
-// signals wait for the command.
+// OpenFor opens a sandbox for one command with a time limit. The start has the same limit.
+// A terminating signal interrupts the start, since no command runs yet that could get it;
+// other signals wait for the command ([Stream.EarlySignals]).
 func (e *Env) OpenFor(ctx context.Context, spec policy.Spec, l registry.TimeLimit, stream *Stream) (*paddock.Sandbox, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -355,10 +350,10 @@ func (e *Env) OpenFor(ctx context.Context, spec policy.Spec, l registry.TimeLimi
 	case err == nil || !errors.As(cause, &late) && interrupted == nil || errors.Is(err, cause):
 		return sandbox, err
 	}
-	return nil, fmt.Errorf("%w: %w", err, cause) // of a step that does not say what ended it
+	return nil, fmt.Errorf("%w: %w", err, cause) // not every step says why it was cancelled
 }
 
-// whileStarting takes the caller's signals until stop is called.
+// whileStarting handles the caller's signals until stop is called.
 func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
 	if s.Signals == nil {
 		return func() {}
@@ -382,8 +377,7 @@ func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// EarlySignals returns, once, the signals that came before there was a command to get
-// them.
+// EarlySignals returns, once, the signals that came before the command was started.
 func (s *Stream) EarlySignals() []string {
 	early := s.early
 	s.early = nil
