@@ -15,18 +15,18 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// keeping takes a command's captured output. Where answers have a budget, the
-// whole goes to the store, as far as that keeps it, and the answer has an excerpt.
-type keeping struct {
+// capturing captures a command's output. If answers have a budget, the output goes to the
+// store for output_read, and the answer has an excerpt.
+type capturing struct {
 	env            *op.Env
-	whole          *output.Output // nil where there is no budget
+	whole          *output.Output // nil without a budget
 	stdout, stderr *paddock.Capture
 	bound          int64
 }
 
-// end is what there is to tell once the command has ended, in a way that state
-// says; more than shown characters of a stream are kept for who reads on.
-func (k *keeping) end(state string, shown int64) captured {
+// end returns what was captured. state says how the command has ended. A stream of more than
+// shown characters stays in the store for output_read, even if the answer has all of it.
+func (k *capturing) end(state string, shown int64) captured {
 	if k.whole == nil {
 		return captured{
 			strings.ToValidUTF8(string(k.stdout.Bytes()), "\uFFFD"), strings.ToValidUTF8(string(k.stderr.Bytes()), "\uFFFD"),
@@ -45,23 +45,24 @@ func (k *keeping) end(state string, shown int64) captured {
 	return c
 }
 
-// drop forgets what was kept: there is no answer that names it.
-func (k *keeping) drop() {
+// drop removes the output from the store, if no answer has its id.
+func (k *capturing) drop() {
 	if k.whole != nil {
 		k.whole.Drop()
 	}
 }
 
-// captured is what an answer has of it.
+// captured is the part of the output for the answer.
 type captured struct {
 	stdout, stderr       string
 	stdoutCut, stderrCut bool
-	output               string // for output_read; empty where the answer has all
+	output               string // the id for output_read; "" if the answer has everything
 }
 
-// keep has the command's output captured, of each stream as much as bound bytes.
-func keep(e *op.Env, cmd *paddock.Cmd, bound int64) *keeping {
-	k := &keeping{env: e, bound: bound}
+// capture captures the output of a command that is not started yet, at most bound bytes of
+// each stream.
+func capture(e *op.Env, cmd *paddock.Cmd, bound int64) *capturing {
+	k := &capturing{env: e, bound: bound}
 	if e.Budget > 0 {
 		k.whole = e.Outputs.New(e.PrincipalName())
 		cmd.Stdout, cmd.Stderr = k.whole.Side(0), k.whole.Side(1)
@@ -72,7 +73,7 @@ func keep(e *op.Env, cmd *paddock.Cmd, bound int64) *keeping {
 	return k
 }
 
-// head passes on the head of a stream and counts the rest.
+// head passes the head of a stream through and counts the rest.
 type head struct {
 	w       io.Writer
 	left    int64
@@ -93,7 +94,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tell says what was dropped, so that nobody takes the head for the whole.
+// tell writes how much was dropped, so that nobody takes the head for everything.
 func (h *head) tell(w io.Writer, name string) error {
 	if h.dropped == 0 {
 		return nil
@@ -102,11 +103,11 @@ func (h *head) tell(w io.Writer, name string) error {
 	return err
 }
 
-// maxHeard bounds what is looked through of an error output that is passed on.
+// maxHeard bounds how much of a stream is kept for the search for a failure's reason.
 const maxHeard = 64 << 10
 
-// heard passes what is printed on and keeps its beginning and its end, which are looked
-// through where the command fails.
+// heard passes a stream through and keeps head and tail, which are searched for the reason
+// if the command fails.
 type heard struct {
 	*paddock.Capture
 	w io.Writer
@@ -117,10 +118,10 @@ func (h *heard) Write(p []byte) (int, error) {
 	return h.w.Write(p)
 }
 
-// listen has what a command without a terminal prints looked through for the reason of a
-// failure. Streams that lead to one file, terminal or pipe become one writer, so that the
-// order in which the command printed is kept; bounded ones stay two. An output that is a
-// pipe of its own is not looked through: what it carries never passes here.
+// listen wraps the streams of a command without a terminal in heard. Streams that lead to
+// the same file, terminal or pipe become one writer, so that the order of the output is
+// kept; bounded ones stay separate. Standard output that is a pipe stays as it is: its
+// content is moved by the kernel and never passes through this process.
 func listen(cmd *paddock.Cmd) {
 	hear := func(w io.Writer) io.Writer { return &heard{Capture: &paddock.Capture{Max: maxHeard}, w: w} }
 	out, errOut := fileOf(cmd.Stdout), fileOf(cmd.Stderr)
@@ -137,7 +138,7 @@ func listen(cmd *paddock.Cmd) {
 	}
 }
 
-// fileOf describes the file that a writer is; nil where it is none.
+// fileOf returns the description of a writer that is a file, else nil.
 func fileOf(w io.Writer) os.FileInfo {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -150,10 +151,9 @@ func fileOf(w io.Writer) os.FileInfo {
 	return info
 }
 
-// capture keeps the command's output, bounded by the library, or by the budget
-// of answers.
-func capture(env *op.Env, cmd *paddock.Cmd, bound int64, stream *op.Stream) (RunOutput, error) {
-	k := keep(env, cmd, bound)
+// runCaptured runs the command and captures its output.
+func runCaptured(env *op.Env, cmd *paddock.Cmd, bound int64, stream *op.Stream) (RunOutput, error) {
+	k := capture(env, cmd, bound)
 	stop := stream.Beat(cmd.Timeout, k.whole.Printed)
 	out, err := finish(cmd, stream)
 	stop()
@@ -168,9 +168,9 @@ func capture(env *op.Env, cmd *paddock.Cmd, bound int64, stream *op.Stream) (Run
 	return out, err
 }
 
-// follow passes the command's output on as it comes. spec is the caller's own
-// word: the default bound is for captured output alone.
-func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *op.Stream) (RunOutput, error) {
+// runStreamed runs the command and passes its output through as it comes. spec is the
+// caller's, without defaults: the default bound is only for captured output.
+func runStreamed(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *op.Stream) (RunOutput, error) {
 	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
 	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
 	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
@@ -191,7 +191,7 @@ func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *op.Stream) (Ru
 	return out, errors.Join(err, stdout.tell(stream.Stderr, "output"), stderr.tell(stream.Stderr, "error output"))
 }
 
-// finish starts the command and brings it to its end.
+// finish starts the command and waits for its end.
 func finish(cmd *paddock.Cmd, stream *op.Stream) (RunOutput, error) {
 	if cmd.TTY != nil {
 		restore, err := stream.Terminal.Raw()
@@ -203,7 +203,7 @@ func finish(cmd *paddock.Cmd, stream *op.Stream) (RunOutput, error) {
 	if err := cmd.Start(); err != nil {
 		return RunOutput{}, err
 	}
-	stop := handOn(cmd, stream)
+	stop := passSignals(cmd, stream)
 	defer stop()
 	err := cmd.Wait()
 	result := cmd.Result()
@@ -213,7 +213,8 @@ func finish(cmd *paddock.Cmd, stream *op.Stream) (RunOutput, error) {
 	return RunOutput{Command: cmd.Args, ExitCode: result.ExitCode, Ended: newEnded(result), Isolation: result.Isolation}, brokenStream(err)
 }
 
-// brokenStream drops the part of a command's error that its result tells.
+// brokenStream returns a command's error without the part that its result has: what remains
+// are errors of its streams.
 func brokenStream(err error) error {
 	if exit := (*paddock.ExitError)(nil); errors.As(err, &exit) {
 		return exit.Unwrap()
@@ -221,22 +222,31 @@ func brokenStream(err error) error {
 	return err
 }
 
-// handOn hands signals and window sizes on to the command until stop is called.
-func handOn(cmd *paddock.Cmd, stream *op.Stream) (stop func()) {
+// passSignals passes signals and window sizes to the command until stop is called.
+func passSignals(cmd *paddock.Cmd, stream *op.Stream) (stop func()) {
 	if stream.Signals == nil {
 		return func() {}
+	}
+	// A failure to pass one cannot be reported: the command has just ended, or the
+	// connection broke, which Wait reports.
+	pass := func(name string) {
+		if name != "SIGWINCH" || cmd.TTY == nil {
+			_ = cmd.Signal(name)
+		} else if rows, cols, err := stream.Terminal.Size(); err == nil {
+			_ = cmd.Resize(rows, cols)
+		}
 	}
 	end := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for _, name := range stream.EarlySignals() {
-			handOnOne(cmd, stream, name)
+			pass(name)
 		}
 		for {
 			select {
 			case name := <-stream.Signals:
-				handOnOne(cmd, stream, name)
+				pass(name)
 			case <-end:
 				return
 			}
@@ -246,18 +256,6 @@ func handOn(cmd *paddock.Cmd, stream *op.Stream) (stop func()) {
 		close(end)
 		<-ended
 	}
-}
-
-// handOnOne cannot report a failure to anyone: the command has just ended, or
-// the connection broke, which Wait tells.
-func handOnOne(cmd *paddock.Cmd, stream *op.Stream, name string) {
-	if name == "SIGWINCH" && cmd.TTY != nil {
-		if rows, cols, err := stream.Terminal.Size(); err == nil {
-			_ = cmd.Resize(rows, cols)
-		}
-		return
-	}
-	_ = cmd.Signal(name)
 }
 
 var _ paddock.Kept = &heard{}

@@ -5,14 +5,14 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// Ended is how a command ended, in the answers of run and exec; while it runs, what is
-// known so far.
+// Ended is how a command ended, in the outputs of run and exec; while it runs, what is known
+// so far.
 type Ended struct {
 	Signal      string `json:"signal,omitempty"`
 	TimedOut    bool   `json:"timed_out"`
-	Limit       string `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
+	Limit       string `json:"time_limit,omitempty"` // if it timed out: the limit, and where that comes from
 	OOMKilled   bool   `json:"oom_killed"`
-	StdoutBytes int64  `json:"stdout_bytes"` // all that was printed, kept or not
+	StdoutBytes int64  `json:"stdout_bytes"` // everything that was printed, kept or not
 	StderrBytes int64  `json:"stderr_bytes"`
 	DurationMS  int64  `json:"duration_ms"`
 	UserCPUMS   int64  `json:"user_cpu_ms"`
@@ -20,19 +20,19 @@ type Ended struct {
 	PeakMemory  int64  `json:"peak_memory_bytes"`
 	// PeakMemoryFrom is "cgroup", "vmhwm_sampled" or "ru_maxrss".
 	PeakMemoryFrom  string `json:"peak_memory_source,omitempty"`
-	ThrottledMS     int64  `json:"throttled_ms,omitempty"` // waited for processor time because of a limit
+	ThrottledMS     int64  `json:"throttled_ms,omitempty"` // time that it waited for a processor because of a limit
 	ProcessesPeak   int64  `json:"processes_peak,omitempty"`
 	IOReadBytes     int64  `json:"io_read_bytes,omitempty"`
 	IOWriteBytes    int64  `json:"io_write_bytes,omitempty"`
-	Survivors       int    `json:"survivors"`        // processes that it left behind
-	SurvivorsKilled int    `json:"survivors_killed"` // those of them that were then killed
+	Survivors       int    `json:"survivors"`        // processes that outlived it
+	SurvivorsKilled int    `json:"survivors_killed"` // those of them that were killed
 	DeathProved     bool   `json:"death_proved"`     // nothing of it is left
-	// RedactionMatches counts what the spec's rules have replaced, by their
-	// names; Blocked is the rule that ended the output, if one did.
+	// RedactionMatches counts what the redaction rules replaced, by rule. Blocked is the
+	// rule that ended the output, if one did.
 	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
 	Blocked          string           `json:"blocked,omitempty"`
-	// Denials are what the command was refused, as far as that is known; those
-	// marked as guesses stem from its error output.
+	// Denials are what the command was refused, as far as that is known. Those marked as
+	// guesses were concluded from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
 }
 
@@ -61,8 +61,8 @@ func newEnded(r *paddock.Result) Ended {
 	}
 }
 
-// status is the exit status for a program that passes it on: 124 where the command timed
-// out, 128+N where signal N ended it, else its own.
+// status returns the exit status for the program: 124 if the command timed out, 128+N if
+// signal N ended it, else exitCode.
 func (e Ended) status(exitCode int) int {
 	switch {
 	case e.TimedOut:

@@ -13,24 +13,24 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ExecKillInput names an exec to end, or to signal.
+// ExecKillInput is the input of the operation exec_kill.
 type ExecKillInput struct {
 	Exec   string `json:"exec" help:"which exec" min:"1" max:"64"`
 	Signal string `json:"signal,omitempty" help:"only send this signal to the command (INT, TERM, HUP, …), and end nothing" max:"16"`
 }
 
-// ExecKillOutput says what came of it.
+// ExecKillOutput is the output of exec_kill.
 type ExecKillOutput struct {
 	Exec  string `json:"exec"`
 	State string `json:"state"` // running or exited
-	// Killed says that the command ended by this. One that had ended before is
-	// not an error.
+	// Killed reports that this call ended the command. It is false if the command had
+	// ended before.
 	Killed   bool   `json:"killed"`
-	Sent     string `json:"sent,omitempty"` // the signal, where one was asked for
+	Sent     string `json:"sent,omitempty"` // the signal, if one was asked for
 	ExitCode *int   `json:"exit_code"`      // null while it runs
 	Signal   string `json:"signal,omitempty"`
-	// SurvivorsKilled are processes that it had started and that were ended with
-	// it, and DeathProved says that none is left.
+	// SurvivorsKilled counts the processes that it had started and that were ended with
+	// it. DeathProved reports that none is left.
 	SurvivorsKilled int  `json:"survivors_killed"`
 	DeathProved     bool `json:"death_proved"`
 }
@@ -39,18 +39,18 @@ type ExecKillOutput struct {
 func (ExecKillInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "exec_kill", Summary: "End a command that runs, with all that it has started",
-		Doc: `End a command that exec has left running, and every process that it has started,
-wherever they are; the answer says whether it is proved that none is left. A
-command that has ended already is no error. With signal the command alone gets
-that signal, and may go on: INT is what ^C sends. output_read still reads what
+		Doc: `End a command that exec has left running, with every process that it has started,
+wherever they are. The answer says whether it is proved that none is left. It is
+not an error if the command has already ended. With signal only the command gets
+that signal, and may continue: INT is what ^C sends. output_read still reads what
 was printed.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true, Control: true},
 	}
 }
 
-// exec finds a principal's exec, in whichever sandbox.
-func exec(e *op.Env, id string) (*registry.Sandbox, *registry.Exec, error) {
+// findExec returns the principal's exec of this id, and its sandbox.
+func findExec(e *op.Env, id string) (*registry.Sandbox, *registry.Exec, error) {
 	for _, h := range e.Sandboxes.Of(e.PrincipalName()) {
 		if x := h.Execs.Find(id); x != nil {
 			return h, x, nil
@@ -60,13 +60,13 @@ func exec(e *op.Env, id string) (*registry.Sandbox, *registry.Exec, error) {
 		Hint: "sandbox_status lists those of a sandbox; the oldest that have ended are forgotten"}
 }
 
-// signalWait is how long a command that was signalled gets to end before the
-// answer says that it runs.
+// signalWait is how long exec_kill waits for the effect of a signal before it answers that
+// the command still runs.
 const signalWait = 100 * time.Millisecond
 
-// Do runs the operation.
+// Do ends the command, or sends it a signal.
 func (in ExecKillInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ExecKillOutput, error) {
-	h, x, err := exec(env, in.Exec)
+	h, x, err := findExec(env, in.Exec)
 	if err != nil {
 		return ExecKillOutput{}, err
 	}
@@ -76,14 +76,19 @@ func (in ExecKillInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Exec
 	out := ExecKillOutput{Exec: in.Exec, State: registry.Running}
 	switch running := x.Running(); {
 	case in.Signal != "":
-		if err := signal(ctx, x, in.Signal); err != nil {
+		if err := x.Cmd.Signal(in.Signal); err != nil {
 			return ExecKillOutput{}, err
+		}
+		select {
+		case <-x.Done:
+		case <-ctx.Done():
+		case <-time.After(signalWait):
 		}
 		out.Sent = in.Signal
 	case running:
 		x.Killed.Store(true)
 		x.End()
-		<-x.Done // the library bounds it: an agent that does not answer costs the sandbox its life
+		<-x.Done // the library bounds this: it ends a sandbox whose agent does not answer
 		out.Killed = true
 	}
 	if !x.Running() {
@@ -93,19 +98,6 @@ func (in ExecKillInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Exec
 		}
 	}
 	return out, nil
-}
-
-// signal sends one to the command alone, and waits a moment for what it does.
-func signal(ctx context.Context, x *registry.Exec, name string) error {
-	if err := x.Cmd.Signal(name); err != nil {
-		return err
-	}
-	select {
-	case <-x.Done:
-	case <-ctx.Done():
-	case <-time.After(signalWait):
-	}
-	return nil
 }
 
 // Render writes the output for people.

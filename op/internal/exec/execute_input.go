@@ -19,11 +19,11 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// Words are shell text, where there is one, or else a command and its
-// arguments. In JSON they are a text or a list.
+// Words are either shell text, if there is one, or a command and its arguments. In JSON they
+// are a string or a list.
 type Words []string
 
-// UnmarshalJSON takes a text for a list of one.
+// UnmarshalJSON also accepts a string, as a list of one.
 func (w *Words) UnmarshalJSON(data []byte) error {
 	var text string
 	isNull := string(data) == "null"
@@ -37,11 +37,11 @@ func (w *Words) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// JSONSchema says so.
+// JSONSchema returns the schema of both forms.
 func (Words) JSONSchema() string { return `{"type":["string","array"],"items":{"type":"string"}}` }
 
-// Seconds is a time span that is written as a number of seconds, or with a
-// unit: 90, 1.5, "2m".
+// Seconds is a duration that is written as a number of seconds, or with a unit: 90, 1.5,
+// "2m".
 type Seconds policy.Duration
 
 // UnmarshalText reads a number of seconds or a duration.
@@ -61,7 +61,7 @@ func (s *Seconds) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads a number as well as a text.
+// UnmarshalJSON reads a number or a string.
 func (s *Seconds) UnmarshalJSON(data []byte) error {
 	text := string(data)
 	if len(data) > 0 && data[0] == '"' {
@@ -72,19 +72,13 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 	return s.UnmarshalText([]byte(text))
 }
 
-// JSONSchema says so.
+// JSONSchema returns the schema of both forms.
 func (Seconds) JSONSchema() string {
 	return `{"type":["string","number"],"pattern":"^[0-9]+([.][0-9]+)?(ms|s|m|h)?$","description":"a number of seconds, or with a unit: 90, 1.5, 2m"}`
 }
 
-func durationOf(s *Seconds) policy.Duration {
-	if s == nil {
-		return 0
-	}
-	return policy.Duration(*s)
-}
-
-// settings are what the spec, the configuration and the fields say together.
+// settings returns the spec with the configuration and the fields applied, and the
+// configuration.
 func (in ExecuteInput) settings(ctx context.Context, env *op.Env) (policy.Spec, executor.Config, error) {
 	spec := env.DefaultSpec()
 	var config executor.Config
@@ -114,7 +108,7 @@ func (in ExecuteInput) settings(ctx context.Context, env *op.Env) (policy.Spec, 
 	return executor.Settle(config.Apply(spec)), config, nil
 }
 
-// variables are the names of those that the spec and the caller set.
+// variables returns the names of the variables that the spec and the caller set.
 func (in ExecuteInput) variables(spec policy.Spec) []string {
 	names := slices.Collect(maps.Keys(spec.Env))
 	for _, text := range in.Env {
@@ -124,8 +118,8 @@ func (in ExecuteInput) variables(spec policy.Spec) []string {
 	return names
 }
 
-// Environment is what the command gets beside the sandbox's own: the
-// executor's variables, the spec's over them, and the caller's over both.
+// environment returns the variables that the command gets in addition to the sandbox's: the
+// executor's, overridden by the spec's, overridden by the caller's.
 func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 	env := executor.Environment(max(spec.Limits.Memory, spec.Limits.MemoryHigh))
 	maps.Copy(env, spec.Env)
@@ -134,7 +128,7 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 		name, value, ok := strings.Cut(text, "=")
 		switch {
 		case !ok:
-			// The text is not repeated: it may be a secret without its name.
+			// The error does not repeat the text, which may be a secret without a name.
 			errs = append(errs, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"})
 		case command.DangerousVariable(name) || executor.Reserved(name):
 			errs = append(errs, &policy.FieldError{
@@ -145,7 +139,7 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 			env[name] = value
 		}
 	}
-	// The bounds and the names of variables are the spec's.
+	// A spec checks the names and the bounds of variables.
 	bare := policy.Spec{Workspace: policy.Workspace{Source: policy.WorkspacePath}, Env: env}
 	if _, err := bare.Resolve(policy.Base{}); err != nil {
 		errs = append(errs, err)
@@ -157,10 +151,9 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 	return list, errors.Join(errs...)
 }
 
-// workingDir checks a directory that is written from the workspace, and
-// returns its path from there. It is looked up beneath a handle of the
-// workspace, name by name, so that neither ".." nor a link leads out of it. A
-// refusal is what the executor answers.
+// workingDir checks a directory, given relative to the workspace, and returns its path from
+// there. It looks the path up beneath a handle of the workspace, name by name, so that
+// neither ".." nor a link leads out. A refusal is the contract's text.
 func workingDir(workspace, written string) (rel, refusal string) {
 	const invalid = "Failed to validate working directory"
 	written = strings.TrimPrefix(written, "/")
@@ -180,15 +173,10 @@ func workingDir(workspace, written string) (rel, refusal string) {
 		return path.Clean(written), ""
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "Working directory does not exist: /" + written
-	case escapes(err):
+	}
+	// Package os has no name for the error of a path that leads out of its root.
+	if e := (*fs.PathError)(nil); errors.As(err, &e) && strings.Contains(e.Err.Error(), "escapes") {
 		return "", "Working directory outside workspace is not allowed"
 	}
 	return "", invalid
-}
-
-// escapes says whether a path was refused because it leads out of its root.
-// Package os has no name for that error; what is an errno is another one.
-func escapes(err error) bool {
-	e := (*fs.PathError)(nil)
-	return errors.As(err, &e) && strings.Contains(e.Err.Error(), "escapes")
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// How much of each stream the text shows, in characters.
+// How much of each stream the text has, in characters.
 const (
 	shownStdout = 10000
 	shownStderr = 5000
 )
 
-// formatResult tells a result. What a command printed cannot end its fence,
-// move a terminal's cursor or pass for a line of ours.
+// formatResult returns a result as text. What a command printed cannot end its fence, move
+// a terminal's cursor or imitate one of our lines.
 func formatResult(out ExecuteOutput) string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -49,8 +49,7 @@ func formatResult(out ExecuteOutput) string {
 	return strings.Join(lines, "\n")
 }
 
-// fenced puts text between fences that are longer than any run of backticks
-// in it.
+// fenced returns text between fences that are longer than any run of backticks in it.
 func fenced(title, text string) []string {
 	longest, run := 0, 0
 	for _, c := range text {
@@ -63,8 +62,8 @@ func fenced(title, text string) []string {
 	return []string{title, fence, text, fence}
 }
 
-// shorten cuts text to so many characters, and not inside one that is made of
-// several: what joins on to a character stays with it or goes with it.
+// shorten cuts text to at most most characters, not inside a character that consists of
+// several code points.
 func shorten(text string, most int) string {
 	at, count := 0, 0
 	for i := range text {
@@ -79,12 +78,11 @@ func shorten(text string, most int) string {
 	return text[:boundary(text, at)] + "\n... (truncated)"
 }
 
-// maxCluster bounds how far a boundary is looked for, in characters: marks can
-// be piled up without end.
+// maxCluster bounds the search for a boundary, in code points: a character can have any
+// number of marks.
 const maxCluster = 64
 
-// boundary is at, or the nearest place before it where a character begins that
-// does not belong to the one before.
+// boundary returns at, or the nearest place before it that is not inside a character.
 func boundary(text string, at int) int {
 	cut := at
 	for range maxCluster {
@@ -100,7 +98,7 @@ func boundary(text string, at int) int {
 
 const zeroWidthJoiner = 0x200d
 
-// joins says whether next is part of the character that before is in.
+// joins reports whether next belongs to the same character as before.
 func joins(before, next rune, upTo string) bool {
 	switch {
 	case next == zeroWidthJoiner, before == zeroWidthJoiner, unicode.Is(unicode.M, next):
@@ -119,8 +117,7 @@ func joins(before, next rune, upTo string) bool {
 
 func isRegional(c rune) bool { return c >= 0x1f1e6 && c <= 0x1f1ff }
 
-// regionalRun counts the letters of flags at the end of text, of which two
-// make one.
+// regionalRun counts the regional indicators at the end of text. Two of them make a flag.
 func regionalRun(text string) int {
 	n := 0
 	for n < maxCluster {

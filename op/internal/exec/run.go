@@ -20,26 +20,26 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// RunInput asks for one command in a sandbox of its own.
+// RunInput is the input of the operation run.
 type RunInput struct {
 	op.SpecInput
 	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
-	TTY   *bool    `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input (default: for a shell without a command, where standard input and output are one)"`
-	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
+	TTY   *bool    `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; standard input must be one (default: for a shell without a command, if standard input and output are one)"`
+	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors"`
 	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 
-// RunOutput is how the command of run ended.
+// RunOutput is the output of run.
 type RunOutput struct {
 	Command  []string `json:"command"`
 	Sandbox  string   `json:"sandbox"`   // its id
-	ExitCode int      `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
+	ExitCode int      `json:"exit_code"` // -N if signal N ended the command, 124 if it timed out
 	Ended
-	Stdout          string `json:"stdout"` // empty where output went to a stream
+	Stdout          string `json:"stdout"` // empty if output went to a stream
 	Stderr          string `json:"stderr"`
 	StdoutTruncated bool   `json:"stdout_truncated"`
 	StderrTruncated bool   `json:"stderr_truncated"`
-	Output          string `json:"output,omitempty"` // where it was cut: for output_read, which has the whole
+	Output          string `json:"output,omitempty"` // if it was cut: the id for output_read, which has all of it
 	op.Left
 	Isolation policy.Isolation `json:"isolation"`
 }
@@ -72,43 +72,44 @@ func (RunInput) Desc() op.Desc {
 
 const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 
-The command finds the workspace at /workspace and may change it: the current
-directory, unless --workspace names another. A home, a directory that holds one,
-and the system's own (in /etc, /usr, /var, /opt …) must be named. The system
-directories are read-only, HOME and /tmp are private and empty, and there is no
-network; --network=host gives the host's.
+The workspace is at /workspace, and the command may change it. It is the current
+directory unless --workspace names another; a home directory, a directory that
+has one in it, and directories of the system (/etc, /usr, /var, /opt …) must be
+named. System directories are read-only, HOME and /tmp are private and empty,
+and there is no network; --network=host gives the host's.
 
-The caller's environment stays outside, but for the directories of PATH that are
+Of the caller's environment the command gets only the directories of PATH that are
 visible inside and that commands cannot write. --env sets a variable, and --env-pass
-passes one of the caller's; values in --env show in the list of processes, so secrets
-belong in --env-pass. Without a network, variables of npm, pip, cargo and go make them
-fail at once.
+passes one of the caller's; values in --env are visible in the list of processes, so
+use --env-pass for secrets. Without a network, variables make npm, pip, cargo and go
+fail at once instead of retrying.
 
 git has the user's name and address, and a copy of the repository's configuration:
-what commands add to it is printed at the end, and "paddock git accept" takes it over once you agree.
+what commands add to it is printed at the end, and "paddock git accept" adds it to
+the original once you agree.
 
-On a command line the first argument that is no flag starts the command; "--" may
-stand before it. On a command line paddock plan lists the directories of PATH that
-are left out, with the reasons. On a command line standard input, output and error output are
-passed through as they come. With --json the output is captured instead, and one
-object tells how the command ended. With --max-output on a command line, what a
-stream passes on ends at the bound; the rest is read and dropped, and a line on
-standard error says how much.
+On a command line the command starts at the first argument that is not a flag, or
+after "--". On a command line paddock plan lists the directories of PATH that are
+left out, with the reasons. On a command line standard input, output and error
+output are passed through as they come. With --json the output is captured instead,
+and one JSON object says how the command ended. With --max-output on a command line,
+each stream is cut at the bound; the rest is read and dropped, and a line on standard
+error says how much.
 
-Without a timeout the command takes as long as it likes, and in a server 2m at most.
+Without a timeout the command may take as long as it needs, in a server at most 2m.
 A timeout also bounds the start of the sandbox.
 
-The rules of a spec with "commands" hold: a command that they refuse is not run, and
-only programs that they allow can be executed; see paddock execute.
+If the spec has "commands", those rules apply: a command that they refuse is not run,
+and only programs that they allow can be executed; see paddock execute.
 
-From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to
-the command; the third INT or TERM ends the sandbox, whatever the command makes of it.
+From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are passed to the
+command; the third INT or TERM ends the sandbox even if the command ignores it.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
-// Do opens the sandbox, runs the command and closes the sandbox; it returns
-// when the kernel has confirmed that nothing is left.
+// Do opens the sandbox, runs the command and closes the sandbox. It returns when the kernel
+// has confirmed that nothing is left.
 func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out RunOutput, err error) {
 	tty := in.terminal(stream)
 	if err := in.check(env, stream, tty); err != nil {
@@ -147,16 +148,16 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 		return RunOutput{}, err
 	}
 	if !tty && in.TTY == nil && notes != nil && stream.Terminal != nil && stream.Typed && stream.Stdout != nil && wantsTerminal(in.Argv) {
-		_, _ = fmt.Fprintf(notes, "paddock: %s may want a terminal, which -t gives it\n", path.Base(in.Argv[0])) // a note alone
+		_, _ = fmt.Fprintf(notes, "paddock: %s may want a terminal, which -t gives it\n", path.Base(in.Argv[0])) // a failure to print it does not matter
 	}
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
 	cmd.Timeout = limit.Span
 	if stream.Stdout == nil {
-		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
+		out, err = runCaptured(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
-		out, err = follow(cmd, spec, tty, stream)
+		out, err = runStreamed(cmd, spec, tty, stream)
 		err = errors.Join(err, output.TellDenials(notes, out.Denials, out.ExitStatus()))
 	}
 	if out.TimedOut {
@@ -188,8 +189,7 @@ func (in RunInput) check(env *op.Env, stream *op.Stream, tty bool) error {
 	return nil
 }
 
-// allowed refuses arguments that the spec's rules, where it has any, do not
-// allow.
+// allowed returns an error if the spec has rules for commands and they refuse argv.
 func allowed(spec policy.Spec, argv []string) error {
 	if spec.Commands == nil {
 		return nil
@@ -205,7 +205,7 @@ func allowed(spec policy.Spec, argv []string) error {
 	return &paddock.Error{Message: "cannot run: " + v.Reason, Hint: v.Hint, Code: wire.CodeNotExecutable}
 }
 
-// limit is how long the command may run, below the ceiling.
+// limit returns the command's time limit, below the ceiling.
 func (in RunInput) limit(env *op.Env, spec policy.Spec) (registry.TimeLimit, error) {
 	spec, err := env.UnderCeiling(spec)
 	limit := registry.TimeLimit{Span: time.Duration(spec.Limits.Timeout), From: registry.FromSandbox}
@@ -213,13 +213,13 @@ func (in RunInput) limit(env *op.Env, spec policy.Spec) (registry.TimeLimit, err
 	case in.Timeout != nil:
 		limit.From = registry.FromCall
 	case env.Sandboxes != nil && limit.Span == 0:
-		limit = registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault} // a model that waits for ever does nothing else
+		limit = registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault} // a model must not wait for ever
 	}
 	return env.BoundTime(limit), err
 }
 
-// terminal reports whether the command gets a terminal: where that was asked for, and
-// for a shell that somebody is about to type into.
+// terminal reports whether the command gets a terminal: if the input asks for one, and for a
+// shell without a command if the caller is at a terminal.
 func (in RunInput) terminal(stream *op.Stream) bool {
 	if in.TTY != nil {
 		return *in.TTY
@@ -238,8 +238,8 @@ func (in RunInput) terminal(stream *op.Stream) bool {
 	})
 }
 
-// wantsTerminal reports whether a command is for somebody who sits at a terminal: an
-// editor or the like, or an interpreter that is given nothing to read.
+// wantsTerminal reports whether a command probably needs a terminal: an editor or the like,
+// or an interpreter without a script.
 func wantsTerminal(argv []string) bool {
 	switch name := path.Base(argv[0]); name {
 	case "vi", "vim", "nvim", "nano", "emacs", "less", "more", "man", "top", "htop", "tmux", "screen", "tig":
@@ -250,13 +250,12 @@ func wantsTerminal(argv []string) bool {
 	return false
 }
 
-// ExitStatus is the command's own, 124 where it timed out, and 128+N where
-// signal N ended it.
+// ExitStatus returns the command's own status, 124 if it timed out, and 128+N if signal N
+// ended it.
 func (out RunOutput) ExitStatus() int { return out.status(out.ExitCode) }
 
-// Render writes captured output; a stream has had it already. Not even
-// nothing is written where there is none: it would wait for ever behind output
-// that nobody reads.
+// Render writes captured output; streamed output has been written already. It skips the
+// write if there is none: even a write of nothing can block on a full pipe.
 func (out RunOutput) Render(w io.Writer) error {
 	if out.Stdout == "" {
 		return nil
@@ -265,8 +264,8 @@ func (out RunOutput) Render(w io.Writer) error {
 	return err
 }
 
-// Tell says first how the command ended, then what it printed; of one that did not
-// start, what is left alone.
+// Tell writes how the command ended and what it printed. Of a command that did not start it
+// writes only the remarks about the sandbox.
 func (out RunOutput) Tell(w io.Writer) error {
 	var said []string
 	if out.Command != nil {

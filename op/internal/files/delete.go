@@ -12,17 +12,17 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileDeleteInput asks for something to be removed.
+// FileDeleteInput is the input of the operation file_delete.
 type FileDeleteInput struct {
 	op.InSandbox
-	Recursive bool   `json:"recursive,omitempty" flag:"recursive" short:"r" help:"delete a directory with all that is in it"`
+	Recursive bool   `json:"recursive,omitempty" flag:"recursive" short:"r" help:"delete a directory with everything in it"`
 	Path      string `json:"path" arg:"PATH" help:"what to delete, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileDeleteOutput says what was removed.
+// FileDeleteOutput is the output of file_delete.
 type FileDeleteOutput struct {
 	Path    string `json:"path"`
-	Entries int64  `json:"entries"` // all that went, directories included
+	Entries int64  `json:"entries"` // everything that was deleted, directories included
 }
 
 // Desc describes the operation file_delete.
@@ -30,8 +30,8 @@ func (FileDeleteInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_delete", CLI: []string{"file", "delete"},
 		Summary: "Delete a file or directory of the workspace",
-		Doc: `Delete a file, or a link (not where it leads). A directory is deleted only with
-recursive, with all that is in it. It cannot be taken back.
+		Doc: `Delete a file, or a link (not its target). A directory is deleted only with
+recursive, with everything in it. This cannot be undone.
 
 ` + filesDoc,
 		Examples: "  paddock file delete --recursive build",
@@ -40,7 +40,7 @@ recursive, with all that is in it. It cannot be taken back.
 	}
 }
 
-// Do runs the operation.
+// Do deletes the file or directory.
 func (in FileDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileDeleteOutput, err error) {
 	if err := op.CheckPath("path", in.Path); err != nil {
 		return out, err

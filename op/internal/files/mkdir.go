@@ -12,14 +12,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileMkdirInput asks for a directory.
+// FileMkdirInput is the input of the operation file_mkdir.
 type FileMkdirInput struct {
 	op.InSandbox
-	Mode string `json:"mode,omitempty" flag:"mode" arg:"OCTAL" help:"permissions of a new one (default: 0755)" max:"4"`
+	Mode string `json:"mode,omitempty" flag:"mode" arg:"OCTAL" help:"permissions of a new directory (default: 0755)" max:"4"`
 	Path string `json:"path" arg:"PATH" help:"the directory, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileMkdirOutput says whether the directory is new.
+// FileMkdirOutput is the output of file_mkdir.
 type FileMkdirOutput struct {
 	Path    string `json:"path"`
 	Created bool   `json:"created"`
@@ -30,13 +30,13 @@ func (FileMkdirInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_mkdir", CLI: []string{"file", "mkdir"},
 		Summary:  "Make a directory in the workspace",
-		Doc:      "Make a directory and those above it. One that is there already is left as it is.\n\n" + filesDoc,
+		Doc:      "Make a directory, and its parents if they are missing. An existing directory stays as it is.\n\n" + filesDoc,
 		Examples: "  paddock file mkdir src/new",
 		Hints:    op.Hints{Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do makes the directory.
 func (in FileMkdirInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileMkdirOutput, err error) {
 	mode, wrong := parseMode(in.Mode)
 	if err := errors.Join(wrong, op.CheckPath("path", in.Path)); err != nil {

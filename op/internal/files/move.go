@@ -13,15 +13,15 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileMoveInput asks for another name of a file or directory.
+// FileMoveInput is the input of the operation file_move.
 type FileMoveInput struct {
 	op.InSandbox
-	Replace bool   `json:"replace,omitempty" flag:"replace" help:"replace a file or link that is there already"`
+	Replace bool   `json:"replace,omitempty" flag:"replace" help:"replace an existing file or link"`
 	Path    string `json:"path" arg:"PATH" help:"what to move, relative to the workspace or below /workspace" max:"4096"`
-	Target  string `json:"target" arg:"TARGET" help:"its new path, with its name; directories above it are made" max:"4096"`
+	Target  string `json:"target" arg:"TARGET" help:"its new path, including the name; missing directories above it are made" max:"4096"`
 }
 
-// FileMoveOutput says where it is now.
+// FileMoveOutput is the output of file_move.
 type FileMoveOutput struct {
 	Path   string `json:"path"`
 	Target string `json:"target"`
@@ -32,9 +32,9 @@ func (FileMoveInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_move", CLI: []string{"file", "move"},
 		Summary: "Move or rename a file or directory of the workspace",
-		Doc: `Give a file or directory another path. target is the whole new path, not the
-directory to move into. Something that is there already is replaced only with
-replace, and never a directory.
+		Doc: `Move a file or directory. target is the whole new path, not the directory to move
+into. Something that exists there is replaced only with replace, and a directory
+never.
 
 ` + filesDoc,
 		Examples: "  paddock file move old.go pkg/new.go",
@@ -43,7 +43,7 @@ replace, and never a directory.
 	}
 }
 
-// Do runs the operation.
+// Do moves the file or directory.
 func (in FileMoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileMoveOutput, err error) {
 	if err := errors.Join(op.CheckPath("path", in.Path), op.CheckPath("target", in.Target)); err != nil {
 		return out, err
@@ -51,22 +51,17 @@ func (in FileMoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
 		r, err := wire.Call(ctx, s.Client(), wire.Move, wire.MoveRequest{Path: wire.Path(in.Path), Target: wire.Path(in.Target), Replace: in.Replace})
 		if err != nil {
-			return moveError(in, fileError("move", in.Path, err))
+			err, e := fileError("move", in.Path, err), (*paddock.Error)(nil)
+			if errors.As(err, &e) && e.Code == wire.CodeExists {
+				e.Message = "cannot move " + text.NameText(in.Path) + " to " + text.NameText(in.Target) + ": something is there already"
+				e.Hint = "set replace, if it may be lost"
+			}
+			return err
 		}
 		out = FileMoveOutput{pathText(r.Path), pathText(r.Target)}
 		return nil
 	})
 	return out, err
-}
-
-// moveError adds what to do about something that is in the way.
-func moveError(in FileMoveInput, err error) error {
-	e := (*paddock.Error)(nil)
-	if errors.As(err, &e) && e.Code == wire.CodeExists {
-		e.Message = "cannot move " + text.NameText(in.Path) + " to " + text.NameText(in.Target) + ": something is there already"
-		e.Hint = "set replace, if it may be lost"
-	}
-	return err
 }
 
 // Render writes the output for people.

@@ -11,14 +11,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileStatInput asks about one path.
+// FileStatInput is the input of the operation file_stat.
 type FileStatInput struct {
 	op.InSandbox
-	Hash bool   `json:"hash,omitempty" flag:"hash" help:"tell the SHA-256 of a file's content, too"`
-	Path string `json:"path" arg:"PATH" help:"what to look at, relative to the workspace or below /workspace" max:"4096"`
+	Hash bool   `json:"hash,omitempty" flag:"hash" help:"also compute the SHA-256 of a file's content"`
+	Path string `json:"path" arg:"PATH" help:"the path, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileStatOutput describes one path.
+// FileStatOutput is the output of file_stat.
 type FileStatOutput struct {
 	Path       string `json:"path"`
 	Kind       string `json:"kind"` // file, directory, symlink or other
@@ -28,7 +28,7 @@ type FileStatOutput struct {
 	GID        uint32 `json:"gid"`
 	Links      uint64 `json:"links"`
 	ModifiedAt string `json:"modified_at"`
-	Link       string `json:"link,omitempty"` // where a symbolic link leads
+	Link       string `json:"link,omitempty"` // the target of a symbolic link
 	SHA256     string `json:"sha256,omitempty"`
 }
 
@@ -36,14 +36,14 @@ type FileStatOutput struct {
 func (FileStatInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_stat", CLI: []string{"file", "stat"},
-		Summary:  "Look at a file or directory of the workspace",
-		Doc:      "Tell kind, size, permissions, owner and time of one path.\n\n" + filesDoc,
+		Summary:  "Describe a file or directory of the workspace",
+		Doc:      "Report kind, size, permissions, owner and modification time of one path.\n\n" + filesDoc,
 		Examples: "  paddock file stat --hash go.mod",
 		Hints:    readHints,
 	}
 }
 
-// Do runs the operation.
+// Do asks the agent about the path.
 func (in FileStatInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileStatOutput, err error) {
 	if err := op.CheckPath("path", in.Path); err != nil {
 		return out, err
