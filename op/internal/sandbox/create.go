@@ -10,13 +10,13 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SandboxCreateInput asks for a sandbox that stays.
+// SandboxCreateInput is the input of the operation sandbox_create.
 type SandboxCreateInput struct {
 	op.SpecInput
-	Name string `json:"name,omitempty" help:"what to call it (default: a random name)" max:"64"`
+	Name string `json:"name,omitempty" help:"the sandbox's name (default: a random one)" max:"64"`
 }
 
-// SandboxCreateOutput is a sandbox that was made.
+// SandboxCreateOutput is the output of sandbox_create.
 type SandboxCreateOutput struct {
 	SandboxSummary
 	Limits    policy.Limits    `json:"limits"`
@@ -26,22 +26,22 @@ type SandboxCreateOutput struct {
 // Desc describes the operation sandbox_create.
 func (SandboxCreateInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "sandbox_create", Summary: "Make a sandbox that stays",
-		Doc: `Make a sandbox: a workspace behind walls, in which commands, shells, services and
-sessions run until it is deleted or the server ends. Its name then goes into the
-field sandbox of other operations; without that field they use the default
-sandbox, which needs no creating. Without a workspace it has the default
-sandbox's, if there is one, and else an empty one, which is removed with it.
+		Name: "sandbox_create", Summary: "Create a sandbox that stays",
+		Doc: `Create a sandbox: a workspace behind walls, in which commands, shells, services and
+sessions run until it is deleted or the server ends. Give its name in the field
+sandbox of other operations; without that field they use the default sandbox, which
+need not be created. Without a workspace the sandbox has the default sandbox's, if
+there is one, or else an empty one, which is removed with it.
 
-The fields say what it may do, below what the operator allows: limits, network,
-mounts. The answer says what really holds, and in isolation.lost what does not.
-A principal has 16 sandboxes at most.`,
+The fields say what it may do, within what the operator allows: limits, network,
+mounts. The answer says what is really enforced, and in isolation.lost what is not.
+A principal can have 16 sandboxes.`,
 		Lasting: true,
 		Hints:   op.Hints{LongRunning: true},
 	}
 }
 
-// Do runs the operation.
+// Do creates the sandbox.
 func (in SandboxCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxCreateOutput, error) {
 	spec, err := in.Spec(ctx, env)
 	if err != nil {
@@ -58,7 +58,7 @@ func (in SandboxCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	if p.Err != nil {
 		return SandboxCreateOutput{}, p.Err
 	}
-	p.Sandbox.Introduced.First() // the answer has it
+	p.Sandbox.Introduced.First() // the output has the isolation
 	return SandboxCreateOutput{SandboxSummary: summary(env, p.Sandbox), Limits: p.Sandbox.Spec().Limits, Isolation: p.Sandbox.Isolation()}, nil
 }
 

@@ -10,35 +10,35 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
-// SandboxDeleteInput names the sandbox to end.
+// SandboxDeleteInput is the input of the operation sandbox_delete.
 type SandboxDeleteInput struct {
 	Sandbox string `json:"sandbox" help:"which sandbox, by its name or id" min:"1" max:"64"`
 }
 
-// SandboxDeleteOutput is a sandbox that has ended.
+// SandboxDeleteOutput is the output of sandbox_delete.
 type SandboxDeleteOutput struct {
 	Sandbox string `json:"sandbox"`
-	// DeathProved says that the kernel has confirmed that nothing is left.
+	// DeathProved reports that the kernel has confirmed that nothing is left.
 	DeathProved bool `json:"death_proved"`
 	op.Left
-	// Note says what becomes of the default sandbox.
+	// Note says what happens to the default sandbox.
 	Note string `json:"note,omitempty"`
 }
 
 // Desc describes the operation sandbox_delete.
 func (SandboxDeleteInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "sandbox_delete", Summary: "End a sandbox with all that runs in it",
+		Name: "sandbox_delete", Summary: "End a sandbox with everything that runs in it",
 		Doc: `End a sandbox: every command, shell, service and session in it is ended, and the
 answer says whether it is proved that none is left. Its /tmp and its outputs are
-gone; its workspace stays, unless it was a temporary one. The default sandbox can
-be ended, too: it is made anew when it is used next.`,
+deleted; its workspace stays, unless it was a temporary one. The default sandbox can
+be ended too: it is created again at its next use.`,
 		Lasting: true,
 		Hints:   op.Hints{Frees: true, Destructive: true},
 	}
 }
 
-// Do runs the operation.
+// Do ends the sandbox.
 func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxDeleteOutput, error) {
 	p, err := env.Sandboxes.At(env.PrincipalName(), in.Sandbox)
 	if err != nil {

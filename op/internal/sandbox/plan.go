@@ -17,12 +17,12 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// PlanInput asks what a sandbox would be.
+// PlanInput is the input of the operation plan.
 type PlanInput struct {
 	op.SpecInput
 }
 
-// PlanOutput is the spec with all defaults, and how it would be kept.
+// PlanOutput is the output of plan: the spec with all defaults, and how it would be enforced.
 type PlanOutput struct {
 	Spec policy.Spec   `json:"spec"`
 	Plan *confine.Plan `json:"plan"`
@@ -37,9 +37,9 @@ func (PlanInput) Desc() op.Desc {
 		CLI:     []string{"plan"},
 		Summary: "Print the steps that would build a sandbox, and change nothing",
 		Doc: `Print what "paddock run" with the same flags would do: each step that builds the
-sandbox, each step that every command goes through, what then holds, and which
-paths of the workspace stay protected. Nothing is started or changed. Ask this
-before a sandbox is made, to learn what it would allow and refuse.`,
+sandbox, each step for every command, the isolation that then holds, and which paths
+of the workspace stay protected. Nothing is started or changed. Use it to learn what
+a sandbox would allow and refuse.`,
 		Examples: `  paddock plan
   paddock plan --network host --rw ~/.cache/go-build
   paddock plan --json --spec sandbox.yaml`,
@@ -47,7 +47,7 @@ before a sandbox is made, to learn what it would allow and refuse.`,
 	}
 }
 
-// Do runs the operation.
+// Do makes the plan.
 func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutput, error) {
 	spec, err := in.Spec(ctx, env)
 	if err != nil {
@@ -58,21 +58,22 @@ func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutp
 		return PlanOutput{}, err
 	}
 	if env.Ceiling != nil {
-		p.LeftOut = nil // where programs of the operator's lie is not for who asks
+		p.LeftOut = nil // the caller must not learn where the operator's programs are
 	}
 	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec)}, nil
 }
 
+// protected returns the paths of the workspace that commands cannot change.
 func protected(s policy.Spec) []string {
 	paths := []string{}
 	w := s.Workspace
 	if w.Mode == policy.ModeCopy || s.Level == policy.LevelLandlock {
-		return paths // the host's are out of reach, or cannot be covered
+		return paths // the host's files are out of reach, or cannot be protected
 	}
 	for _, o := range policy.Inventory() {
 		name := o.Name()
 		if o.Repositories {
-			continue // what lies in each of them is read-only
+			continue // a directory of repositories: what is in each of them is protected
 		}
 		if o.ReadOnly() && o.Under != policy.Home && !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, name) {
 			paths = append(paths, name)
@@ -127,7 +128,7 @@ func (out PlanOutput) Render(w io.Writer) error {
 	return err
 }
 
-// writeSteps writes a numbered line for each step, aligned, with its reason.
+// writeSteps writes a numbered, aligned line for each step, with its reason.
 func writeSteps(b *strings.Builder, steps []confine.Step) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i, s := range steps {
@@ -139,7 +140,7 @@ func writeSteps(b *strings.Builder, steps []confine.Step) {
 	_ = table.Flush() // a Builder cannot fail
 }
 
-// object is what a step is applied to and with, in one cell.
+// object returns a step's arguments, as one cell of the table.
 func object(s confine.Step) string {
 	var words []string
 	switch {
@@ -171,6 +172,7 @@ func object(s confine.Step) string {
 	return strings.TrimSpace(strings.Join(words, " "))
 }
 
+// writeHolds writes the isolation that holds.
 func writeHolds(b *strings.Builder, h policy.Isolation) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text.OrNone(value)) }

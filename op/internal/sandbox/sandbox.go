@@ -1,6 +1,6 @@
 // Package sandbox has the operations on sandboxes themselves: creating, listing and
-// ending them, their status and secrets, what a spec would become (plan), what this host
-// can do (doctor), and what is left of a sandbox's changes to git (git_accept).
+// ending them, their status and secrets, the plan of a sandbox, what this host can do
+// (doctor), and accepting changes to git's configuration (git_accept). It also has version.
 package sandbox
 
 import (
@@ -14,16 +14,15 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
-// SandboxSummary is a sandbox, in a few words.
+// SandboxSummary describes a sandbox in the outputs of several operations.
 type SandboxSummary struct {
 	Name      string `json:"name"` // for the field sandbox of other operations
 	ID        string `json:"id"`
 	State     string `json:"state"`   // ready or ended
-	Default   bool   `json:"default"` // the one that is meant where none is named
+	Default   bool   `json:"default"` // it is used by calls that name no sandbox
 	Backend   string `json:"backend"`
-	Workspace string `json:"workspace"` // where commands find it
-	// Source is the workspace's directory outside; empty for who is bounded by a
-	// ceiling.
+	Workspace string `json:"workspace"` // its path inside
+	// Source is the workspace's directory on the host; empty under a ceiling.
 	Source    string    `json:"source,omitempty"`
 	Temporary bool      `json:"temporary"` // the workspace is removed with the sandbox
 	Network   string    `json:"network"`
@@ -31,7 +30,7 @@ type SandboxSummary struct {
 	Running   int       `json:"running"` // execs
 }
 
-// summary is a sandbox in a few words.
+// summary returns the summary of a sandbox.
 func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 	spec := h.Spec()
 	s := SandboxSummary{Name: h.Name, ID: h.ID(), State: "ready", Default: h.Name == registry.DefaultName, Backend: spec.Backend,
@@ -50,10 +49,10 @@ func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 	return s
 }
 
-// SandboxListInput has no fields.
+// SandboxListInput is the input of the operation sandbox_list.
 type SandboxListInput struct{}
 
-// SandboxListOutput are the sandboxes of who asks.
+// SandboxListOutput is the output of sandbox_list.
 type SandboxListOutput struct {
 	Sandboxes []SandboxSummary `json:"sandboxes"`
 }
@@ -61,15 +60,15 @@ type SandboxListOutput struct {
 // Desc describes the operation sandbox_list.
 func (SandboxListInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "sandbox_list", Summary: "List one's own sandboxes",
-		Doc: `List the sandboxes that one has: their names, whether they still are, and how many
-commands run in them. The default sandbox is among them once it was used.`,
+		Name: "sandbox_list", Summary: "List your sandboxes",
+		Doc: `List your sandboxes: their names, whether they have ended, and how many commands run
+in them. The default sandbox is listed once it has been used.`,
 		Lasting: true,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do lists the sandboxes that are kept for the principal.
 func (SandboxListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (SandboxListOutput, error) {
 	if env.Sandboxes == nil {
 		return SandboxListOutput{}, registry.ErrNoSandboxes

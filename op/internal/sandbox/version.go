@@ -12,10 +12,10 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// VersionInput asks for nothing.
+// VersionInput is the input of the operation version.
 type VersionInput struct{}
 
-// VersionOutput says what this program is.
+// VersionOutput is the output of version.
 type VersionOutput struct {
 	Version  string `json:"version"` // of the module, "(devel)" in a build from a tree
 	Build    string `json:"build"`   // empty in a plain go build
@@ -29,16 +29,16 @@ func (VersionInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "version",
 		CLI:     []string{"version"},
-		Summary: "Say which Paddock this is",
-		Doc: `Say which Paddock this is: its version, its build, the version of the protocol
-that it speaks with its agents, and what it was built with and for.`,
+		Summary: "Print the version of Paddock",
+		Doc: `Print Paddock's version, its build, the version of the protocol between host and
+agent, and the Go version and platform that it was built with and for.`,
 		Examples: `  paddock version
   paddock version --json`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do returns the build information of this program.
 func (VersionInput) Do(context.Context, *op.Env, *op.Stream) (VersionOutput, error) {
 	out := VersionOutput{
 		Version: "(devel)", Build: wire.Build, Wire: wire.Version,

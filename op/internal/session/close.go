@@ -8,12 +8,12 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// SessionCloseInput names the session to close.
+// SessionCloseInput is the input of the operation session_close.
 type SessionCloseInput struct {
 	SessionID string `json:"session_id" help:"which session"`
 }
 
-// SessionCloseOutput is a session that was closed.
+// SessionCloseOutput is the output of session_close.
 type SessionCloseOutput struct {
 	SessionID string `json:"session_id"`
 	op.Left
@@ -22,15 +22,15 @@ type SessionCloseOutput struct {
 // Desc describes the operation session_close.
 func (SessionCloseInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "session_close", Summary: "Close a session, and the sandbox that is its own",
-		Doc: `Close a session. Its shutdown commands run first; then nothing that it has started
-is left. A sandbox of its own ends with it, another stays.`,
+		Name: "session_close", Summary: "Close a session, and its own sandbox if it has one",
+		Doc: `Close a session. Its shutdown commands run first; then everything that it has started
+is ended. If the session has a sandbox of its own, that ends too; another one stays.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{Frees: true, Destructive: true},
 	}
 }
 
-// Do runs the operation.
+// Do closes the session.
 func (in SessionCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionCloseOutput, error) {
 	k, err := env.Sessions.Remove(env.PrincipalName(), in.SessionID)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// SessionListInput has no fields.
+// SessionListInput is the input of the operation session_list.
 type SessionListInput struct{}
 
-// SessionListOutput are the sessions of who asks.
+// SessionListOutput is the output of session_list.
 type SessionListOutput struct {
 	Sessions []SessionSummary `json:"sessions"`
 }
 
-// SessionSummary is one of them.
+// SessionSummary describes one session.
 type SessionSummary struct {
 	SessionID string  `json:"session_id"`
 	Sandbox   string  `json:"sandbox"`
@@ -34,13 +34,13 @@ type SessionSummary struct {
 func (SessionListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "session_list", Summary: "List your sessions",
-		Doc:     "List your sessions: the state of each (ready, busy or ended), its sandbox, and the directory that its shell is in.",
+		Doc:     "List your sessions: the state of each (ready, busy or ended), its sandbox, and its shell's current directory.",
 		Lasting: true,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do lists the principal's sessions.
 func (SessionListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionListOutput, error) {
 	out := SessionListOutput{Sessions: []SessionSummary{}}
 	for _, k := range env.Sessions.Of(env.PrincipalName()) {

@@ -9,12 +9,12 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
-// SessionRestartInput names the session that gets a new shell.
+// SessionRestartInput is the input of the operation session_restart.
 type SessionRestartInput struct {
 	SessionID string `json:"session_id" help:"which session"`
 }
 
-// SessionRestartOutput says that a session has a new shell.
+// SessionRestartOutput is the output of session_restart.
 type SessionRestartOutput struct {
 	SessionID string `json:"session_id"`
 	Status    string `json:"status"`
@@ -25,15 +25,15 @@ type SessionRestartOutput struct {
 func (SessionRestartInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "session_restart", Summary: "Give a session a new shell",
-		Doc: `Give a session a new shell, where the old one has ended or hangs. The old one ends
-with all it has started, and its directory, variables and functions are lost; the
-workspace stays as it is, and startup commands run again.`,
+		Doc: `Give a session a new shell, if the old one has ended or hangs. The old one is ended
+with everything it has started, and its directory, variables and functions are lost.
+The workspace stays as it is, and startup commands run again.`,
 		Lasting: true,
 		Hints:   op.Hints{Destructive: true},
 	}
 }
 
-// Do runs the operation.
+// Do restarts the shell.
 func (in SessionRestartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionRestartOutput, error) {
 	k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
 	if err != nil {
@@ -42,7 +42,7 @@ func (in SessionRestartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream)
 	return restart(ctx, k)
 }
 
-// Render writes the output for people.
+// Render writes the text of the answer.
 func (out SessionRestartOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintln(w, out.Text)
 	return err
@@ -56,11 +56,11 @@ func restart(ctx context.Context, k *registry.Session) (SessionRestartOutput, er
 	return SessionRestartOutput{SessionID: k.Key.ID, Status: "success", Text: restarted}, nil
 }
 
-// restartError is a restart that failed, in the words of the contract.
+// restartError is the error of a restart, with the contract's text.
 type restartError struct{ cause error }
 
-// Error names the cause as well.
+// Error returns the contract's text and the cause.
 func (e *restartError) Error() string { return restartFailed + " " + e.cause.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *restartError) Unwrap() error { return e.cause }

@@ -18,36 +18,35 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SessionRunInput asks for a command in a session, or for a new shell in it.
+// SessionRunInput is the input of the operation session_run.
 type SessionRunInput struct {
 	SessionID      string           `json:"session_id" help:"which session"`
-	Command        *string          `json:"command,omitempty" help:"what the shell is to run, any number of lines"`
+	Command        *string          `json:"command,omitempty" help:"the commands to run, any number of lines"`
 	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
 	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
 	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
-	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines of the output that are kept (default: the session's)" min:"1" max:"2147483648"`
-	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
+	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines of the output to keep (default: the session's)" min:"1" max:"2147483648"`
+	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes of the output to keep, at most 2MiB (default: the session's)"`
 }
 
-// SessionRunOutput is how a command in a session ended. Text is what a model
-// should be told of it; the first fields after that are the artifact that a
-// contract names.
+// SessionRunOutput is the output of session_run. Text is for a model; the fields that follow
+// it, up to RedactionMatches, are the artifact of a contract.
 type SessionRunOutput struct {
 	SessionID        string `json:"session_id"`
 	Status           string `json:"status"` // success or error
 	Text             string `json:"text"`
 	TimedOut         bool   `json:"timed_out"`
-	ExitCode         *int   `json:"exit_code"` // null where time was up
+	ExitCode         *int   `json:"exit_code"` // null if it timed out
 	TruncatedByLines bool   `json:"truncated_by_lines"`
 	TruncatedByBytes bool   `json:"truncated_by_bytes"`
 	TotalLines       int64  `json:"total_lines"`
 	TotalBytes       int64  `json:"total_bytes"`
-	// RedactionMatches count what was replaced by rules, by their names.
+	// RedactionMatches counts what the redaction rules replaced, by rule.
 	RedactionMatches map[string]int64 `json:"redaction_matches"`
-	// Blocked is the rule that ended the output, which is then replaced.
+	// Blocked is the rule that ended the output. The output is then replaced.
 	Blocked string `json:"blocked,omitempty"`
 
-	Output          string         `json:"output"` // the lines of Text, also where time was up
+	Output          string         `json:"output"` // the lines in Text, also if it timed out
 	Stdout          string         `json:"stdout"`
 	Stderr          string         `json:"stderr"`
 	Chunks          []SessionChunk `json:"chunks"` // both streams, in order
@@ -71,13 +70,12 @@ type SessionRunOutput struct {
 	Restarted       bool           `json:"restarted"`
 	Cwd             string         `json:"cwd"`
 	Note            string         `json:"note,omitempty"`
-	// Denials are what the command was refused, as far as that is known; those
-	// marked as guesses stem from its error output.
+	// Denials are what the command was refused, as far as that is known. Those marked as
+	// guesses were concluded from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
-	// Limit is, where time was up, how long the command had, and who says so.
+	// Limit is, if it timed out, the time limit and where that comes from.
 	Limit string `json:"time_limit,omitempty"`
-	// Kept is where output_read finds the lines of Output, where the answer has
-	// less of them than was printed.
+	// Kept is the id for output_read, if Output has only a part of the lines.
 	Kept string `json:"kept,omitempty"`
 }
 
@@ -93,20 +91,20 @@ func (SessionRunInput) Desc() op.Desc {
 		Name: "session_run", Summary: "Run a command in a session",
 		Doc: sessionDoc + `
 
-The call returns when the command has ended, with what it printed, its exit status,
-and the shell's directory. Of long output the answer has the beginning and the
-end, and says how output_read gets the rest: the first and the last 1 MiB are
-kept. With max_output_lines or max_output_bytes, here or in session_open, what
-exceeds them is only counted. A command that exceeds its time (30 seconds, unless it is told
-otherwise) ends with all it has started; the shell stays where it lets itself be
-interrupted, and the answer says whether it did. A command that ends the shell,
-such as exit, says so: session_restart gives the session a new one.`,
+The call returns when the command has ended, with its output, its exit status and the
+shell's directory. Of long output the answer has head and tail, and says how
+output_read gets the rest: the first and the last 1 MiB are kept. With
+max_output_lines or max_output_bytes, here or in session_open, output beyond them is
+only counted. A command that exceeds its time limit (30 seconds by default) is ended
+with everything it has started; the shell stays if it can be interrupted, and the
+answer says whether it did. If a command ends the shell, such as exit, the answer
+says so: session_restart gives the session a new one.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{Destructive: true, LongRunning: true},
 	}
 }
 
-// check is the tool's own, in the words of a contract where it is not one of many.
+// check checks the input. Without a server (paddock session) the texts are a contract's.
 func (in SessionRunInput) check(env *op.Env) error {
 	switch {
 	case env.Sandboxes != nil && in.Command != nil && in.Restart:
@@ -125,7 +123,7 @@ func (in SessionRunInput) check(env *op.Env) error {
 	return nil
 }
 
-// Do runs a command, or restarts the shell.
+// Do runs a command in the session, or restarts its shell.
 func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (SessionRunOutput, error) {
 	if err := in.check(env); err != nil {
 		return SessionRunOutput{}, err
@@ -157,7 +155,8 @@ func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 		p.Opts.MaxBytes = c.MaxBytes
 	}
 	if env.Outputs != nil && !p.Bounded && in.MaxOutputLines == nil && in.MaxOutputBytes == nil {
-		unbounded(&c, &p)
+		c.MaxLines, c.MaxBytes, c.TailBytes = math.MaxInt32, sessionHead, sessionTail
+		p.Opts.MaxLines, p.Opts.MaxBytes = c.MaxLines, sessionHead+sessionTail
 	}
 	stop := stream.Beat(p.Opts.CommandTimeout, (*output.Output)(nil).Printed)
 	r, err := k.Shell.Run(ctx, c)
@@ -172,14 +171,13 @@ func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 	return out, err
 }
 
-// Render writes the output for people.
+// Render writes the whole answer as one text.
 func (out SessionRunOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintln(w, out.Text)
 	return err
 }
 
-// Tell says first how the command ended, and all else that there is to say of it, then
-// what it printed.
+// Tell writes how the command ended, with all remarks, and then what it printed.
 func (out SessionRunOutput) Tell(w io.Writer) error {
 	t := output.Teller{W: w}
 	if out.Output == "" && (out.Text == restarted || out.Text == restartFailed) {
@@ -235,8 +233,8 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p registry.Session
 	return o
 }
 
-// denied are the denials that people and models are told of, and the status of the
-// command; of the time that was up there is a sentence already.
+// denied returns the denials to show, and the exit status of the command. It leaves out the
+// timeout, for which there is a sentence of its own.
 func (out SessionRunOutput) denied() (list []paddock.Denial, status int) {
 	if out.ExitCode != nil {
 		status = *out.ExitCode
@@ -259,8 +257,7 @@ func sessionChunks(list []paddock.SessionChunk) []SessionChunk {
 	return chunks
 }
 
-// What people and models are told of a command in a session, in the words that
-// a contract fixes.
+// Texts about a command in a session. A contract fixes them.
 const (
 	noOutput       = "<no output>"
 	restarted      = "Shell session restarted."
@@ -272,9 +269,9 @@ const (
 	shellEndedNote = "The shell has ended; restart the session to go on."
 )
 
-// lines are what was kept of the output, a line at a time in the order in
-// which lines were complete, those of standard error marked. A last line that
-// a bound has cut is left out, unless it is all there is.
+// outputLines returns the lines of the output that were kept, in the order in which they were
+// completed, with those of standard error marked. A last line that was cut by a bound is left
+// out, unless it is the only one.
 func outputLines(r *paddock.SessionResult) []string {
 	var list []string
 	var part [2]strings.Builder
@@ -308,15 +305,15 @@ func outputLines(r *paddock.SessionResult) []string {
 	return list
 }
 
-// outputText is the output as one text.
+// outputText returns the output as one text.
 func outputText(r *paddock.SessionResult) string { return strings.Join(outputLines(r), "\n") }
 
-// sessionText is the whole answer as one text.
+// sessionText returns the whole answer as one text.
 func sessionText(r *paddock.SessionResult, p registry.SessionPlan) string {
 	return sessionTextOf(r, p, outputText(r))
 }
 
-// sessionTextOf is sessionText with so much of the output.
+// sessionTextOf is sessionText with text as the output.
 func sessionTextOf(r *paddock.SessionResult, p registry.SessionPlan, text string) string {
 	if r.TimedOut {
 		limit := p.Opts.CommandTimeout.Seconds()
@@ -343,23 +340,16 @@ func sessionTextOf(r *paddock.SessionResult, p registry.SessionPlan, text string
 	return text
 }
 
-// Bounds of what a door that keeps outputs is given of a command's output, where
-// who asks has named none, in bytes.
+// How much of a command's output a server keeps if the input has no bounds, in bytes.
 const (
 	sessionHead = 1 << 20
 	sessionTail = 1 << 20
 )
 
-// unbounded asks for as much of a command's output as the agent can keep.
-func unbounded(c *paddock.SessionCommand, p *registry.SessionPlan) {
-	c.MaxLines, c.MaxBytes, c.TailBytes = math.MaxInt32, sessionHead, sessionTail
-	p.Opts.MaxLines, p.Opts.MaxBytes = c.MaxLines, sessionHead+sessionTail
-}
-
-// sessionAnswer is what is told of a command. A door that keeps outputs keeps the
-// lines for output_read, and the answer has their beginning and end.
+// sessionAnswer returns the output for a command's result. A server keeps the lines for
+// output_read, and the output has their head and tail.
 func sessionAnswer(e *op.Env, id string, r *paddock.SessionResult, p registry.SessionPlan) SessionRunOutput {
-	if r.Omitted == 0 && len(r.Tail) > 0 { // all is there
+	if r.Omitted == 0 && len(r.Tail) > 0 { // head and tail are everything
 		r.Output, r.Tail, r.TruncatedByBytes = append(r.Output, r.Tail...), nil, false
 	}
 	if e.Outputs == nil {
@@ -380,13 +370,13 @@ func sessionAnswer(e *op.Env, id string, r *paddock.SessionResult, p registry.Se
 		whole.Drop()
 	}
 	if e.Budget > 0 {
-		out.Chunks = []SessionChunk{} // Stdout and Stderr have it once more
+		out.Chunks = []SessionChunk{} // Stdout and Stderr have the same
 	}
 	return out
 }
 
-// keptLines are the lines of all that there is of the output, and where some is
-// missing how much.
+// keptLines returns the lines of all kept output, with a remark on how much is missing
+// between head and tail.
 func keptLines(r *paddock.SessionResult) string {
 	lines := outputLines(r)
 	if r.Omitted > 0 {
@@ -399,7 +389,7 @@ func keptLines(r *paddock.SessionResult) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// streamsOf is each stream by itself, both of them within the room.
+// streamsOf returns each stream by itself, both together within the room.
 func streamsOf(r *paddock.SessionResult, room int) (stdout, stderr string) {
 	both := (*output.Outputs)(nil).New("")
 	for _, c := range slices.Concat(r.Output, r.Tail) {

@@ -1,5 +1,5 @@
-// Package session has the operations on sessions, a shell that keeps its state between
-// commands, and "paddock session", which speaks to one in lines of text or JSON.
+// Package session has the operations on sessions: a session is a shell that keeps its state
+// between commands. "paddock session" reads commands for one as lines of text or JSON.
 package session
 
 import (
@@ -21,52 +21,52 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
-// SessionInput asks for a session that ends with the call.
+// SessionInput is the input of the operation session, whose session ends with the call.
 type SessionInput struct{ SessionFields }
 
-// SessionOutput is how a session at the command line ended.
+// SessionOutput is the output of session.
 type SessionOutput struct {
 	Status   int   `json:"status"` // of the last command
 	Commands int64 `json:"commands"`
 }
 
-// ExitStatus is the last command's, or the shell's where a command has ended it.
+// ExitStatus returns the last command's status, or the shell's if a command has ended it.
 func (out SessionOutput) ExitStatus() int { return out.Status }
 
-// mainSession is the name of the session that the flags describe.
+// mainSession is the id of the session that the flags describe.
 const mainSession = "main"
 
-const sessionDoc = `A session is one shell that stays, in a sandbox: its directory, variables,
-functions and options persist from one command to the next. It has no terminal:
-for programs that need one there are shells. It lives until session_close, until
-its sandbox ends, or until the door that keeps it closes.`
+const sessionDoc = `A session is a shell that stays, in a sandbox: its directory, variables,
+functions and options persist from one command to the next. It has no terminal: for
+programs that need one use a shell (shell_open). It lives until session_close, until
+its sandbox ends, or until the server or command that keeps it ends.`
 
 // Desc describes the operation session.
 func (SessionInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "session",
 		CLI:     []string{"session"},
-		Summary: "Keep one shell in a sandbox, and give it commands",
+		Summary: "Keep a shell in a sandbox, and run commands in it",
 		Doc: sessionDoc + `
 
-Each line of standard input is a command, and the next is read when it has
-ended; a line that ends in "\" goes on with the next one. At a terminal there is
-a prompt. The end of input ends the session, and so does a command that ends the
-shell. SIGINT interrupts the command that runs. SIGTERM, SIGHUP and SIGQUIT end
-the session, as SIGINT does while it opens; one that comes when the session is
-ending keeps it from waiting for its shutdown commands.
+Each line of standard input is a command; the next is read when it has ended. A line
+that ends in "\" continues on the next one. At a terminal there is a prompt. The end
+of input ends the session, and so does a command that ends the shell. SIGINT
+interrupts the running command. SIGTERM, SIGHUP and SIGQUIT end the session, as
+SIGINT does while it opens; a second one while the session is ending skips the rest
+of its shutdown commands.
 
-Without --workspace the session has an empty workspace, which is removed at its
-end. Of a command's output, 100 lines are kept (--max-output-lines), and a
-command may take 30 seconds (--command-timeout); when its time is up, it ends
-with all it has started, and the shell stays where that is possible.
+Without --workspace the session has an empty workspace, which is removed at its end.
+Of a command's output 100 lines are kept (--max-output-lines), and a command may take
+30 seconds (--command-timeout); then it is ended with everything it has started, and
+the shell stays if that is possible.
 
-With --json each line is a JSON object, and so is each answer. {"command": "…"}
-runs a command, and {"restart": true} starts a new shell; "stdin", "timeout",
-"max_output_lines" and "max_output_bytes" may be beside them. "text" in the
-answer is for a model. With "op" a line asks for an operation by its name:
-session_open, session_run, session_restart, session_close and session_list, with
-that operation's own fields. "id" is repeated in the answer.
+With --json each line is a JSON object, and so is each answer. {"command": "…"} runs a
+command, and {"restart": true} starts a new shell; "stdin", "timeout",
+"max_output_lines" and "max_output_bytes" can be added. "text" in the answer is for a
+model. With "op" a line calls an operation by its name: session_open, session_run,
+session_restart, session_close or session_list, with that operation's own fields.
+"id" is repeated in the answer.
 
 Exit status: the last command's, with --json 0; 125 Paddock could not open the session.`,
 		Examples: `  # a shell that stays
@@ -81,7 +81,7 @@ Exit status: the last command's, with --json 0; 125 Paddock could not open the s
 	}
 }
 
-// Do opens the session and gives it the lines of standard input.
+// Do opens the session and runs the lines of standard input in it.
 func (in SessionInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out SessionOutput, err error) {
 	if stream.Stdin == nil || stream.Stdout == nil {
 		return out, &paddock.Error{Message: "cannot keep a session: this door has no live streams"}
@@ -109,10 +109,10 @@ func (in SessionInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (
 	return SessionOutput{t.status, t.commands}, err
 }
 
-// Render writes nothing.
+// Render writes nothing: the session has written its output already.
 func (SessionOutput) Render(io.Writer) error { return nil }
 
-// leftovers keeps what the sandboxes of a session leave until it has ended.
+// leftovers collects what the sandboxes of a session have left, until it has ended.
 type leftovers struct {
 	next func(op.Planted)
 	mu   sync.Mutex
@@ -130,7 +130,7 @@ func (l *leftovers) add(p op.Planted) {
 	}
 }
 
-// tell tells of workspaces that are still there.
+// tell writes the findings for workspaces that still exist.
 func (l *leftovers) tell(w io.Writer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,19 +144,19 @@ func (l *leftovers) tell(w io.Writer) error {
 	return nil
 }
 
-// The phases of a session, which make signals mean something else.
+// The phases of a session. Signals mean something else in each.
 const (
 	opening int32 = iota
 	opened
 	closing
 )
 
-// keep opens the session that the flags describe, and takes lines for it.
+// keep opens the session that the flags describe, and runs lines in it.
 func (t *talk) keep(ctx context.Context, in SessionFields, key registry.SessionKey) error {
 	k, err := openSession(ctx, t.env, SessionOpenInput{SessionFields: in}, key)
 	t.env.Sessions.Put(key, k)
 	switch {
-	case t.signaled.Load() != 0: // nobody waits for it any more
+	case t.signaled.Load() != 0: // a signal has ended the session while it opened
 		return nil
 	case err != nil:
 		return err
@@ -168,22 +168,21 @@ func (t *talk) keep(ctx context.Context, in SessionFields, key registry.SessionK
 	return t.all(ctx)
 }
 
-// talk is the exchange of lines.
+// talk is the state of the exchange of lines.
 type talk struct {
 	env      *op.Env
 	stream   *op.Stream
 	run      op.Op
 	phase    atomic.Int32
 	running  atomic.Bool
-	signaled atomic.Int32 // the status that a signal has given the whole, 0 where none has
+	signaled atomic.Int32 // the exit status because of a signal, 0 if there was none
 	status   int
 	commands int64
 	over     bool
-	held     string // the beginning of a command whose lines go on
+	held     string // the lines so far of a command that continues
 }
 
-// all takes lines until there are no more, until the shell has ended, or until a
-// signal says so.
+// all runs lines until there are no more, the shell has ended, or a signal ends the session.
 func (t *talk) all(ctx context.Context) error {
 	lines := make(chan line)
 	go readLines(t.stream.Stdin, lines, ctx.Done())
@@ -203,7 +202,7 @@ func (t *talk) all(ctx context.Context) error {
 	return nil
 }
 
-// watch hands signals on until it is stopped, and then takes back what it was given.
+// watch handles signals until stop is called, which also calls cancel and now.
 func (t *talk) watch(ctx context.Context, cancel, now func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -220,9 +219,9 @@ func (t *talk) watch(ctx context.Context, cancel, now func()) (stop func()) {
 	return func() { close(quit); <-done; cancel(); now() }
 }
 
-// signal gives INT to the command that runs, and others to the whole. Nobody has
-// to wait for a startup or a shutdown command that hangs: before the session is
-// open INT is for the whole, too, and when it closes any of them ends it at once.
+// signal handles a signal: INT interrupts the running command, others end the session. So
+// that nobody has to wait for a startup or shutdown command that hangs, INT ends the session
+// while it opens, and any signal ends it at once while it closes.
 func (t *talk) signal(ctx context.Context, name string, cancel, now func()) {
 	number := map[string]int32{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGTERM": 15}[name]
 	switch phase := t.phase.Load(); {
@@ -231,8 +230,8 @@ func (t *talk) signal(ctx context.Context, name string, cancel, now func()) {
 		now()
 	case name == "SIGINT" && phase == opened:
 		if t.running.Load() {
-			for _, k := range t.env.Sessions.Of(t.env.PrincipalName()) { // one alone has a command
-				_ = k.Shell.Interrupt(ctx) // the command's answer tells what came of it
+			for _, k := range t.env.Sessions.Of(t.env.PrincipalName()) { // only one runs a command
+				_ = k.Shell.Interrupt(ctx) // the command's answer shows the effect
 			}
 		}
 	default:
@@ -253,8 +252,8 @@ func (t *talk) prompt() error {
 	return err
 }
 
-// line takes a line, or the end of them. Lines that end in a backslash are put
-// together for the shell to join.
+// line handles one line, or the end of input. Lines that end in a backslash are collected,
+// and the shell joins them.
 func (t *talk) line(ctx context.Context, l line) error {
 	if l.err != nil && t.held == "" {
 		return l.end()
@@ -274,7 +273,7 @@ func (t *talk) line(ctx context.Context, l line) error {
 	return l.end()
 }
 
-// take runs one line.
+// take runs one complete line.
 func (t *talk) take(ctx context.Context, text string) error {
 	t.commands++
 	t.running.Store(true)
@@ -285,7 +284,7 @@ func (t *talk) take(ctx context.Context, text string) error {
 	return t.command(ctx, text)
 }
 
-// command runs a line as a command, and prints what it printed.
+// command runs a line as a command, and prints the output.
 func (t *talk) command(ctx context.Context, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -297,17 +296,11 @@ func (t *talk) command(ctx context.Context, text string) error {
 	res, err := t.run.Call(ctx, t.env, input, nil)
 	out, ok := res.(SessionRunOutput)
 	switch {
-	case ctx.Err() != nil: // who asked has gone
+	case ctx.Err() != nil: // the session has been ended
 		return nil //nolint:nilerr // see above
 	case err != nil || !ok:
 		return err
 	}
-	t.settle(out)
-	return t.print(out)
-}
-
-// settle takes note of how a command ended.
-func (t *talk) settle(out SessionRunOutput) {
 	switch {
 	case out.TimedOut:
 		t.status = op.StatusTimedOut
@@ -317,8 +310,10 @@ func (t *talk) settle(out SessionRunOutput) {
 		t.status = *out.ExitCode
 	}
 	t.over = out.ShellEnded
+	return t.print(out)
 }
 
+// print writes the output of a command, and notes about it.
 func (t *talk) print(out SessionRunOutput) error {
 	for _, c := range append(out.Late, out.Chunks...) {
 		w := t.stream.Stdout
@@ -345,13 +340,13 @@ func (t *talk) print(out SessionRunOutput) error {
 	return output.TellDenials(t.stream.Stderr, denials, status)
 }
 
-// line is one line of input, or why there is none.
+// line is one line of input, or the error that ended the input.
 type line struct {
 	text string
 	err  error
 }
 
-// end is how the session ends where there are no more lines.
+// end returns the error of a session whose input has ended.
 func (l line) end() error {
 	if errors.Is(l.err, io.EOF) {
 		return nil
@@ -359,7 +354,7 @@ func (l line) end() error {
 	return fmt.Errorf("cannot read the next command: %w", l.err)
 }
 
-// readLines reads until the end, in bounds.
+// readLines sends lines until the input ends or done is closed.
 func readLines(r io.Reader, lines chan<- line, done <-chan struct{}) {
 	in := bufio.NewReader(r)
 	for {
@@ -396,7 +391,7 @@ func readLine(in *bufio.Reader) (string, error) {
 	}
 }
 
-// sessionError is the answer to a line that nothing came of.
+// sessionError is the answer to a line that failed.
 type sessionError struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Status string          `json:"status"` // error
@@ -405,10 +400,10 @@ type sessionError struct {
 	Hint   string          `json:"hint,omitempty"`
 }
 
-// maxEcho bounds an id that is repeated, in bytes.
+// maxEcho bounds the id of a line, in bytes.
 const maxEcho = 1 << 10
 
-// answer takes a line of JSON and writes one.
+// answer handles a line of JSON and writes the answer.
 func (t *talk) answer(ctx context.Context, text []byte) error {
 	id, out, err := t.ask(ctx, text)
 	if ctx.Err() != nil {
@@ -424,7 +419,7 @@ func (t *talk) answer(ctx context.Context, text []byte) error {
 	return t.write(answer)
 }
 
-// ask takes a line apart and calls the operation that it asks for.
+// ask calls the operation that a line of JSON names.
 func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out any, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
@@ -455,7 +450,7 @@ func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out an
 	return id, out, err
 }
 
-// operation finds the operation that a line names.
+// operation returns the operation that a line names.
 func (t *talk) operation(name json.RawMessage) (op.Op, error) {
 	if name == nil {
 		return t.run, nil
