@@ -13,15 +13,15 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceListInput names the sandbox whose services are listed.
+// ServiceListInput is the input of the operation service_list.
 type ServiceListInput struct {
 	op.InSandbox
 }
 
-// ServiceListOutput is every service of a sandbox.
+// ServiceListOutput is the output of service_list.
 type ServiceListOutput struct {
 	Services []ServiceOutput `json:"services"`
-	// NotShown counts those that the answer has no room for.
+	// NotShown counts those for which the answer has no room.
 	NotShown int `json:"not_shown,omitempty"`
 }
 
@@ -29,13 +29,13 @@ type ServiceListOutput struct {
 func (ServiceListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "service_list", CLI: []string{"service", "list"}, Summary: "List the services of a sandbox",
-		Doc:      "List the services of a sandbox with their state: those that run, then those that have ended.",
+		Doc:      "List the services of a sandbox with their state: running ones first, then those that have ended.",
 		Examples: "  paddock service list --sandbox ID",
 		Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do asks the agent for its services.
 func (in ServiceListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceListOutput, err error) {
 	if err := stays(env, in.InSandbox); err != nil {
 		return out, err
@@ -52,8 +52,7 @@ func (in ServiceListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	return out, err
 }
 
-// Take puts services into the answer: those that run first, as many as the
-// budget has room for.
+// take adds services, running ones first, as many as the budget has room for.
 func (out *ServiceListOutput) take(list []wire.Service, budget int) {
 	for _, running := range []bool{true, false} {
 		for _, r := range list {

@@ -12,7 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceLogsInput asks for what a service has printed.
+// ServiceLogsInput is the input of the operation service_logs.
 type ServiceLogsInput struct {
 	op.InSandbox
 	Name  string  `json:"name" arg:"NAME" help:"which service" min:"1" max:"64"`
@@ -21,12 +21,12 @@ type ServiceLogsInput struct {
 	Plain *bool   `json:"plain,omitempty" flag:"plain" help:"return text as a person would read it, without control sequences (default: true)"`
 }
 
-// ServiceLogsOutput is what a service has printed.
+// ServiceLogsOutput is the output of service_logs.
 type ServiceLogsOutput struct {
 	ServiceOutput
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
-	// StdoutTruncated and StderrTruncated say that something before is left out.
+	// StdoutTruncated and StderrTruncated report that earlier output is left out.
 	StdoutTruncated bool `json:"stdout_truncated"`
 	StderrTruncated bool `json:"stderr_truncated"`
 }
@@ -34,17 +34,17 @@ type ServiceLogsOutput struct {
 // Desc describes the operation service_logs.
 func (ServiceLogsInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "service_logs", CLI: []string{"service", "logs"}, Summary: "Read what a service has printed",
-		Doc: `Read the end of what a service has printed: the last lines (tail) of each
-stream, as far as they fit into limit. It works while the service runs and after
-it has ended, until it is started again. The last 4 MiB of a stream are kept.
-stdout_truncated and stderr_truncated say that something before is left out.`,
+		Name: "service_logs", CLI: []string{"service", "logs"}, Summary: "Read the output of a service",
+		Doc: `Read the end of a service's output: the last lines (tail) of each stream, as far as
+they fit into limit. It works while the service runs and after it has ended, until it
+is started again. The last 4 MiB of each stream are kept. stdout_truncated and
+stderr_truncated say that earlier output is left out.`,
 		Examples: "  paddock service logs --sandbox ID --tail 20 web",
 		Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do reads the logs.
 func (in ServiceLogsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceLogsOutput, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
@@ -65,7 +65,7 @@ func (in ServiceLogsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	return out, err
 }
 
-// newServiceLogs keeps the end of both streams within the bounds.
+// newServiceLogs returns the ends of both streams, within the bounds.
 func newServiceLogs(r wire.LogsServiceResult, plain bool, limit, room int) ServiceLogsOutput {
 	out := ServiceLogsOutput{ServiceOutput: newServiceOutput(r.Service), Stdout: r.Stdout, Stderr: r.Stderr,
 		StdoutTruncated: r.StdoutTruncated, StderrTruncated: r.StderrTruncated}
@@ -73,7 +73,7 @@ func newServiceLogs(r wire.LogsServiceResult, plain bool, limit, room int) Servi
 		out.Stdout, out.Stderr = text.PlainText(out.Stdout), text.PlainText(out.Stderr)
 	}
 	room = min(limit, room)
-	// What one stream does not need is the other's.
+	// Room that one stream does not need is for the other.
 	first := min(text.EncodedLen(out.Stdout), max(room/2, room-text.EncodedLen(out.Stderr)))
 	a, b := fitEnd(out.Stdout, first), fitEnd(out.Stderr, room-first)
 	out.StdoutTruncated = out.StdoutTruncated || len(a) < len(out.Stdout)
@@ -82,7 +82,7 @@ func newServiceLogs(r wire.LogsServiceResult, plain bool, limit, room int) Servi
 	return out
 }
 
-// fitEnd is the end of a text that takes at most n bytes in JSON.
+// fitEnd returns the end of a text that takes at most n bytes in JSON.
 func fitEnd(s string, n int) string {
 	for s != "" && text.EncodedLen(s) > n {
 		over := text.EncodedLen(s) - n
@@ -91,7 +91,7 @@ func fitEnd(s string, n int) string {
 	return s
 }
 
-// Tell is for [Teller]: the state first, then what was printed.
+// Tell writes the state, and then the output.
 func (out ServiceLogsOutput) Tell(w io.Writer) error {
 	if _, err := fmt.Fprintln(w, out.line()); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package service has the operations on services: commands that run on in a sandbox,
-// with readiness, status and logs. The agent keeps them; this side checks the input,
-// waits, and bounds what is answered.
+// Package service has the operations on services: commands that keep running in a sandbox,
+// with readiness, status and logs. The agent keeps them; this package checks inputs, waits,
+// and bounds answers.
 package service
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-const serviceDoc = `A service is a command that runs on when the call that started it has returned:
-a server, a database, a watcher. Commands and services of one sandbox share its
-loopback network: what listens on 127.0.0.1 is reached there by exec, and not
-from outside. It ends with its sandbox.`
+const serviceDoc = `A service is a command that keeps running after the call that started it: a
+server, a database, a watcher. Commands and services of a sandbox share its loopback
+network: exec can reach what listens on 127.0.0.1 there, and the outside cannot. A
+service ends with its sandbox.`
 
-// ServiceOutput is what a service is now.
+// ServiceOutput is the output of service_start and service_status.
 type ServiceOutput struct {
 	Name       string     `json:"name"`
 	State      string     `json:"state"` // running, exited (by itself), failed (before it was ready) or stopped
@@ -32,10 +32,9 @@ type ServiceOutput struct {
 	StartedAt  time.Time  `json:"started_at"`
 	ReadyAt    *time.Time `json:"ready_at,omitempty"`
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
-	ExitCode   *int       `json:"exit_code,omitempty"`   // of one that has ended; -N where signal N ended it
+	ExitCode   *int       `json:"exit_code,omitempty"`   // if it has ended; -N if signal N ended it
 	StopReason string     `json:"stop_reason,omitempty"` // process_exited_before_ready, readiness_timeout, sigterm or sigkill
-	// LogTail is the end of what it has printed, of one that is not ready or
-	// ended by itself.
+	// LogTail is the end of its output, if it is not ready or ended by itself.
 	LogTail string `json:"log_tail,omitempty"`
 }
 
@@ -51,7 +50,7 @@ func newServiceOutput(r wire.Service) ServiceOutput {
 	return out
 }
 
-// line says in one line what the service is.
+// line returns the state in one line.
 func (out ServiceOutput) line() string {
 	text := "service " + out.Name + ": " + out.State
 	switch {
@@ -69,7 +68,7 @@ func (out ServiceOutput) line() string {
 	return text
 }
 
-// Render writes the output for people.
+// Render writes the state, and the end of the logs if the service failed.
 func (out ServiceOutput) Render(w io.Writer) error {
 	text := out.line() + "\n"
 	if out.LogTail != "" {
@@ -79,15 +78,15 @@ func (out ServiceOutput) Render(w io.Writer) error {
 	return err
 }
 
-// What a look at a failed service shows of its logs.
+// How much the output of a failed service has of its logs.
 const (
 	logTailLines = 20
 	logTailChars = 2000
-	// readyEvery is the time between two looks at readiness, in milliseconds.
+	// readyEvery is the interval of checks for readiness, in milliseconds.
 	readyEvery = 50
 )
 
-// serviceOutput is a service's record, with the end of its logs where it failed.
+// serviceOutput returns a service's state, with the end of its logs if it failed.
 func serviceOutput(ctx context.Context, h *registry.Sandbox, r wire.Service) (ServiceOutput, error) {
 	out := newServiceOutput(r)
 	if r.State == registry.Running && r.ReadyAt != nil || r.State == "stopped" {
@@ -108,8 +107,8 @@ type ServiceName struct {
 	Name string `json:"name" arg:"NAME" help:"which service" min:"1" max:"64"`
 }
 
-// stays refuses, where nothing outlives the call, to look for services in a
-// sandbox that would be made for it.
+// stays returns an error if the call would have a sandbox of its own, which has no services
+// and ends with the call.
 func stays(e *op.Env, where op.InSandbox) error {
 	if where.Sandbox != "" || e.Sandboxes != nil {
 		return nil

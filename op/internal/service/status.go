@@ -8,22 +8,22 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceStatusInput names the service to look at.
+// ServiceStatusInput is the input of the operation service_status.
 type ServiceStatusInput struct{ ServiceName }
 
 // Desc describes the operation service_status.
 func (ServiceStatusInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "service_status", CLI: []string{"service", "status"}, Summary: "Say whether a service runs and is ready",
-		Doc: `Say whether a service is running, exited (by itself), failed (before it was
-ready) or stopped, since when, and with which exit status. Where it has failed or
-exited, the answer has the last lines that it printed.`,
+		Name: "service_status", CLI: []string{"service", "status"}, Summary: "Report whether a service runs and is ready",
+		Doc: `Report whether a service is running, exited (by itself), failed (before it was ready)
+or stopped, since when, and with which exit status. If it has failed or exited, the
+answer has the last lines of its output.`,
 		Examples: "  paddock service status --sandbox ID web",
 		Hints:    op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do asks the agent about the service.
 func (in ServiceStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceOutput, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err

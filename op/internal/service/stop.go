@@ -12,14 +12,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceStopInput names the service to stop.
+// ServiceStopInput is the input of the operation service_stop.
 type ServiceStopInput struct{ ServiceName }
 
-// ServiceStopOutput is a service at its end.
+// ServiceStopOutput is the output of service_stop.
 type ServiceStopOutput struct {
 	ServiceOutput
-	// SurvivorsKilled counts processes that TERM did not end; DeathProved says
-	// that none is left. Neither says anything of one that had ended before.
+	// SurvivorsKilled counts the processes that TERM did not end. DeathProved reports
+	// that none is left. Both mean nothing for a service that had ended before.
 	SurvivorsKilled int  `json:"survivors_killed"`
 	DeathProved     bool `json:"death_proved"`
 }
@@ -27,17 +27,17 @@ type ServiceStopOutput struct {
 // Desc describes the operation service_stop.
 func (ServiceStopInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "service_stop", CLI: []string{"service", "stop"}, Summary: "Stop a service, with all that it has started",
-		Doc: `Stop a service: TERM to all of its processes, and KILL to those that are left
-after 5 seconds. The answer says how many had to be killed, and whether it is
-proved that none is left. One that has ended already is left as it is. Its logs
-can still be read.`,
+		Name: "service_stop", CLI: []string{"service", "stop"}, Summary: "Stop a service, with everything that it has started",
+		Doc: `Stop a service: all of its processes get TERM, and those that are left after 5
+seconds get KILL. The answer says how many had to be killed, and whether it is proved
+that none is left. A service that has already ended stays as it is. The logs can
+still be read.`,
 		Examples: "  paddock service stop --sandbox ID web",
 		Profile:  op.ProfileWorkspace, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true, Control: true},
 	}
 }
 
-// Do runs the operation.
+// Do stops the service.
 func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceStopOutput, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
@@ -48,7 +48,7 @@ func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		r, err := wire.Call(ctx, s.Client(), wire.StopService, wire.ServiceRequest{ServiceName: in.Name})
 		if err != nil && ctx.Err() != nil {
-			// It is being stopped; what takes its time is not waited for.
+			// The agent is stopping it. Do not wait for processes that ignore TERM.
 			_, _, killErr := s.KillTree(ctx, "service", in.Name)
 			err = errors.Join(err, killErr)
 		}

@@ -12,18 +12,18 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellCloseInput names the shell to close.
+// ShellCloseInput is the input of the operation shell_close.
 type ShellCloseInput struct {
 	op.InSandbox
 	ShellID string `json:"shell_id" help:"which shell" min:"1" max:"64"`
 }
 
-// ShellCloseOutput is a shell at its end.
+// ShellCloseOutput is the output of shell_close.
 type ShellCloseOutput struct {
 	ShellState
 	Closed bool `json:"closed"`
-	// SurvivorsKilled counts processes that outlived the shell's own end;
-	// DeathProved says that none is left.
+	// SurvivorsKilled counts the processes that outlived the shell and were killed.
+	// DeathProved reports that none is left.
 	SurvivorsKilled int  `json:"survivors_killed"`
 	DeathProved     bool `json:"death_proved"`
 }
@@ -31,15 +31,15 @@ type ShellCloseOutput struct {
 // Desc describes the operation shell_close.
 func (ShellCloseInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "shell_close", Summary: "Close a shell, and end all that runs in it",
-		Doc: `Close a shell. Its processes get HUP, and KILL after 5 seconds; the answer says
-how many had to be killed, and whether it is proved that none is left. What it
-has printed is gone then, and its id is free.`,
+		Name: "shell_close", Summary: "Close a shell, and end everything that runs in it",
+		Doc: `Close a shell. Its processes get HUP, and KILL after 5 seconds. The answer says how
+many had to be killed, and whether it is proved that none is left. The shell's output
+is deleted, and its id can be used again.`,
 		Lasting: true, Hints: op.Hints{Frees: true, Destructive: true},
 	}
 }
 
-// Do runs the operation.
+// Do closes the shell.
 func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellCloseOutput, err error) {
 	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
 		return out, err
@@ -49,7 +49,7 @@ func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 		s.ForgetShellEnd(in.ShellID)
 		r, err := wire.Call(ctx, s.Client(), wire.CloseShell, wire.ShellRequest{ShellID: in.ShellID})
 		if err != nil && ctx.Err() != nil {
-			// It is being closed; what takes its time is not waited for.
+			// The agent is closing it. Do not wait for processes that ignore HUP.
 			_, _, killErr := s.KillTree(ctx, "shell", in.ShellID)
 			err = errors.Join(err, killErr)
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellListInput names the sandbox whose shells are listed.
+// ShellListInput is the input of the operation shell_list.
 type ShellListInput struct {
 	op.InSandbox
 }
 
-// ShellListOutput is every shell of a sandbox.
+// ShellListOutput is the output of shell_list.
 type ShellListOutput struct {
 	Shells []ShellState `json:"shells"`
 }
@@ -25,12 +25,12 @@ type ShellListOutput struct {
 func (ShellListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_list", Summary: "List the shells of a sandbox",
-		Doc:     "List the shells that are open in a sandbox, with their state. Those that have ended are listed until shell_close.",
+		Doc:     "List the shells of a sandbox with their state. Those that have ended are listed until shell_close.",
 		Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do asks the agent for its shells.
 func (in ShellListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellListOutput, err error) {
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		r, err := wire.Call(ctx, s.Client(), wire.ListShells, wire.ListShellsRequest{})

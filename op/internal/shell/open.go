@@ -9,15 +9,15 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellOpenInput asks for an interactive shell.
+// ShellOpenInput is the input of the operation shell_open.
 type ShellOpenInput struct {
 	op.InSandbox
 	ShellWait
 	ShellID   string       `json:"shell_id,omitempty" help:"a name for the shell (default: a random one)" max:"64"`
-	Command   string       `json:"command,omitempty" help:"a first line to type; \"exec python3\" puts python3 in the shell's place" max:"65536"`
-	Cwd       string       `json:"cwd,omitempty" help:"where it begins, in the workspace (default: the workspace)" max:"4096"`
+	Command   string       `json:"command,omitempty" help:"the first line to type; \"exec python3\" replaces the shell by python3" max:"65536"`
+	Cwd       string       `json:"cwd,omitempty" help:"its first directory, in the workspace (default: the workspace)" max:"4096"`
 	Env       op.Variables `json:"env,omitempty" help:"environment variables to add" secret:"env"`
-	SecretEnv []string     `json:"secret_env,omitempty" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
+	SecretEnv []string     `json:"secret_env,omitempty" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
 	Rows      *uint64      `json:"rows,omitempty" help:"lines of the terminal (default: 30)" min:"1" max:"1000"`
 	Cols      *uint64      `json:"cols,omitempty" help:"columns of the terminal (default: 120)" min:"1" max:"1000"`
 }
@@ -28,16 +28,16 @@ func (ShellOpenInput) Desc() op.Desc {
 		Name: "shell_open", Summary: "Open an interactive shell on a terminal",
 		Doc: shellDoc + `
 
-The answer has the shell's id, which the other shell_ tools take, what it has
-printed so far, and next_cursor for shell_read. A command is typed into it as its first
-line. The call returns when the shell has been silent for wait_for_idle_ms
-(default: 300), when wait_for was printed, or after timeout.`,
+The answer has the shell's id, which the other shell_ tools need, the output so far,
+and next_cursor for shell_read. command is typed as the first line. The call returns
+when the shell has been silent for wait_for_idle_ms (default: 300), when wait_for was
+printed, or after timeout.`,
 		Lasting: true, Hints: op.Hints{Destructive: true},
 	}
 }
 
-// Do starts a shell, and waits for its prompt. Where its caller gives up,
-// nothing of it is left.
+// Do opens a shell, and waits for its prompt. If the call is cancelled, nothing of the shell
+// is left.
 func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellOutput, err error) {
 	id, err := op.NameOr("shell_id", in.ShellID, true)
 	if err := errors.Join(err, in.Env.Check(), op.CheckGiven("cwd", in.Cwd)); err != nil {
@@ -60,7 +60,13 @@ func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 			return registry.Refusal("open a shell", err)
 		}
 		s.EndShellAfter(id, env.BoundTime(registry.TimeLimit{}))
-		if out, err = firstLook(ctx, s, id, in.Command, wait); err != nil {
+		if in.Command != "" {
+			err = typeIn(ctx, s, id, typed(in.Command)+"\r")
+		}
+		if err == nil {
+			out, err = readShell(ctx, s, id, 0, wait)
+		}
+		if err != nil {
 			return errors.Join(err, dropShell(ctx, s, id))
 		}
 		return nil
@@ -68,8 +74,8 @@ func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 	return out, err
 }
 
-// beginShell opens it. Whether it is open is known also where the caller gives
-// up meanwhile: it must be ended then, and none of its name before.
+// beginShell opens the shell. It ignores cancellation meanwhile, so that it is known whether
+// the shell was opened: then it must be ended, and not another one of the same name.
 func beginShell(ctx context.Context, h *registry.Sandbox, q wire.OpenShellRequest) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -80,18 +86,7 @@ func beginShell(ctx context.Context, h *registry.Sandbox, q wire.OpenShellReques
 	return err
 }
 
-// firstLook waits for what a new shell prints, and types its first line.
-func firstLook(ctx context.Context, h *registry.Sandbox, id, command string, wait reading) (ShellOutput, error) {
-	if command != "" {
-		if err := typeIn(ctx, h, id, typed(command)+"\r"); err != nil {
-			return ShellOutput{}, err
-		}
-	}
-	return readShell(ctx, h, id, 0, wait)
-}
-
-// dropShell ends a new shell whose caller has no use for it, with all it has
-// started, at once.
+// dropShell ends a new shell after its call has failed, with everything it has started.
 func dropShell(ctx context.Context, h *registry.Sandbox, id string) error {
 	h.ForgetShellEnd(id)
 	_, _, err := h.KillTree(ctx, "shell", id)

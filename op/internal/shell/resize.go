@@ -9,7 +9,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellResizeInput changes the size of a shell's terminal.
+// ShellResizeInput is the input of the operation shell_resize.
 type ShellResizeInput struct {
 	op.InSandbox
 	ShellID string `json:"shell_id" help:"which shell" min:"1" max:"64"`
@@ -21,12 +21,12 @@ type ShellResizeInput struct {
 func (ShellResizeInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_resize", Summary: "Change the size of a shell's terminal",
-		Doc:     "Change the size of a shell's terminal, in characters. Programs that draw on the whole of it are told, and draw anew.",
+		Doc:     "Change the size of a shell's terminal, in characters. Full-screen programs are notified, and redraw.",
 		Lasting: true, Hints: op.Hints{Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do changes the size.
 func (in ShellResizeInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellState, err error) {
 	_, nameErr := op.NameOr("shell_id", in.ShellID, false)
 	if err := errors.Join(nameErr, op.AtLeastOne("rows", in.Rows), op.AtLeastOne("cols", in.Cols)); err != nil {

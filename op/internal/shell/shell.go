@@ -1,5 +1,5 @@
-// Package shell has the operations on shells: interactive programs at a terminal inside,
-// which are typed into and read from by cursors.
+// Package shell has the operations on shells: interactive programs on a PTY in a sandbox.
+// Calls type into them, and read their output by cursor.
 package shell
 
 import (
@@ -21,26 +21,26 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-const shellDoc = `A shell is an interactive bash on a terminal of its own in a sandbox, which
-stays from one call to the next: for programs that ask questions, debuggers,
-REPLs, and whatever needs a terminal. For one command and its result, exec or
-session_run serve better. All that it runs ends with it, and it ends with its
-sandbox; a sandbox has 32 at most.`
+const shellDoc = `A shell is an interactive bash on a terminal of its own in a sandbox. It stays
+from one call to the next: use it for programs that ask questions, debuggers, REPLs,
+and everything that needs a terminal. For a single command and its result use exec
+or session_run. Everything that it runs ends with it, and it ends with its sandbox. A
+sandbox can have 32.`
 
-// ShellState is what a shell is now.
+// ShellState is the present state of a shell.
 type ShellState struct {
 	ShellID   string     `json:"shell_id"`
 	State     string     `json:"state"` // running or stopped
-	Cwd       string     `json:"cwd"`   // where it began
+	Cwd       string     `json:"cwd"`   // its first directory
 	Rows      int64      `json:"rows"`
 	Cols      int64      `json:"cols"`
 	StartedAt time.Time  `json:"started_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	ExitCode  *int       `json:"exit_code,omitempty"` // of one that has ended; -N where signal N ended it
-	EndedBy   string     `json:"ended_by,omitempty"`  // the limit of time that has ended it, if one has
+	ExitCode  *int       `json:"exit_code,omitempty"` // if it has ended; -N if signal N ended it
+	EndedBy   string     `json:"ended_by,omitempty"`  // the time limit that ended it, if one did
 }
 
-// line says in one line what the shell is.
+// line returns the state in one line.
 func (s ShellState) line() string {
 	text := "shell " + s.ShellID + ": " + s.State
 	if s.ExitCode != nil {
@@ -58,6 +58,7 @@ func (s ShellState) Render(w io.Writer) error {
 	return err
 }
 
+// shellState returns the state of a shell, with what has ended it.
 func shellState(h *registry.Sandbox, s wire.Shell) ShellState {
 	state := newShellState(s)
 	state.EndedBy = h.ShellEndedBy(s.ShellID)
@@ -69,27 +70,28 @@ func newShellState(s wire.Shell) ShellState {
 		StartedAt: registry.Moment(s.StartedAt), EndedAt: registry.MomentOr(s.EndedAt), ExitCode: s.ExitCode}
 }
 
-// ShellOutput is a part of what a shell has printed.
+// ShellOutput is the output of shell_open, shell_read and shell_write: a part of what the
+// shell has printed.
 type ShellOutput struct {
 	ShellState
 	Output string `json:"output"`
-	// Cursor is where Output begins, NextCursor where to read on, in characters
-	// since the shell's first.
+	// Cursor is where Output begins, NextCursor where to continue, in characters from
+	// the beginning of the shell's output.
 	Cursor     int64 `json:"cursor"`
 	NextCursor int64 `json:"next_cursor"`
-	// More says that there is more to read at once.
+	// More reports that more output is available now.
 	More bool `json:"more"`
-	// DroppedChars were asked for, and are no longer kept.
+	// DroppedChars counts characters after the cursor that are no longer kept.
 	DroppedChars int64 `json:"dropped_chars,omitempty"`
-	// Found says that the text of wait_for was printed; TimedOut that the wait
-	// ended before that, or before there was silence.
+	// Found reports that the text of wait_for was printed; TimedOut that the wait ended
+	// before that, or while the shell was still printing.
 	Found    bool `json:"found,omitempty"`
 	TimedOut bool `json:"timed_out,omitempty"`
-	// Denials are guesses, by what was printed: of no command is it known how it ended.
+	// Denials are guesses from the output, since it is unknown how each command ended.
 	Denials []paddock.Denial `json:"denials,omitempty"`
 }
 
-// Tell is for [Teller]: the state first, then the output.
+// Tell writes the state, and then the output.
 func (out ShellOutput) Tell(w io.Writer) error {
 	var notes []string
 	if out.DroppedChars > 0 {
@@ -108,32 +110,32 @@ func (out ShellOutput) Tell(w io.Writer) error {
 	return t.Err
 }
 
-// Render writes the output for people.
+// Render writes what the shell has printed.
 func (out ShellOutput) Render(w io.Writer) error {
 	_, err := io.WriteString(w, out.Output)
 	return err
 }
 
-// ShellWait says how long a call waits for what a shell prints.
+// ShellWait has the fields that say how long a call waits for output, and how much it returns.
 type ShellWait struct {
-	WaitForIdleMS *uint64          `json:"wait_for_idle_ms,omitempty" help:"wait until nothing more is printed for so many milliseconds; 0 does not wait" max:"60000"`
-	WaitFor       string           `json:"wait_for,omitempty" help:"wait until this text is printed (a prompt, say), instead of for silence" max:"1024"`
-	Timeout       *policy.Duration `json:"timeout,omitempty" help:"wait no longer than this in all, at most 10m (default: 30s)"`
+	WaitForIdleMS *uint64          `json:"wait_for_idle_ms,omitempty" help:"wait until nothing has been printed for this many milliseconds; 0 does not wait" max:"60000"`
+	WaitFor       string           `json:"wait_for,omitempty" help:"wait until this text is printed, such as a prompt, instead of for silence" max:"1024"`
+	Timeout       *policy.Duration `json:"timeout,omitempty" help:"wait at most this long altogether, up to 10m (default: 30s)"`
 	Limit         *uint64          `json:"limit,omitempty" help:"characters of output to return at most (default: 16000)" min:"1" max:"65536"`
 	Plain         *bool            `json:"plain,omitempty" help:"return text as a person would read it, without control sequences (default: true)"`
 }
 
-// reading is how a shell's output is read.
+// reading says how a shell's output is read.
 type reading struct {
 	idle    time.Duration
 	until   string
 	timeout time.Duration
 	chars   int // at most
-	encoded int // bytes of JSON at most, 0: no bound of its own
+	encoded int // bytes of JSON at most, 0: no bound
 	plain   bool
 }
 
-// reading puts the defaults and the door's budget to what is asked.
+// reading returns the fields with defaults and the door's budget applied.
 func (in ShellWait) reading(env *op.Env, idle uint64) (reading, error) {
 	r := reading{idle: time.Duration(op.OrCount(in.WaitForIdleMS, idle)) * time.Millisecond, until: in.WaitFor,
 		chars: int(op.OrCount(in.Limit, op.ShellChars)), plain: in.Plain == nil || *in.Plain}
@@ -145,14 +147,14 @@ func (in ShellWait) reading(env *op.Env, idle uint64) (reading, error) {
 	return r, err
 }
 
-// untilWithin is how much of the end is looked through for a text that is waited
-// for, in bytes: looking through all of it at each piece that comes would take for ever.
+// untilWithin is how much of the output's end is searched for the text of wait_for, in bytes:
+// searching everything again for each new piece would take too long.
 const untilWithin = 16 << 10
 
-// maxCursor is a place that no shell gets to.
+// maxCursor is a cursor that no shell reaches.
 const maxCursor = 1 << 53
 
-// readShell reads from a cursor on, and waits as it is told to.
+// readShell reads from a cursor, and waits as how says.
 func readShell(ctx context.Context, h *registry.Sandbox, id string, from int64, how reading) (ShellOutput, error) {
 	deadline := time.Now().Add(how.timeout)
 	var shown strings.Builder
@@ -187,8 +189,8 @@ func readShell(ctx context.Context, h *registry.Sandbox, id string, from int64, 
 	return out, nil
 }
 
-// take puts the text into the answer: as much of it as the budget leaves room
-// for, and no part of a control sequence, of which the rest is still to come.
+// take sets the output: as much of shown as the budget has room for, without an incomplete
+// control sequence at the end.
 func (out *ShellOutput) take(shown string, how reading) {
 	kept := shown
 	if cut := text.Unfinished(kept); how.plain && out.State == registry.Running && cut > 0 {
@@ -207,8 +209,8 @@ func (out *ShellOutput) take(shown string, how reading) {
 	out.NextCursor = out.Cursor + int64(utf8.RuneCountInString(kept))
 }
 
-// halfOf cuts a text near its middle, at a line's end where there is one, and
-// in no control sequence.
+// halfOf cuts a text near its middle: at the end of a line if there is one, and not inside a
+// control sequence.
 func halfOf(shown string) string {
 	n := len(shown) / 2
 	if line := strings.LastIndexByte(shown[:n], '\n'); line > n/2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellSignalInput signals the program in the foreground of a shell.
+// ShellSignalInput is the input of the operation shell_signal.
 type ShellSignalInput struct {
 	op.InSandbox
 	ShellID string `json:"shell_id" help:"which shell" min:"1" max:"64"`
@@ -21,14 +21,14 @@ type ShellSignalInput struct {
 func (ShellSignalInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_signal", Summary: "Send a signal to what runs in a shell",
-		Doc: `Send a signal (INT, TERM, HUP or KILL) to the program in the foreground of a
-shell's terminal; where none runs that is the shell itself. The answer has the
-shell's state at that moment; shell_read tells what came of it.`,
+		Doc: `Send a signal (INT, TERM, HUP or KILL) to the program in the foreground of a shell's
+terminal; if none runs, to the shell itself. The answer has the shell's state at that
+moment; shell_read shows the effect.`,
 		Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Control: true},
 	}
 }
 
-// Do runs the operation.
+// Do sends the signal.
 func (in ShellSignalInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellState, err error) {
 	_, nameErr := op.NameOr("shell_id", in.ShellID, false)
 	if err := errors.Join(nameErr, op.OneOf("signal", in.Signal, "HUP", "INT", "TERM", "KILL")); err != nil {
