@@ -16,12 +16,12 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// PolicyRules names the rules that are meant.
+// PolicyRules is the field that selects the rules for commands.
 type PolicyRules struct {
-	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)" within:"files"`
+	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"use the rules in the commands section of a spec file (default, and if it has none: the built-in list)" within:"files"`
 }
 
-// rules are the rules that are meant, and the spec that they come from.
+// rules returns the rules, and the spec that they come from.
 func (in PolicyRules) rules(ctx context.Context, env *op.Env) (*command.Rules, policy.Spec, error) {
 	var spec policy.Spec
 	if in.SpecFile == "" {
@@ -39,7 +39,7 @@ func (in PolicyRules) rules(ctx context.Context, env *op.Env) (*command.Rules, p
 	if err != nil {
 		return nil, spec, err
 	}
-	if file.Spec.Commands == nil { // as for execute
+	if file.Spec.Commands == nil { // as execute does
 		rules, err := command.New(policy.DefaultCommands())
 		return rules, file.Spec, err
 	}
@@ -50,20 +50,20 @@ func (in PolicyRules) rules(ctx context.Context, env *op.Env) (*command.Rules, p
 	return rules.Given(slices.Collect(maps.Keys(file.Spec.Env))...), file.Spec, nil
 }
 
-// PolicyCheckInput asks what the rules say of a command.
+// PolicyCheckInput is the input of the operation policy_check.
 type PolicyCheckInput struct {
 	PolicyRules
-	POSIX   bool     `json:"posix,omitempty" flag:"posix" help:"judge the text as one for a shell without bash's extensions"`
-	Command []string `json:"command" arg:"TEXT | CMD ARG..." help:"one word is a text for the shell, several are a command and its arguments"`
+	POSIX   bool     `json:"posix,omitempty" flag:"posix" help:"check the text as one for a shell without bash's extensions"`
+	Command []string `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text, several are a command and its arguments"`
 }
 
-// PolicyCheckOutput is the verdict.
+// PolicyCheckOutput is the output of policy_check.
 type PolicyCheckOutput struct {
 	command.Verdict
 	asked []string
 }
 
-// ExitStatus is 0 where the command is allowed, else 1.
+// ExitStatus returns 0 if the command is allowed, else 1.
 func (out PolicyCheckOutput) ExitStatus() int {
 	if out.Allowed {
 		return 0
@@ -76,16 +76,16 @@ func (PolicyCheckInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "policy_check",
 		CLI:     []string{"policy", "check"},
-		Summary: "Say whether the command rules allow a command, and why",
-		Doc: `Judge a command by the rules for commands, and start nothing. One word is a text
-for the shell, which is parsed as bash would; several are a command and its
-arguments. Every program that the text may start must be on the list: in
-pipelines, substitutions and functions, behind env, xargs and find -exec too.
+		Summary: "Report whether the rules for commands allow a command, and why",
+		Doc: `Check a command against the rules for commands, and start nothing. One argument is
+shell text, which is parsed as bash would; several are a command and its arguments.
+Every program that the text can start must be on the list: also in pipelines,
+substitutions and functions, and behind env, xargs and find -exec.
 
-The list is a guard-rail, not a wall: an allowed interpreter runs what it likes,
-and notes say so. go, cargo, make and compilers are interpreters in this sense: a
-Makefile, a build script or a source file names what they run. What holds is the
-sandbox.
+The list is a guard-rail, not a wall: an allowed interpreter can run anything, and
+notes say so. go, cargo, make and compilers are interpreters in this sense: a
+Makefile, a build script or a source file names what they run. The sandbox is the
+wall.
 
 Exit status: 0 allowed, 1 denied.`,
 		Examples: `  paddock policy check 'ls; curl example.com'
@@ -95,7 +95,7 @@ Exit status: 0 allowed, 1 denied.`,
 	}
 }
 
-// Do runs the operation.
+// Do checks the command.
 func (in PolicyCheckInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PolicyCheckOutput, error) {
 	if len(in.Command) == 0 {
 		return PolicyCheckOutput{}, &paddock.Error{Message: "cannot check: no command was given", Hint: "paddock policy check 'ls | wc -l'"}
@@ -143,7 +143,7 @@ func (out PolicyCheckOutput) Render(w io.Writer) error {
 	return err
 }
 
-// point shows the place of what was refused.
+// point writes the position of what was refused.
 func (out PolicyCheckOutput) point(b *strings.Builder) {
 	p := out.Position
 	switch {
@@ -159,7 +159,7 @@ func (out PolicyCheckOutput) point(b *strings.Builder) {
 	}
 }
 
-// cut is at most n bytes of s, whole characters.
+// cut returns at most n bytes of s, without splitting a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -167,7 +167,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// printable is the text without what a terminal would act upon.
+// printable returns the text without control characters.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -180,10 +180,10 @@ func printable(s string) string {
 	}, s)
 }
 
-// PolicyListInput names the rules to print.
+// PolicyListInput is the input of the operation policy_list.
 type PolicyListInput struct{ PolicyRules }
 
-// PolicyListOutput is the list.
+// PolicyListOutput is the output of policy_list.
 type PolicyListOutput struct {
 	policy.Commands
 }
@@ -193,20 +193,20 @@ func (PolicyListInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "policy_list",
 		CLI:     []string{"policy", "list"},
-		Summary: "Print the programs and blocked subcommands of the command rules",
-		Doc: `Print the list of programs that command texts may start, and the subcommands
-that are blocked all the same. A spec file holds it as
+		Summary: "Print the programs and blocked subcommands of the rules for commands",
+		Doc: `Print the list of programs that commands may start, and the subcommands of these
+that are blocked. In a spec file it is written as
 
   commands: {allow: [git, go, python3], subcommands: {pip: [install]}}
 
-The list is a guard-rail, not a wall: what holds is the sandbox.`,
+The list is a guard-rail, not a wall: the wall is the sandbox.`,
 		Examples: `  paddock policy list
   paddock policy list --spec sandbox.yaml --json`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
-// Do runs the operation.
+// Do returns the list.
 func (in PolicyListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PolicyListOutput, error) {
 	rules, _, err := in.rules(ctx, env)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// NsenterInput asks for a command in the namespaces of another process.
+// NsenterInput is the input of the operation linux_nsenter_exec.
 type NsenterInput struct {
 	Target looseInt `json:"target_pid" flag:"target" short:"t" arg:"PID" help:"the process whose namespaces are entered"`
 	NsenterSwitches
 	Flags   looseList `json:"nsenter_flags" flag:"flag" arg:"FLAG" help:"one more flag of the list, by name, short or long"`
-	Timeout looseInt  `json:"timeout" flag:"timeout" arg:"SECONDS" help:"end it after so many seconds (default 120, at most 600)"`
+	Timeout looseInt  `json:"timeout" flag:"timeout" arg:"SECONDS" help:"end the command after this many seconds (default 120, at most 600)"`
 	Command looseList `json:"command" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 
@@ -43,8 +43,8 @@ func (NsenterInput) Desc() op.Desc {
 		Name: "linux_nsenter_exec", CLI: []string{"nsenter"},
 		Summary: "Run a command in the namespaces of another process, without a sandbox",
 		Doc: `Run a command in the namespaces of another process, as nsenter(1) does. The process is
-held by a handle from the first moment: a number that is used again leads to
-an error, never to another process.
+held by a handle from the start: if its id is reused, the result is an error, never
+another process.
 
 ` + execDoc,
 		Examples: `  paddock nsenter -t 4711 --all -- ps
@@ -54,7 +54,7 @@ an error, never to another process.
 	}
 }
 
-// Do runs the operation.
+// Do runs the command.
 func (in NsenterInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	if in.Target.wrong || in.Target.n < 1 || in.Target.n > maxPID {
 		return nil, sentence("target_pid must be a positive integer.")
