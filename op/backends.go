@@ -22,12 +22,12 @@ type BackendInput struct {
 	Backend      *string  `json:"backend,omitempty" flag:"backend" arg:"NAME" choices:"linux,host,docker,codex,wrapper" help:"what builds the walls: linux (default), docker, codex, wrapper, or host, which has none and needs a privilege" within:"backends"`
 	Image        *string  `json:"image,omitempty" flag:"image" arg:"IMAGE" help:"docker: the image (default: python:3.12-alpine3.19)" within:"docker"`
 	Engine       *string  `json:"engine,omitempty" flag:"engine" arg:"PROGRAM" help:"docker: the engine's command line, docker (default), podman or nerdctl" within:"docker"`
-	User         *string  `json:"user,omitempty" flag:"user" arg:"UID[:GID]" help:"docker: whom commands run as (default: the workspace's owner)" within:"docker"`
-	ReadOnlyRoot bool     `json:"read_only_rootfs,omitempty" flag:"read-only-rootfs" help:"docker: make all but the workspace and /tmp read-only" within:"docker"`
+	User         *string  `json:"user,omitempty" flag:"user" arg:"UID[:GID]" help:"docker: the user for commands (default: the workspace's owner)" within:"docker"`
+	ReadOnlyRoot bool     `json:"read_only_rootfs,omitempty" flag:"read-only-rootfs" help:"docker: make everything but the workspace and /tmp read-only" within:"docker"`
 	EngineArgs   []string `json:"engine_args,omitempty" flag:"engine-arg" arg:"ARG" help:"docker: one more argument for the engine's run, which can undo every wall (may be repeated)" within:"docker"`
 	CodexConfig  []string `json:"codex_config,omitempty" flag:"codex-config" arg:"K=JSON" help:"codex: a setting of its configuration (may be repeated)" within:"codex"`
-	Wrapper      *string  `json:"wrapper,omitempty" flag:"wrapper" arg:"COMMAND" help:"wrapper: the command that is the wall, 'ssh host' say; words may be quoted, nothing is expanded. Chooses backend wrapper" within:"wrapper"`
-	WrapperAgent *string  `json:"wrapper_agent,omitempty" flag:"wrapper-agent" arg:"HOW" help:"wrapper: how the agent gets inside: shared, upload, or the path of one that is there" within:"wrapper"`
+	Wrapper      *string  `json:"wrapper,omitempty" flag:"wrapper" arg:"COMMAND" help:"wrapper: the command that is the wall, such as 'ssh host'; words may be quoted, nothing is expanded. Selects the backend wrapper" within:"wrapper"`
+	WrapperAgent *string  `json:"wrapper_agent,omitempty" flag:"wrapper-agent" arg:"HOW" help:"wrapper: how the agent gets inside: shared, upload, or the path of an agent that is there already" within:"wrapper"`
 }
 
 // docker sets the options of the backend docker in spec.
