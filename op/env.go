@@ -184,11 +184,6 @@ func (e *Env) BoundSession(o paddock.SessionOptions) paddock.SessionOptions {
 	return o
 }
 
-// Teller is an output with a text for models that differs from the one for people.
-type Teller interface {
-	Tell(w io.Writer) error
-}
-
 // note sends a text to the caller beside the answer. It does nothing if the text is empty.
 func (e *Env) note(text string) {
 	if text == "" || e.Call == nil || e.Call.stream == nil {

@@ -20,6 +20,8 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
@@ -167,6 +169,11 @@ func (o Op) AnsweringErrors(refuse func(err error) any) Op {
 // Render writes an output of Call for people.
 func (o Op) Render(w io.Writer, out any) error { return o.render(w, out) }
 
+// Teller is an output with a text for models that differs from the one for people.
+type Teller interface {
+	Tell(w io.Writer) error
+}
+
 // Statuser is an output that has an exit status for the program.
 type Statuser interface {
 	ExitStatus() int
@@ -177,6 +184,22 @@ type Statuser interface {
 type Failer interface {
 	Failed() bool
 }
+
+// Death is the part of an output about the end of processes.
+type Death struct {
+	SurvivorsKilled int  `json:"survivors_killed"` // processes that outlived what was ended, and were killed
+	DeathProved     bool `json:"death_proved"`     // nothing of it is left
+}
+
+// NewDeath returns a Death.
+func NewDeath(killed int, proved bool) Death { return Death{killed, proved} }
+
+// DeathOf returns how the processes of a command ended.
+func DeathOf(r *paddock.Result) Death { return NewDeath(r.SurvivorsKilled, r.DeathProved) }
+
+// Proof returns a text about the processes to append to a line, which is empty if all ended
+// by themselves.
+func (d Death) Proof() string { return output.Proof(d.SurvivorsKilled, d.DeathProved) }
 
 // The statuses of a program that runs commands, as shells and timeout(1) use them.
 const (

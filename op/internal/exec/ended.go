@@ -19,14 +19,13 @@ type Ended struct {
 	SystemCPUMS int64  `json:"system_cpu_ms"`
 	PeakMemory  int64  `json:"peak_memory_bytes"`
 	// PeakMemoryFrom is "cgroup", "vmhwm_sampled" or "ru_maxrss".
-	PeakMemoryFrom  string `json:"peak_memory_source,omitempty"`
-	ThrottledMS     int64  `json:"throttled_ms,omitempty"` // time that it waited for a processor because of a limit
-	ProcessesPeak   int64  `json:"processes_peak,omitempty"`
-	IOReadBytes     int64  `json:"io_read_bytes,omitempty"`
-	IOWriteBytes    int64  `json:"io_write_bytes,omitempty"`
-	Survivors       int    `json:"survivors"`        // processes that outlived it
-	SurvivorsKilled int    `json:"survivors_killed"` // those of them that were killed
-	DeathProved     bool   `json:"death_proved"`     // nothing of it is left
+	PeakMemoryFrom string `json:"peak_memory_source,omitempty"`
+	ThrottledMS    int64  `json:"throttled_ms,omitempty"` // time that it waited for a processor because of a limit
+	ProcessesPeak  int64  `json:"processes_peak,omitempty"`
+	IOReadBytes    int64  `json:"io_read_bytes,omitempty"`
+	IOWriteBytes   int64  `json:"io_write_bytes,omitempty"`
+	Survivors      int    `json:"survivors"` // processes that outlived it
+	op.Death
 	// RedactionMatches counts what the redaction rules replaced, by rule. Blocked is the
 	// rule that ended the output, if one did.
 	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
@@ -53,8 +52,7 @@ func newEnded(r *paddock.Result) Ended {
 		IOReadBytes:      r.IORead,
 		IOWriteBytes:     r.IOWritten,
 		Survivors:        r.Survivors,
-		SurvivorsKilled:  r.SurvivorsKilled,
-		DeathProved:      r.DeathProved,
+		Death:            op.DeathOf(r),
 		RedactionMatches: r.RedactionMatches,
 		Blocked:          r.Blocked,
 		Denials:          r.Denials,

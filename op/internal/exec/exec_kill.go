@@ -29,10 +29,7 @@ type ExecKillOutput struct {
 	Sent     string `json:"sent,omitempty"` // the signal, if one was asked for
 	ExitCode *int   `json:"exit_code"`      // null while it runs
 	Signal   string `json:"signal,omitempty"`
-	// SurvivorsKilled counts the processes that it had started and that were ended with
-	// it. DeathProved reports that none is left.
-	SurvivorsKilled int  `json:"survivors_killed"`
-	DeathProved     bool `json:"death_proved"`
+	op.Death
 }
 
 // Desc describes the operation exec_kill.
@@ -94,7 +91,7 @@ func (in ExecKillInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Exec
 	if !x.Running() {
 		out.State = registry.Exited
 		if r := x.Result; r != nil {
-			out.ExitCode, out.Signal, out.SurvivorsKilled, out.DeathProved = &r.ExitCode, r.Signal, r.SurvivorsKilled, r.DeathProved
+			out.ExitCode, out.Signal, out.Death = &r.ExitCode, r.Signal, op.DeathOf(r)
 		}
 	}
 	return out, nil

@@ -56,19 +56,18 @@ type ExecuteOutput struct {
 	// Position is where in the command the refused part is.
 	Position *command.Position `json:"position,omitempty"`
 	// Script is what the shell executed: the printed form of the parsed text.
-	Script          string           `json:"script,omitempty"`
-	Signal          string           `json:"signal,omitempty"`
-	OOMKilled       bool             `json:"oom_killed,omitempty"`
-	StdoutBytes     int64            `json:"stdout_bytes"` // everything that was printed, kept or not
-	StderrBytes     int64            `json:"stderr_bytes"`
-	StdoutTruncated bool             `json:"stdout_truncated"`
-	StderrTruncated bool             `json:"stderr_truncated"`
-	Output          string           `json:"output,omitempty"` // if it is long: the id for output_read, which has all of it
-	Usage           *ExecuteUsage    `json:"usage,omitempty"`
-	Survivors       int              `json:"survivors"` // processes that outlived the command
-	SurvivorsKilled int              `json:"survivors_killed"`
-	DeathProved     bool             `json:"death_proved"`
-	Denials         []paddock.Denial `json:"denials,omitempty"`
+	Script          string        `json:"script,omitempty"`
+	Signal          string        `json:"signal,omitempty"`
+	OOMKilled       bool          `json:"oom_killed,omitempty"`
+	StdoutBytes     int64         `json:"stdout_bytes"` // everything that was printed, kept or not
+	StderrBytes     int64         `json:"stderr_bytes"`
+	StdoutTruncated bool          `json:"stdout_truncated"`
+	StderrTruncated bool          `json:"stderr_truncated"`
+	Output          string        `json:"output,omitempty"` // if it is long: the id for output_read, which has all of it
+	Usage           *ExecuteUsage `json:"usage,omitempty"`
+	Survivors       int           `json:"survivors"` // processes that outlived the command
+	op.Death
+	Denials []paddock.Denial `json:"denials,omitempty"`
 	// RedactionMatches counts what the redaction rules replaced, by rule. Blocked is the
 	// rule that ended the output, if one did.
 	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
@@ -422,7 +421,7 @@ func (x *execution) cause(err error) string {
 // notRun returns the output for a command that was not executed.
 func notRun(status int, reason string) ExecuteOutput {
 	reason = strings.ToValidUTF8(reason, "\uFFFD")
-	return ExecuteOutput{ExitCode: -1, Error: &reason, DeathProved: true, status: status}
+	return ExecuteOutput{ExitCode: -1, Error: &reason, Death: op.Death{DeathProved: true}, status: status}
 }
 
 // refused returns the output for a command that a rule forbids.
@@ -436,18 +435,17 @@ func refused(v command.Verdict) ExecuteOutput {
 // ended returns the output for a command that ran.
 func ended(r *paddock.Result, timeout string) ExecuteOutput {
 	out := ExecuteOutput{
-		Success:         r.Success(),
-		ExitCode:        r.ExitCode,
-		ExecutionTime:   r.Duration.Seconds(),
-		TimedOut:        r.TimedOut,
-		Signal:          r.Signal,
-		OOMKilled:       r.OOMKilled,
-		StdoutBytes:     r.StdoutBytes,
-		StderrBytes:     r.StderrBytes,
-		Survivors:       r.Survivors,
-		SurvivorsKilled: r.SurvivorsKilled,
-		DeathProved:     r.DeathProved,
-		Denials:         r.Denials,
+		Success:       r.Success(),
+		ExitCode:      r.ExitCode,
+		ExecutionTime: r.Duration.Seconds(),
+		TimedOut:      r.TimedOut,
+		Signal:        r.Signal,
+		OOMKilled:     r.OOMKilled,
+		StdoutBytes:   r.StdoutBytes,
+		StderrBytes:   r.StderrBytes,
+		Survivors:     r.Survivors,
+		Death:         op.DeathOf(r),
+		Denials:       r.Denials,
 
 		RedactionMatches: r.RedactionMatches, Blocked: r.Blocked,
 		Isolation: &r.Isolation,

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -18,10 +17,7 @@ type ServiceStopInput struct{ ServiceName }
 // ServiceStopOutput is the output of service_stop.
 type ServiceStopOutput struct {
 	ServiceOutput
-	// SurvivorsKilled counts the processes that TERM did not end. DeathProved reports
-	// that none is left. Both mean nothing for a service that had ended before.
-	SurvivorsKilled int  `json:"survivors_killed"`
-	DeathProved     bool `json:"death_proved"`
+	op.Death // means nothing for a service that had ended before
 }
 
 // Desc describes the operation service_stop.
@@ -55,7 +51,7 @@ func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 		if err != nil {
 			return registry.Refusal("stop service "+in.Name, err)
 		}
-		out = ServiceStopOutput{ServiceOutput: newServiceOutput(r.Service), SurvivorsKilled: r.Killed, DeathProved: r.DeathProved}
+		out = ServiceStopOutput{ServiceOutput: newServiceOutput(r.Service), Death: op.NewDeath(r.Killed, r.DeathProved)}
 		return nil
 	})
 	return out, err
@@ -63,6 +59,8 @@ func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 
 // Render writes the output for people.
 func (out ServiceStopOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s%s\n", out.line(), output.Proof(out.SurvivorsKilled, out.DeathProved || out.State != "stopped"))
+	death := out.Death
+	death.DeathProved = death.DeathProved || out.State != "stopped"
+	_, err := fmt.Fprintf(w, "%s%s\n", out.line(), death.Proof())
 	return err
 }

@@ -46,30 +46,29 @@ type SessionRunOutput struct {
 	// Blocked is the rule that ended the output. The output is then replaced.
 	Blocked string `json:"blocked,omitempty"`
 
-	Output          string         `json:"output"` // the lines in Text, also if it timed out
-	Stdout          string         `json:"stdout"`
-	Stderr          string         `json:"stderr"`
-	Chunks          []SessionChunk `json:"chunks"` // both streams, in order
-	Late            []SessionChunk `json:"late,omitempty"`
-	LateBytes       int64          `json:"late_bytes,omitempty"`
-	StdoutBytes     int64          `json:"stdout_bytes"`
-	StderrBytes     int64          `json:"stderr_bytes"`
-	Signal          string         `json:"signal,omitempty"`
-	Interrupted     bool           `json:"interrupted"`
-	DurationUS      int64          `json:"duration_us"`
-	UserCPUMS       int64          `json:"user_cpu_ms"`
-	SystemCPUMS     int64          `json:"system_cpu_ms"`
-	PeakMemory      int64          `json:"peak_memory_bytes"`
-	PeakMemoryFrom  string         `json:"peak_memory_source,omitempty"`
-	OOMKilled       bool           `json:"oom_killed"`
-	Jobs            int            `json:"jobs"`
-	SurvivorsKilled int            `json:"survivors_killed"`
-	DeathProved     bool           `json:"death_proved"`
-	StateKept       bool           `json:"state_kept"`
-	ShellEnded      bool           `json:"shell_ended"`
-	Restarted       bool           `json:"restarted"`
-	Cwd             string         `json:"cwd"`
-	Note            string         `json:"note,omitempty"`
+	Output         string         `json:"output"` // the lines in Text, also if it timed out
+	Stdout         string         `json:"stdout"`
+	Stderr         string         `json:"stderr"`
+	Chunks         []SessionChunk `json:"chunks"` // both streams, in order
+	Late           []SessionChunk `json:"late,omitempty"`
+	LateBytes      int64          `json:"late_bytes,omitempty"`
+	StdoutBytes    int64          `json:"stdout_bytes"`
+	StderrBytes    int64          `json:"stderr_bytes"`
+	Signal         string         `json:"signal,omitempty"`
+	Interrupted    bool           `json:"interrupted"`
+	DurationUS     int64          `json:"duration_us"`
+	UserCPUMS      int64          `json:"user_cpu_ms"`
+	SystemCPUMS    int64          `json:"system_cpu_ms"`
+	PeakMemory     int64          `json:"peak_memory_bytes"`
+	PeakMemoryFrom string         `json:"peak_memory_source,omitempty"`
+	OOMKilled      bool           `json:"oom_killed"`
+	Jobs           int            `json:"jobs"`
+	op.Death
+	StateKept  bool   `json:"state_kept"`
+	ShellEnded bool   `json:"shell_ended"`
+	Restarted  bool   `json:"restarted"`
+	Cwd        string `json:"cwd"`
+	Note       string `json:"note,omitempty"`
 	// Denials are what the command was refused, as far as that is known. Those marked as
 	// guesses were concluded from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
@@ -136,7 +135,7 @@ func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 		out, err := restart(ctx, k)
 		none := 0
 		return SessionRunOutput{SessionID: out.SessionID, Status: out.Status, Text: out.Text, ExitCode: &none, Restarted: err == nil,
-			DeathProved: true, RedactionMatches: map[string]int64{}, Chunks: []SessionChunk{}}, err
+			Death: op.Death{DeathProved: true}, RedactionMatches: map[string]int64{}, Chunks: []SessionChunk{}}, err
 	}
 	p := k.Plan
 	c := paddock.SessionCommand{Text: *in.Command, Stdin: []byte(in.Stdin)}
@@ -220,7 +219,7 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p registry.Session
 		Signal: r.Signal, Interrupted: r.Interrupted, DurationUS: r.Duration.Microseconds(),
 		UserCPUMS: r.UserCPU.Milliseconds(), SystemCPUMS: r.SystemCPU.Milliseconds(),
 		PeakMemory: r.PeakMemory, PeakMemoryFrom: r.PeakMemorySource, OOMKilled: r.OOMKilled, Denials: r.Denials, Jobs: r.Jobs,
-		SurvivorsKilled: r.SurvivorsKilled, DeathProved: r.DeathProved, StateKept: r.StateKept,
+		Death: op.Death{SurvivorsKilled: r.SurvivorsKilled, DeathProved: r.DeathProved}, StateKept: r.StateKept,
 		ShellEnded: r.ShellEnded, Restarted: r.Restarted, Cwd: r.Dir, Note: r.Note,
 	}
 	maps.Copy(o.RedactionMatches, r.RedactionMatches)

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -22,10 +21,7 @@ type ShellCloseInput struct {
 type ShellCloseOutput struct {
 	ShellState
 	Closed bool `json:"closed"`
-	// SurvivorsKilled counts the processes that outlived the shell and were killed.
-	// DeathProved reports that none is left.
-	SurvivorsKilled int  `json:"survivors_killed"`
-	DeathProved     bool `json:"death_proved"`
+	op.Death
 }
 
 // Desc describes the operation shell_close.
@@ -56,7 +52,7 @@ func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 		if err != nil {
 			return registry.Refusal("close shell "+in.ShellID, err)
 		}
-		out = ShellCloseOutput{ShellState: newShellState(r.Shell), Closed: r.Closed, SurvivorsKilled: r.Killed, DeathProved: r.DeathProved}
+		out = ShellCloseOutput{ShellState: newShellState(r.Shell), Closed: r.Closed, Death: op.NewDeath(r.Killed, r.DeathProved)}
 		out.EndedBy = ended
 		return nil
 	})
@@ -65,6 +61,6 @@ func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 
 // Render writes the output for people.
 func (out ShellCloseOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "closed %s%s\n", out.line(), output.Proof(out.SurvivorsKilled, out.DeathProved))
+	_, err := fmt.Fprintf(w, "closed %s%s\n", out.line(), out.Proof())
 	return err
 }
