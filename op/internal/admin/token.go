@@ -370,8 +370,7 @@ func (l *Lifetime) UnmarshalText(text []byte) error {
 		}
 		d = time.Duration(written)
 	}
-	switch {
-	case d < time.Second || d > maxLifetime:
+	if d < time.Second || d > maxLifetime {
 		return &policy.FieldError{Field: "lifetime", Value: string(text), Reason: "it is not from 1s to 3660d"}
 	}
 	*l = Lifetime(d)

@@ -62,8 +62,7 @@ func fenced(title, text string) []string {
 	return []string{title, fence, text, fence}
 }
 
-// shorten cuts text to at most most characters, not inside a character that consists of
-// several code points.
+// shorten cuts text to most code points, but not inside a character that consists of several.
 func shorten(text string, most int) string {
 	at, count := 0, 0
 	for i := range text {

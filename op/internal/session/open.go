@@ -232,7 +232,9 @@ func (in SessionFields) options(s shellpolicy.Session, spec policy.Spec) (paddoc
 		setSpan(&s.TerminationTimeout, in.TerminationTimeout, "termination_timeout"),
 		op.Set(&lines, in.MaxOutputLines), op.Set(&size, in.MaxOutputBytes),
 	)
-	if in.Shell != nil && (len(in.Shell) == 0 || in.Shell[0] == "") {
+	switch {
+	case in.Shell == nil:
+	case len(in.Shell) == 0, in.Shell[0] == "":
 		err = errors.Join(&paddock.Error{Message: "Shell command must contain at least one argument."}, err)
 	}
 	switch {
