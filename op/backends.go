@@ -134,8 +134,8 @@ func (e *Env) OptionsFor(spec policy.Spec) (paddock.Options, error) {
 		Hint: "it has " + strings.Join(known, ", ")}
 }
 
-// Probed returns the backends to probe: all, or the one of this name.
-func (e *Env) Probed(name *string) ([]backend.Backend, error) {
+// BackendsToProbe returns the backends to probe: all, or the one of this name.
+func (e *Env) BackendsToProbe(name *string) ([]backend.Backend, error) {
 	all := e.Backends
 	if len(all) == 0 || e.Options.Backend != nil {
 		all = []backend.Backend{e.Options.Backend} // nil is the library's default

@@ -53,8 +53,8 @@ func NameOr(field, name string, made bool) (string, error) {
 	return name, nil
 }
 
-// Span returns the duration in a field, or a default. It must be above 0 and at most most.
-func Span(field string, given *policy.Duration, otherwise, most time.Duration) (time.Duration, error) {
+// DurationWithin returns the duration in a field, or a default. It must be above 0 and at most most.
+func DurationWithin(field string, given *policy.Duration, otherwise, most time.Duration) (time.Duration, error) {
 	if given == nil {
 		return otherwise, nil
 	}
@@ -80,8 +80,8 @@ func AtLeastOne(field string, n uint64) error {
 	return nil
 }
 
-// OrCount returns *n, or otherwise if n is nil.
-func OrCount(n *uint64, otherwise uint64) uint64 {
+// CountOr returns *n, or otherwise if n is nil.
+func CountOr(n *uint64, otherwise uint64) uint64 {
 	if n == nil {
 		return otherwise
 	}

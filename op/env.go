@@ -249,19 +249,19 @@ func TellLost(w io.Writer, iso policy.Isolation) error {
 	return nil
 }
 
-// beatEvery is the interval of progress reports. Clients give up on calls without any.
-const beatEvery = 2 * time.Second
+// progressEvery is the interval of progress reports. Clients give up on calls without any.
+const progressEvery = 2 * time.Second
 
-// Beat reports progress regularly until stop is called: the seconds so far, of total if that
+// ReportProgress reports progress regularly until stop is called: the seconds so far, of total if that
 // is not 0, and the text that message returns.
-func (s *Stream) Beat(total time.Duration, message func() string) (stop func()) {
+func (s *Stream) ReportProgress(total time.Duration, message func() string) (stop func()) {
 	if s == nil || s.Progress == nil {
 		return func() {}
 	}
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		from, tick := time.Now(), time.NewTicker(beatEvery)
+		from, tick := time.Now(), time.NewTicker(progressEvery)
 		defer tick.Stop()
 		for {
 			select {

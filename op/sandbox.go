@@ -64,7 +64,7 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 	opts, err := e.OptionsFor(spec)
 	// Operations without that field, on files, cannot name a workspace, and run no commands.
 	if names := func(f Field) bool { return f.JSON == "workspace" }; err == nil && (e.Call == nil || slices.ContainsFunc(e.Call.op.Fields(), names)) {
-		err = Meant(spec, opts.Dir)
+		err = CheckImpliedWorkspace(spec, opts.Dir)
 	}
 	if err == nil {
 		spec, err = e.linkWorktree(ctx, spec, opts)
@@ -72,9 +72,9 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 	return spec, opts, err
 }
 
-// Meant refuses to take the current directory as the workspace without being told so, if it
+// CheckImpliedWorkspace refuses to take the current directory as the workspace without being told so, if it
 // is or holds a home directory, or belongs to the system.
-func Meant(spec policy.Spec, dir string) error {
+func CheckImpliedWorkspace(spec policy.Spec, dir string) error {
 	if spec.Workspace.Source != "" || spec.Backend == policy.BackendWrapper {
 		return nil
 	}
@@ -213,12 +213,12 @@ func (e *Env) Enter(ctx context.Context, h *registry.Sandbox) error {
 			return err
 		}
 	}
-	e.Concerns(h.ID())
+	e.RecordSandbox(h.ID())
 	return nil
 }
 
-// Concerns adds a sandbox to the audit record of this call.
-func (e *Env) Concerns(id string) {
+// RecordSandbox adds a sandbox to the audit record of this call.
+func (e *Env) RecordSandbox(id string) {
 	if e.Call != nil {
 		e.Call.opened(id)
 	}

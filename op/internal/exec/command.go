@@ -154,7 +154,7 @@ func fileOf(w io.Writer) os.FileInfo {
 // runCaptured runs the command and captures its output.
 func runCaptured(env *op.Env, cmd *paddock.Cmd, bound int64, stream *op.Stream) (RunOutput, error) {
 	k := capture(env, cmd, bound)
-	stop := stream.Beat(cmd.Timeout, k.whole.Printed)
+	stop := stream.ReportProgress(cmd.Timeout, k.whole.Printed)
 	out, err := finish(cmd, stream)
 	stop()
 	if out.Command == nil {

@@ -129,7 +129,7 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		if err != nil {
 			return err
 		}
-		stop, quiet := passSignals(x.Cmd, stream), stream.Beat(x.Cmd.Timeout, x.Out.Printed)
+		stop, quiet := passSignals(x.Cmd, stream), stream.ReportProgress(x.Cmd.Timeout, x.Out.Printed)
 		err = in.await(ctx, x, h)
 		stop()
 		quiet()

@@ -210,7 +210,7 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 	if err != nil {
 		return ExecuteOutput{}, err
 	}
-	if err := op.Meant(spec, opts.Dir); err != nil {
+	if err := op.CheckImpliedWorkspace(spec, opts.Dir); err != nil {
 		return ExecuteOutput{}, err
 	}
 	if spec, err = paddock.Resolve(spec, opts); err != nil {
@@ -310,7 +310,7 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 		k.drop()
 		return x.failed(ctx, err)
 	}
-	stop, quiet := passSignals(cmd, x.stream), x.stream.Beat(cmd.Timeout, k.whole.Printed)
+	stop, quiet := passSignals(cmd, x.stream), x.stream.ReportProgress(cmd.Timeout, k.whole.Printed)
 	err = brokenStream(cmd.Wait())
 	stop()
 	quiet()

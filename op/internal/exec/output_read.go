@@ -74,7 +74,7 @@ func (in OutputReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 		timer := time.NewTimer(time.Duration(*in.Wait))
 		defer timer.Stop()
 		late = timer.C
-		defer stream.Beat(time.Duration(*in.Wait), n.Printed)()
+		defer stream.ReportProgress(time.Duration(*in.Wait), n.Printed)()
 	}
 	for {
 		out, more, err := n.Part(in.OutputReadInput, limit)

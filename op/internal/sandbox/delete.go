@@ -52,7 +52,7 @@ func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	if p.Sandbox == nil || !env.Sandboxes.Take(p) {
 		return SandboxDeleteOutput{}, registry.ErrNoSandbox(in.Sandbox)
 	}
-	env.Concerns(p.Sandbox.ID())
+	env.RecordSandbox(p.Sandbox.ID())
 	env.Sessions.LeaveAll(p.Sandbox)
 	out := SandboxDeleteOutput{Sandbox: p.Sandbox.Name, DeathProved: true}
 	if err := p.Sandbox.Close(); err != nil {

@@ -66,7 +66,7 @@ Exit status: 0 if a sandbox with all default walls can be made here, else 1; wit
 
 // Do probes all backends at the same time: some wait for an engine, or for a program's start.
 func (in DoctorInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (DoctorOutput, error) {
-	backends, err := env.Probed(in.Backend)
+	backends, err := env.BackendsToProbe(in.Backend)
 	if err != nil {
 		return DoctorOutput{}, err
 	}

@@ -52,8 +52,8 @@ func (in ServiceLogsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	if err := stays(env, in.InSandbox); err != nil {
 		return out, err
 	}
-	tail := int64(op.OrCount(in.Tail, 100))
-	limit := int(op.OrCount(in.Limit, op.ShellChars))
+	tail := int64(op.CountOr(in.Tail, 100))
+	limit := int(op.CountOr(in.Limit, op.ShellChars))
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		r, err := wire.Call(ctx, s.Client(), wire.LogsService, wire.LogsServiceRequest{ServiceName: in.Name, TailLines: &tail})
 		if err != nil {

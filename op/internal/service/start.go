@@ -105,7 +105,7 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 	if strings.IndexByte(command, 0) >= 0 {
 		return q, 0, &policy.FieldError{Field: "command", Reason: "it holds a NUL byte"}
 	}
-	limit, err = op.Span("timeout", in.Timeout, 30*time.Second, op.MaxTimeout)
+	limit, err = op.DurationWithin("timeout", in.Timeout, 30*time.Second, op.MaxTimeout)
 	err = errors.Join(err, in.Env.Check(), op.CheckGiven("cwd", in.Cwd), op.CheckGiven("ready_file", in.ReadyFile))
 	q = wire.StartServiceRequest{ServiceName: in.Name, Command: command, Cwd: wire.Path(in.Cwd),
 		ReadyUnused: true, ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}

@@ -157,7 +157,7 @@ func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 		c.MaxLines, c.MaxBytes, c.TailBytes = math.MaxInt32, sessionHead, sessionTail
 		p.Opts.MaxLines, p.Opts.MaxBytes = c.MaxLines, sessionHead+sessionTail
 	}
-	stop := stream.Beat(p.Opts.CommandTimeout, (*output.Output)(nil).Printed)
+	stop := stream.ReportProgress(p.Opts.CommandTimeout, (*output.Output)(nil).Printed)
 	r, err := k.Shell.Run(ctx, c)
 	stop()
 	if r == nil {

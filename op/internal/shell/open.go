@@ -47,7 +47,7 @@ func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 	if err != nil {
 		return out, err
 	}
-	q := wire.OpenShellRequest{ShellID: id, Cwd: wire.Path(in.Cwd), Rows: int64(op.OrCount(in.Rows, 30)), Cols: int64(op.OrCount(in.Cols, 120))}
+	q := wire.OpenShellRequest{ShellID: id, Cwd: wire.Path(in.Cwd), Rows: int64(op.CountOr(in.Rows, 30)), Cols: int64(op.CountOr(in.Cols, 120))}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		if err := s.Unruled("open a shell"); err != nil {
 			return err

@@ -137,13 +137,13 @@ type reading struct {
 
 // reading returns the fields with defaults and the door's budget applied.
 func (in ShellWait) reading(env *op.Env, idle uint64) (reading, error) {
-	r := reading{idle: time.Duration(op.OrCount(in.WaitForIdleMS, idle)) * time.Millisecond, until: in.WaitFor,
-		chars: int(op.OrCount(in.Limit, op.ShellChars)), plain: in.Plain == nil || *in.Plain}
+	r := reading{idle: time.Duration(op.CountOr(in.WaitForIdleMS, idle)) * time.Millisecond, until: in.WaitFor,
+		chars: int(op.CountOr(in.Limit, op.ShellChars)), plain: in.Plain == nil || *in.Plain}
 	if env.Budget > 0 {
 		r.encoded = env.Room(0)
 	}
 	var err error
-	r.timeout, err = op.Span("timeout", in.Timeout, op.ShellTimeout, op.MaxTimeout)
+	r.timeout, err = op.DurationWithin("timeout", in.Timeout, op.ShellTimeout, op.MaxTimeout)
 	return r, err
 }
 
