@@ -211,7 +211,7 @@ func (out SessionRunOutput) Tell(w io.Writer) error {
 
 func newSessionRunOutput(id string, r *paddock.SessionResult, p registry.SessionPlan) SessionRunOutput {
 	o := SessionRunOutput{
-		SessionID: id, Status: "success", Text: sessionText(r, p), TimedOut: r.TimedOut, ExitCode: &r.ExitCode,
+		SessionID: id, Status: "success", Text: sessionText(r, p, outputText(r)), TimedOut: r.TimedOut, ExitCode: &r.ExitCode,
 		TruncatedByLines: r.TruncatedByLines, TruncatedByBytes: r.TruncatedByBytes, TotalLines: r.TotalLines, TotalBytes: r.TotalBytes,
 		RedactionMatches: map[string]int64{}, Blocked: r.Blocked,
 		Output: outputText(r), Stdout: r.Stdout(), Stderr: r.Stderr(), Chunks: sessionChunks(r.Output),
@@ -307,13 +307,8 @@ func outputLines(r *paddock.SessionResult) []string {
 // outputText returns the output as one text.
 func outputText(r *paddock.SessionResult) string { return strings.Join(outputLines(r), "\n") }
 
-// sessionText returns the whole answer as one text.
-func sessionText(r *paddock.SessionResult, p registry.SessionPlan) string {
-	return sessionTextOf(r, p, outputText(r))
-}
-
-// sessionTextOf is sessionText with text as the output.
-func sessionTextOf(r *paddock.SessionResult, p registry.SessionPlan, text string) string {
+// sessionText returns the whole answer as one text, in which text is the output.
+func sessionText(r *paddock.SessionResult, p registry.SessionPlan, text string) string {
 	if r.TimedOut {
 		limit := p.Opts.CommandTimeout.Seconds()
 		return fmt.Sprintf("Error: Command timed out after %.1f seconds.", limit)
@@ -361,7 +356,7 @@ func sessionAnswer(e *op.Env, id string, r *paddock.SessionResult, p registry.Se
 	lines := whole.Excerpt(0, room)
 	out := newSessionRunOutput(id, r, p)
 	out.Output = strings.TrimSuffix(lines.Text, "\n")
-	out.Text = sessionTextOf(r, p, out.Output)
+	out.Text = sessionText(r, p, out.Output)
 	out.Stdout, out.Stderr = streamsOf(r, room)
 	if lines.CutBytes > 0 {
 		out.TruncatedByBytes, out.Kept = true, whole.ID()
