@@ -169,7 +169,7 @@ func (c *call) demand(need privilege.Set) error {
 	case c.env.Audit == nil:
 		return c.noLog()
 	case c.begun == 0 && !c.op.Hints.ReadOnly:
-		return fmt.Errorf("cannot do %s, which must be put on record", c.op.Name)
+		return fmt.Errorf("cannot do %s, which must be recorded", c.op.Name)
 	}
 	return c.env.Audit.Sync()
 }

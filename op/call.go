@@ -153,9 +153,9 @@ func (c *call) begin(ctx context.Context) error {
 		return nil
 	case c.op.Hints.Frees:
 	case c.durable():
-		return c.tellOperator(fmt.Errorf("cannot do %s, which must be put on record: %w", c.op.Name, err))
+		return c.tellOperator(fmt.Errorf("cannot do %s, which must be recorded: %w", c.op.Name, err))
 	case !c.env.AuditBestEffort:
-		return c.tellOperator(&paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be put on record: %v", c.op.Name, err), Hint: unrecordedHint(err)})
+		return c.tellOperator(&paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be recorded: %v", c.op.Name, err), Hint: unrecordedHint(err)})
 	}
 	c.warn(err)
 	return nil
@@ -183,7 +183,7 @@ func (c *call) tellOperator(err error) error {
 
 func (c *call) noLog() error {
 	return &paddock.Error{
-		Message: "cannot do " + c.op.Name + ": there is no audit log to put it on record",
+		Message: "cannot do " + c.op.Name + ": there is no audit log to record it in",
 		Hint:    "choose a writable directory with " + paddock.StateDirEnv,
 	}
 }
@@ -248,7 +248,7 @@ func lostEnds(seqs []uint64) error {
 	if more := len(seqs) - shown; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return fmt.Errorf("how earlier operations ended is not on record (number %s): their process was killed, or could not write; paddock audit verify lists them", strings.Join(names, ", "))
+	return fmt.Errorf("earlier operations have no end in the audit log (number %s): their process was killed, or could not write; paddock audit verify lists them", strings.Join(names, ", "))
 }
 
 func (c *call) warn(err error) {

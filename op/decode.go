@@ -465,7 +465,7 @@ func (u *unknownFieldError) hint(c *policy.Ceiling) string {
 
 func mismatch(path, is string) error {
 	if path == "" {
-		return fmt.Errorf("a JSON %s stands where an object is needed", is)
+		return fmt.Errorf("it must be an object, not a JSON %s", is)
 	}
 	return fmt.Errorf("%s must not be a JSON %s", path, is)
 }

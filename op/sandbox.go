@@ -85,7 +85,7 @@ func CheckImpliedWorkspace(spec policy.Spec, dir string) error {
 	}
 	hint := "go to a project's directory, or name one"
 	if dir != "/" { // it can never be a workspace
-		hint += "; where this one is meant, name it: --workspace " + policy.ShellWord(dir)
+		hint += "; if you mean this one, name it: --workspace " + policy.ShellWord(dir)
 	}
 	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why + ": commands could read and change all of it", Hint: hint}
 }
@@ -130,7 +130,7 @@ func (e *Env) MayRead(field, file string) error {
 		e.Call.refuse()
 	}
 	return &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{
-		Field: field, Value: file, Reason: "under a ceiling no file of the host is read for who asks",
+		Field: field, Value: file, Reason: "under a ceiling callers cannot name files of the host",
 		Hint: "leave it out, and ask for what it says in the other fields",
 	}}
 }

@@ -149,7 +149,7 @@ func TestHostBackendIsPutOnRecord(t *testing.T) {
 	env := fleet(t, "host")
 	env.Audit, env.Warn = nil, nil
 	_, err := op.Of[exec.RunInput]().Call(t.Context(), env, []byte(`{"argv":["true"],"backend":"host"}`), nil)
-	if err == nil || err.Error() != "cannot do run: there is no audit log to put it on record" {
+	if err == nil || err.Error() != "cannot do run: there is no audit log to record it in" {
 		t.Errorf("without a log: %v", err)
 	}
 }

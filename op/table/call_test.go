@@ -221,7 +221,7 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 		if ran != tt.done || (err == nil) != tt.done || notes != tt.notes {
 			t.Errorf("%+v: done: %v, %v, %d notes", tt, ran, err, notes)
 		}
-		if err != nil && (!strings.HasPrefix(err.Error(), "cannot do tool: it cannot be put on record: ") || !strings.Contains(op.HintOf(err), "--audit best-effort")) {
+		if err != nil && (!strings.HasPrefix(err.Error(), "cannot do tool: it cannot be recorded: ") || !strings.Contains(op.HintOf(err), "--audit best-effort")) {
 			t.Errorf("%v, hint %q", err, op.HintOf(err))
 		}
 	}
@@ -231,7 +231,7 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 		return toolOutput{}, nil
 	})
 	_, err := o.Call(t.Context(), env, []byte(`{"path":"/x"}`), nil)
-	if err == nil || !strings.HasPrefix(err.Error(), "cannot do tool, which must be put on record: ") || ran {
+	if err == nil || !strings.HasPrefix(err.Error(), "cannot do tool, which must be recorded: ") || ran {
 		t.Errorf("a privileged one: %v", err)
 	}
 	env.Audit = nil

@@ -116,7 +116,7 @@ func TestOwnerGrantsThemselves(t *testing.T) {
 
 func TestPrivilegeList(t *testing.T) {
 	env := privilegeEnv(t, localAdmin)
-	if got := askAs(t, op.Of[admin.PrivilegeListInput](), env, `{}`); got != "nobody was granted anything\n" {
+	if got := askAs(t, op.Of[admin.PrivilegeListInput](), env, `{}`); got != "no privileges are granted\n" {
 		t.Errorf("got %q", got)
 	}
 	for _, name := range []string{"user:bob", "42"} {

@@ -81,7 +81,7 @@ hint: allow them
   landlock         ok       ABI 7
   cgroup2          missing
 
-  level full      no   for want of user namespaces
+  level full      no   missing: user namespaces
   level landlock  yes
 `
 	if text != want {
@@ -95,7 +95,7 @@ hint: allow them
 	report.Judge("level full", "level landlock")
 	out, text = render(t, op.Of[sandbox.DoctorInput](), bare{report: report}, `{}`)
 	if !strings.HasPrefix(text, "backend linux\n\nnot usable: a sandbox with all default walls cannot be made here\na sandbox: cannot start\n\n  agent") ||
-		!strings.Contains(text, "\n  level full      no   for want of a sandbox\n") || out.(op.Statuser).ExitStatus() != 1 {
+		!strings.Contains(text, "\n  level full      no   missing: a sandbox\n") || out.(op.Statuser).ExitStatus() != 1 {
 		t.Errorf("doctor says\n%s", text)
 	}
 }

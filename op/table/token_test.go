@@ -132,7 +132,7 @@ func TestTokenRefusals(t *testing.T) {
 		"no privilege to end":  {&nobody, "token_revoke", in{"principal": "a"}, "ALTER_PRIVILEGES"},
 		"no principal":         {env, "token_create", in{"workspaces": []string{dir}}, "cannot use the principal"},
 		"no bounds":            {env, "token_create", in{"principal": "a"}, "--workspace DIR"},
-		"a ceiling alone":      {env, "token_create", in{"principal": "a", "ceiling_file": ceiling}, "nothing says where the default sandbox works"},
+		"a ceiling alone":      {env, "token_create", in{"principal": "a", "ceiling_file": ceiling}, "the default sandbox has no workspace"},
 		"outside the ceiling":  {env, "token_create", in{"principal": "a", "ceiling_file": ceiling, "workspaces": []string{"/usr"}}, "the ceiling does not allow it"},
 		"a spec without":       {env, "token_create", in{"principal": "a", "spec_file": ceiling}, "cannot use"},
 		"a spec above it":      {env, "token_create", in{"principal": "a", "ceiling_file": ceiling, "spec_file": wide}, "network"},

@@ -101,7 +101,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		if r.IsError {
 			refused++
-			if said := textOf(r); !strings.Contains(said, "cannot do exec: it cannot be put on record: ") || !strings.Contains(said, "no space left on device") {
+			if said := textOf(r); !strings.Contains(said, "cannot do exec: it cannot be recorded: ") || !strings.Contains(said, "no space left on device") {
 				t.Fatalf("it says %q", said)
 			}
 		}

@@ -296,7 +296,7 @@ func recordText(r *audit.Record) string {
 	case r.Prune != nil:
 		add("prune: records up to number %d were removed", r.Prune.Seq)
 	case r.Kind == audit.KindLost:
-		add("lost: nobody will put on record how these ended: number=%d", r.Lost)
+		add("lost: operations without an end: number=%d", r.Lost)
 	case r.Kind == audit.KindPlanted:
 		add("planted=%q", r.Planted)
 		if len(r.Programs) > 0 {
@@ -414,10 +414,10 @@ func (out AuditVerifyOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "records  %d in %d files\n", out.Records, out.Files)
 	if out.Pruned > 0 {
-		fmt.Fprintf(&b, "removed  %d older ones, as the log itself tells\n", out.Pruned)
+		fmt.Fprintf(&b, "removed  %d older ones, according to the log\n", out.Pruned)
 	}
 	if out.Repairs > 0 {
-		fmt.Fprintf(&b, "repairs  %d unfinished lines of killed processes, as the log itself tells\n", out.Repairs)
+		fmt.Fprintf(&b, "repairs  %d unfinished lines of killed processes, according to the log\n", out.Repairs)
 	}
 	if out.After > 0 {
 		fmt.Fprintf(&b, "since    %d records follow the one that was asked for\n", out.After)
@@ -433,12 +433,12 @@ func (out AuditVerifyOutput) Render(w io.Writer) error {
 	if more := out.Wrong - len(out.Problems); more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
-	begun(&b, "lost", "whose end is not on record: their process was killed, or could not write", out.Lost, out.LostCount)
-	begun(&b, "unknown", "whose end is not on record yet: whether they run cannot be told from here", out.Unknown, out.UnknownCount)
+	begun(&b, "lost", "without an end in the log: their process was killed, or could not write", out.Lost, out.LostCount)
+	begun(&b, "unknown", "without an end in the log yet: they may be running, which cannot be seen from here", out.Unknown, out.UnknownCount)
 	begun(&b, "running", "that have begun and not ended", out.Running, out.RunningCount)
 	verdict := "ok: nothing was changed"
 	if out.LostCount > 0 {
-		verdict = "ok, but not whole: nothing was changed, and of operations whose end is not on record there are " + strconv.Itoa(out.LostCount)
+		verdict = "ok, but incomplete: nothing was changed; operations without an end: " + strconv.Itoa(out.LostCount)
 	}
 	if !out.OK {
 		verdict = "changed: the record is not what it was"

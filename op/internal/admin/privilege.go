@@ -221,7 +221,7 @@ func listed(all map[string]privilege.Set) PrivilegeListOutput {
 // Render writes the output for people.
 func (out PrivilegeListOutput) Render(w io.Writer) error {
 	if len(out.Principals) == 0 {
-		_, err := fmt.Fprintln(w, "nobody was granted anything")
+		_, err := fmt.Fprintln(w, "no privileges are granted")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -117,7 +117,7 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 		spec.Workspace.Source = dirs[0]
 	}
 	if spec.Workspace.Source == "" && spec.Backend != policy.BackendWrapper {
-		return nil, &policy.FieldError{Field: "workspaces", Reason: "nothing says where the default sandbox works", Hint: "name a directory: --workspace DIR"}
+		return nil, &policy.FieldError{Field: "workspaces", Reason: "the default sandbox has no workspace", Hint: "name a directory: --workspace DIR"}
 	}
 	if spec, err = op.OperatorSpec(spec); err != nil {
 		return nil, err
@@ -275,7 +275,7 @@ func (in TokenListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (Token
 // Render writes the output for people.
 func (out TokenListOutput) Render(w io.Writer) error {
 	if len(out.Tokens) == 0 {
-		_, err := fmt.Fprintln(w, "there is no token")
+		_, err := fmt.Fprintln(w, "there are no tokens")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

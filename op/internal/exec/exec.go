@@ -152,7 +152,7 @@ func (in ExecInput) check(env *op.Env) error {
 	case in.Timeout != nil && *in.Timeout <= 0:
 		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
 	case in.YieldAfter != nil && (*in.YieldAfter < 0 || in.Background):
-		return &policy.FieldError{Field: "yield_after", Value: in.YieldAfter.String(), Reason: "it must not be below 0, nor beside background"}
+		return &policy.FieldError{Field: "yield_after", Value: in.YieldAfter.String(), Reason: "it must be at least 0, and not be combined with background"}
 	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
 		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
 	case env.Sandboxes == nil && in.Sandbox == "":
@@ -186,7 +186,7 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 		names = append(names, name)
 	}
 	if in.Stdin != "" {
-		return nil, &policy.FieldError{Field: "stdin", Reason: "under rules for commands standard input is empty: nobody judges what a command would do with it"}
+		return nil, &policy.FieldError{Field: "stdin", Reason: "under rules for commands standard input must be empty, since its effect cannot be checked"}
 	}
 	rules = rules.Given(names...)
 	verdict := rules.Argv(in.Argv)

@@ -90,7 +90,7 @@ func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
 	}
 	for i, pattern := range in.Exclude {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > 1024 {
-			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.FirstOf(pattern, 80), Reason: "it is no pattern"})
+			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.FirstOf(pattern, 80), Reason: "it is not a valid pattern"})
 		}
 	}
 	for i, p := range in.Paths {

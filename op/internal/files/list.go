@@ -233,7 +233,7 @@ func (out FileListOutput) Render(w io.Writer) error {
 	}
 	switch {
 	case out.Truncated && out.NextCursor != "":
-		fmt.Fprintf(&b, "there is more: go on with cursor %s\n", out.NextCursor)
+		fmt.Fprintf(&b, "there is more: continue with cursor %s\n", out.NextCursor)
 	case out.Truncated:
 		b.WriteString("there is more than can be looked at: list a directory in it\n")
 	case len(out.Entries) == 0:

@@ -391,7 +391,7 @@ func (out FileReadOutput) numbered(b *strings.Builder) {
 		notes = append(notes, "no newline at the end of the file")
 	}
 	if out.InvalidUTF8 {
-		notes = append(notes, "some bytes are no UTF-8 and are shown as \uFFFD")
+		notes = append(notes, "some bytes are not UTF-8 and are shown as \uFFFD")
 	}
 	if len(notes) > 0 {
 		fmt.Fprintf(b, "[%s]\n", strings.Join(notes, "; "))

@@ -31,7 +31,7 @@ type UnshareSwitches struct {
 	MapCurrent  bool     `json:"map-current-user" flag:"map-current-user" short:"c" help:"be oneself in a new user namespace"`
 	MapUsers    []string `json:"map-users" flag:"map-users" arg:"INSIDE:OUTSIDE:COUNT" help:"map users of a new user namespace; may be repeated"`
 	MapGroups   []string `json:"map-groups" flag:"map-groups" arg:"INSIDE:OUTSIDE:COUNT" help:"map groups of a new user namespace; may be repeated"`
-	MountProc   bool     `json:"mount-proc" flag:"mount-proc" help:"mount /proc anew, in a new mount namespace"`
+	MountProc   bool     `json:"mount-proc" flag:"mount-proc" help:"mount a new /proc, in a new mount namespace"`
 	KillChild   bool     `json:"kill-child" flag:"kill-child" help:"fork, and kill the command when Paddock dies (it is killed in any case)"`
 	Propagation string   `json:"propagation" flag:"propagation" arg:"HOW" help:"propagation of mounts in the new mount namespace (default private)" choices:"private,shared,slave,unchanged"`
 	Root        string   `json:"root" flag:"root" short:"R" arg:"DIR" help:"make DIR the root directory" complete:"dir"`

@@ -61,7 +61,7 @@ func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	}
 	out.Left = op.NewLeft(p.Sandbox.Sandbox)
 	if p.Sandbox.Name == registry.DefaultName {
-		out.Note = "the default sandbox is made anew when it is used next"
+		out.Note = "the default sandbox is created again at its next use"
 	}
 	return out, nil
 }

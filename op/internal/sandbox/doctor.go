@@ -193,7 +193,7 @@ func renderReport(w io.Writer, report backend.Report) error {
 	for _, a := range report.Abilities {
 		lacks := ""
 		if len(a.Missing) > 0 {
-			lacks = "for want of " + strings.Join(a.Missing, ", ")
+			lacks = "missing: " + strings.Join(a.Missing, ", ")
 		}
 		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", a.Name, map[bool]string{true: "yes", false: "no"}[a.OK], lacks)
 	}

@@ -407,7 +407,7 @@ const maxEcho = 1 << 10
 func (t *talk) answer(ctx context.Context, text []byte) error {
 	id, out, err := t.ask(ctx, text)
 	if ctx.Err() != nil {
-		err = &paddock.Error{Message: "cannot go on: the session was told to end"}
+		err = &paddock.Error{Message: "cannot continue: the session is ending"}
 	}
 	if err != nil {
 		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: op.HintOf(err)})
@@ -463,7 +463,7 @@ func (t *talk) operation(name json.RawMessage) (op.Op, error) {
 			}
 		}
 	}
-	return op.Op{}, &paddock.Error{Message: "cannot do what op names: there is no such operation",
+	return op.Op{}, &paddock.Error{Message: "unknown operation in op",
 		Hint: "session_open, session_run, session_restart, session_close or session_list"}
 }
 

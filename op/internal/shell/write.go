@@ -112,7 +112,7 @@ func pressed(list []string) (string, error) {
 		}
 		if !ok {
 			known := slices.Sorted(maps.Keys(keys))
-			return "", &policy.FieldError{Field: "keys[" + strconv.Itoa(i) + "]", Value: name, Reason: "there is no such key",
+			return "", &policy.FieldError{Field: "keys[" + strconv.Itoa(i) + "]", Value: name, Reason: "unknown key",
 				Hint: "there are ctrl-a to ctrl-z, " + strings.Join(known, ", ") + "; letters go into text"}
 		}
 		b.WriteString(sent)
