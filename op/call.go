@@ -44,8 +44,8 @@ func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (a
 	}
 	c := &call{op: o, env: env, from: time.Now()}
 	out, err := c.run(ctx, input, stream)
-	if out == nil && err != nil && o.Refuse != nil {
-		return o.Refuse(err), nil
+	if out == nil && err != nil && o.refuse != nil {
+		return o.refuse(err), nil
 	}
 	return out, err
 }

@@ -96,8 +96,7 @@ type Op struct {
 	decode func(input []byte) (any, error)
 	do     func(ctx context.Context, env *Env, in any, stream *Stream) (any, error)
 	render func(w io.Writer, out any) error
-	// Refuse, if set, turns an error into an answer: some contracts have errors as answers.
-	Refuse func(err error) any
+	refuse func(err error) any // turns an error into an answer, or nil
 }
 
 // Operation is implemented by the input struct of an operation.
@@ -162,7 +161,7 @@ func (o Op) Check(input []byte) error {
 // AnsweringErrors returns the operation with refuse applied to each error that keeps it
 // from running, because its contract has errors as answers.
 func (o Op) AnsweringErrors(refuse func(err error) any) Op {
-	o.Refuse = refuse
+	o.refuse = refuse
 	return o
 }
 

@@ -323,11 +323,10 @@ type answer struct {
 }
 
 func answering(what answer) op.Op {
-	o := op.New(op.Desc{Name: "ask", Needs: privilege.UnsandboxedExec},
+	return op.New(op.Desc{Name: "ask", Needs: privilege.UnsandboxedExec},
 		func(context.Context, *op.Env, toolInput, *op.Stream) (answer, error) { return what, nil },
-		func(io.Writer, answer) error { return nil })
-	o.Refuse = func(err error) any { text := err.Error(); return answer{Error: &text} }
-	return o
+		func(io.Writer, answer) error { return nil }).
+		AnsweringErrors(func(err error) any { text := err.Error(); return answer{Error: &text} })
 }
 
 // TestErrorsAsAnswers: what a contract has as answers is no error, and goes on

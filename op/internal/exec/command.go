@@ -11,7 +11,6 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
-	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -168,13 +167,12 @@ func runCaptured(env *op.Env, cmd *paddock.Cmd, bound int64, stream *op.Stream) 
 	return out, err
 }
 
-// runStreamed runs the command and passes its output through as it comes. spec is the
-// caller's, without defaults: the default bound is only for captured output.
-func runStreamed(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *op.Stream) (RunOutput, error) {
-	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
-	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
+// runStreamed runs the command and passes its output through as it comes, at most bound bytes
+// of each stream if that is not 0.
+func runStreamed(cmd *paddock.Cmd, bound int64, tty bool, stream *op.Stream) (RunOutput, error) {
+	stdout, stderr := &head{w: stream.Stdout, left: bound}, &head{w: stream.Stderr, left: bound}
 	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
-	if spec.Limits.Output > 0 {
+	if bound > 0 {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
 	}
 	if !tty {

@@ -224,7 +224,7 @@ func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []stri
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
-	run, err := runStreamed(cmd, policy.Spec{}, false, stream)
+	run, err := runStreamed(cmd, 0, false, stream)
 	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited, ExitCode: &run.ExitCode, Ended: run.Ended}
 	return out, errors.Join(err, output.TellDenials(stream.Stderr, run.Denials, run.ExitStatus()))
 }

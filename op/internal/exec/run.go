@@ -157,7 +157,8 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	if stream.Stdout == nil {
 		out, err = runCaptured(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
-		out, err = runStreamed(cmd, spec, tty, stream)
+		// The default bound is only for captured output.
+		out, err = runStreamed(cmd, int64(spec.Limits.Output), tty, stream)
 		err = errors.Join(err, output.TellDenials(notes, out.Denials, out.ExitStatus()))
 	}
 	if out.TimedOut {
