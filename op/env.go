@@ -1,7 +1,6 @@
 package op
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -154,34 +153,6 @@ func (e *Env) PrincipalName() string {
 		return ""
 	}
 	return e.Principal.Name
-}
-
-// BoundTime returns l, or the operator's limit if that is not longer: a ceiling's
-// limits.timeout bounds each command and each shell below it, whatever they ask for.
-func (e *Env) BoundTime(l registry.TimeLimit) registry.TimeLimit {
-	if e.Ceiling == nil || e.Ceiling.Limits.Timeout == 0 {
-		return l
-	}
-	if most := time.Duration(e.Ceiling.Limits.Timeout); l.Span == 0 || l.Span >= most {
-		return registry.TimeLimit{Span: most, From: registry.FromOperator}
-	}
-	return l
-}
-
-// BoundSession returns the options with all times bounded by the operator's limit: of
-// commands, and of those at the session's start and end.
-func (e *Env) BoundSession(o paddock.SessionOptions) paddock.SessionOptions {
-	for _, one := range []struct {
-		span      *time.Duration
-		otherwise time.Duration
-	}{
-		{&o.CommandTimeout, paddock.DefaultSessionTimeout},
-		{&o.StartupTimeout, paddock.DefaultSessionTimeout},
-		{&o.TerminationTimeout, paddock.DefaultSessionEnd},
-	} {
-		*one.span = e.BoundTime(registry.TimeLimit{Span: cmp.Or(*one.span, one.otherwise)}).Span
-	}
-	return o
 }
 
 // note sends a text to the caller beside the answer. It does nothing if the text is empty.
