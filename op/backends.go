@@ -16,26 +16,21 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// BackendInput is how doors choose a backend, and its options. What is written
-// for another backend than the one chosen is refused with the spec.
+// BackendInput has the fields that choose a backend and its options. Options of another
+// backend than the chosen one are refused when the spec is checked.
 type BackendInput struct {
 	Backend      *string  `json:"backend,omitempty" flag:"backend" arg:"NAME" choices:"linux,host,docker,codex,wrapper" help:"what builds the walls: linux (default), docker, codex, wrapper, or host, which has none and needs a privilege" within:"backends"`
 	Image        *string  `json:"image,omitempty" flag:"image" arg:"IMAGE" help:"docker: the image (default: python:3.12-alpine3.19)" within:"docker"`
 	Engine       *string  `json:"engine,omitempty" flag:"engine" arg:"PROGRAM" help:"docker: the engine's command line, docker (default), podman or nerdctl" within:"docker"`
-	User         *string  `json:"user,omitempty" flag:"user" arg:"UID[:GID]" help:"docker: whom commands run as (default: the workspace's owner)" within:"docker"`
-	ReadOnlyRoot bool     `json:"read_only_rootfs,omitempty" flag:"read-only-rootfs" help:"docker: make all but the workspace and /tmp read-only" within:"docker"`
+	User         *string  `json:"user,omitempty" flag:"user" arg:"UID[:GID]" help:"docker: the user for commands (default: the workspace's owner)" within:"docker"`
+	ReadOnlyRoot bool     `json:"read_only_rootfs,omitempty" flag:"read-only-rootfs" help:"docker: make everything but the workspace and /tmp read-only" within:"docker"`
 	EngineArgs   []string `json:"engine_args,omitempty" flag:"engine-arg" arg:"ARG" help:"docker: one more argument for the engine's run, which can undo every wall (may be repeated)" within:"docker"`
 	CodexConfig  []string `json:"codex_config,omitempty" flag:"codex-config" arg:"K=JSON" help:"codex: a setting of its configuration (may be repeated)" within:"codex"`
-	Wrapper      *string  `json:"wrapper,omitempty" flag:"wrapper" arg:"COMMAND" help:"wrapper: the command that is the wall, 'ssh host' say; words may be quoted, nothing is expanded. Chooses backend wrapper" within:"wrapper"`
-	WrapperAgent *string  `json:"wrapper_agent,omitempty" flag:"wrapper-agent" arg:"HOW" help:"wrapper: how the agent gets inside: shared, upload, or the path of one that is there" within:"wrapper"`
+	Wrapper      *string  `json:"wrapper,omitempty" flag:"wrapper" arg:"COMMAND" help:"wrapper: the command that is the wall, such as 'ssh host'; words may be quoted, nothing is expanded. Selects the backend wrapper" within:"wrapper"`
+	WrapperAgent *string  `json:"wrapper_agent,omitempty" flag:"wrapper-agent" arg:"HOW" help:"wrapper: how the agent gets inside: shared, upload, or the path of an agent that is there already" within:"wrapper"`
 }
 
-// apply lays the fields over the spec.
-func (in BackendInput) apply(spec *policy.Spec) error {
-	err := errors.Join(SetText(&spec.Backend, in.Backend, "backend"), in.docker(spec), in.codex(spec), in.wrapper(spec))
-	return err
-}
-
+// docker sets the options of the backend docker in spec.
 func (in BackendInput) docker(spec *policy.Spec) error {
 	if in.Image == nil && in.Engine == nil && in.User == nil && !in.ReadOnlyRoot && len(in.EngineArgs) == 0 {
 		return nil
@@ -51,6 +46,7 @@ func (in BackendInput) docker(spec *policy.Spec) error {
 	)
 }
 
+// codex sets the options of the backend codex in spec.
 func (in BackendInput) codex(spec *policy.Spec) error {
 	if len(in.CodexConfig) == 0 {
 		return nil
@@ -76,6 +72,7 @@ func (in BackendInput) codex(spec *policy.Spec) error {
 	return errors.Join(errs...)
 }
 
+// wrapper sets the options of the backend wrapper in spec, and chooses it.
 func (in BackendInput) wrapper(spec *policy.Spec) error {
 	if in.Wrapper == nil && in.WrapperAgent == nil {
 		return nil
@@ -98,7 +95,7 @@ func (in BackendInput) wrapper(spec *policy.Spec) error {
 	return err
 }
 
-// copied is a copy that shares no field with what a file said, or a new one.
+// copied returns a shallow copy of *v, or a new value if v is nil.
 func copied[T any](v *T) *T {
 	var c T
 	if v != nil {
@@ -107,7 +104,7 @@ func copied[T any](v *T) *T {
 	return &c
 }
 
-// backendOf is the name of the backend that the spec means.
+// backendOf returns the name of the backend that the spec selects.
 func (e *Env) backendOf(spec policy.Spec) string {
 	name := policy.DefaultBackend
 	if e.Options.Backend != nil {
@@ -116,7 +113,7 @@ func (e *Env) backendOf(spec policy.Spec) string {
 	return cmp.Or(spec.Backend, name)
 }
 
-// OptionsFor are the library's, with the backend that the spec means.
+// OptionsFor returns the options of the library, with the backend that the spec selects.
 func (e *Env) OptionsFor(spec policy.Spec) (paddock.Options, error) {
 	o := e.Options
 	o.NoLinks = o.NoLinks || e.Ceiling != nil
@@ -137,11 +134,11 @@ func (e *Env) OptionsFor(spec policy.Spec) (paddock.Options, error) {
 		Hint: "it has " + strings.Join(known, ", ")}
 }
 
-// Probed are the backends to be looked at: all, or the one of this name.
-func (e *Env) Probed(name *string) ([]backend.Backend, error) {
+// BackendsToProbe returns the backends to probe: all, or the one of this name.
+func (e *Env) BackendsToProbe(name *string) ([]backend.Backend, error) {
 	all := e.Backends
 	if len(all) == 0 || e.Options.Backend != nil {
-		all = []backend.Backend{e.Options.Backend} // nil is the library's own
+		all = []backend.Backend{e.Options.Backend} // nil is the library's default
 	}
 	if name == nil {
 		return all, nil
@@ -150,8 +147,7 @@ func (e *Env) Probed(name *string) ([]backend.Backend, error) {
 	return []backend.Backend{o.Backend}, err
 }
 
-// privileged refuses the host backend, which has no walls, to who does not hold
-// the privilege for that.
+// privileged checks the privilege that the backend host needs, which has no walls.
 func (e *Env) privileged(ctx context.Context, spec policy.Spec) error {
 	if e.backendOf(spec) != policy.BackendHost {
 		return nil
@@ -163,8 +159,8 @@ func (e *Env) privileged(ctx context.Context, spec policy.Spec) error {
 	return err
 }
 
-// demand makes the call one that needed these privileges all along: it is on
-// record, on the disk, before anything is started.
+// demand adds to the privileges that the call needs, and syncs the audit log: as for an
+// operation that always needs them, the record is on the disk before anything is started.
 func (c *call) demand(need privilege.Set) error {
 	c.needs |= need
 	switch {
@@ -173,102 +169,65 @@ func (c *call) demand(need privilege.Set) error {
 	case c.env.Audit == nil:
 		return c.noLog()
 	case c.begun == 0 && !c.op.Hints.ReadOnly:
-		return fmt.Errorf("cannot do %s, which must be put on record", c.op.Name)
+		return fmt.Errorf("cannot do %s, which must be recorded", c.op.Name)
 	}
 	return c.env.Audit.Sync()
 }
 
-// shellMeaning are the characters that a shell would act upon. Outside quotes
-// they are refused: nothing is expanded here, and who writes one means more
-// than a word.
+// shellMeaning are the characters with a meaning to a shell. Outside quotes they are refused:
+// nothing is expanded here, so they would not do what the user expects.
 const shellMeaning = "$`;|&<>(){}[]*?~#!\n\r\x00"
 
-// splitWords takes a command apart as a shell would that expands nothing: words
-// are parted by spaces, and are quoted by '…', "…" and \. reason says why the
-// text cannot be taken apart.
+// splitWords splits a command line into words like a shell, but expands nothing: words are
+// separated by spaces, and quoted by '…', "…" and \. If that is not possible, reason says
+// why.
 func splitWords(text string) (words []string, reason string) {
-	s := splitter{rest: text}
-	for s.rest != "" && s.reason == "" {
-		s.next()
-	}
-	if s.reason == "" && s.begun {
-		s.words = append(s.words, s.word.String())
-	}
-	if s.reason == "" && len(s.words) == 0 {
-		s.reason = "it is empty"
-	}
-	return s.words, s.reason
-}
-
-type splitter struct {
-	rest   string
-	words  []string
-	word   strings.Builder
-	begun  bool // there is a word, be it empty
-	reason string
-}
-
-// next takes one character, or one quoted part.
-func (s *splitter) next() {
-	c := s.rest[0]
-	s.rest = s.rest[1:]
-	switch {
-	case c == ' ' || c == '\t':
-		if s.begun {
-			s.words = append(s.words, s.word.String())
-			s.word.Reset()
-			s.begun = false
-		}
-		return
-	case c == '\'':
-		s.quoted()
-	case c == '"':
-		s.double()
-	case c == '\\':
-		s.escaped()
-	case strings.IndexByte(shellMeaning, c) >= 0:
-		s.reason = "it has a " + string(c) + " outside quotes, which a shell would act upon"
-	default:
-		s.word.WriteByte(c)
-	}
-	s.begun = true
-}
-
-func (s *splitter) quoted() {
-	part, rest, ok := strings.Cut(s.rest, "'")
-	if !ok {
-		s.reason = "a ' is not closed"
-	}
-	s.word.WriteString(part)
-	s.rest = rest
-}
-
-func (s *splitter) double() {
-	for s.rest != "" && s.reason == "" {
-		c := s.rest[0]
-		s.rest = s.rest[1:]
-		switch c {
-		case '"':
-			return
-		case '$', '`':
-			s.reason = "it has a " + string(c) + " in double quotes, which a shell would act upon"
-		case '\\':
-			if s.rest != "" && strings.IndexByte("\"\\$`", s.rest[0]) >= 0 {
-				c, s.rest = s.rest[0], s.rest[1:]
+	var word strings.Builder
+	begun := false // there is a word, perhaps an empty one
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == '\'':
+			word.WriteByte(c)
+		case quote == '"':
+			if c == '$' || c == '`' {
+				return nil, "it has a " + string(c) + " in double quotes, which a shell would act upon"
 			}
+			if c == '\\' && i+1 < len(text) && strings.IndexByte("\"\\$`", text[i+1]) >= 0 {
+				i++
+			}
+			word.WriteByte(text[i])
+		case c == ' ' || c == '\t':
+			if begun {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			begun = false
+			continue
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '\\':
+			if i++; i == len(text) {
+				return nil, `nothing follows its last \`
+			}
+			word.WriteByte(text[i])
+		case strings.IndexByte(shellMeaning, c) >= 0:
+			return nil, "it has a " + string(c) + " outside quotes, which a shell would act upon"
+		default:
+			word.WriteByte(c)
 		}
-		s.word.WriteByte(c)
+		begun = true
 	}
-	if s.reason == "" {
-		s.reason = `a " is not closed`
+	switch {
+	case quote != 0:
+		return nil, "a " + string(quote) + " is not closed"
+	case begun:
+		words = append(words, word.String())
+	case len(words) == 0:
+		return nil, "it is empty"
 	}
-}
-
-func (s *splitter) escaped() {
-	if s.rest == "" {
-		s.reason = `nothing follows its last \`
-		return
-	}
-	s.word.WriteByte(s.rest[0])
-	s.rest = s.rest[1:]
+	return words, ""
 }

@@ -15,23 +15,26 @@ import (
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
 	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-// Call runs the operation. input is a JSON object; an unknown field, a value
-// of the wrong type, and more than [MaxInput] bytes are errors. stream holds
-// the door's live streams, nil where it has none.
+// Call runs the operation. input is a JSON object; an unknown field, a value of the wrong
+// type, and more than [MaxInput] bytes are errors. stream has the door's live streams, or
+// is nil.
 //
-// Whoever asks must hold the privileges that the operation needs
-// (*privilege.Denied); that is asked before the input is looked at. Each call
-// is put on record, refused ones too. Where that cannot be done before it starts, it
-// is refused, unless env.AuditBestEffort says otherwise, or it frees something, or
-// reads alone. Where it cannot be done afterwards, an operation that needs a privilege
-// is not acknowledged, and of others env.Warn is told.
+// The principal must hold the privileges that the operation needs; otherwise the error is
+// a *privilege.Denied. Privileges are checked before the input. Each call is recorded in
+// the audit log, refused ones too. If the record cannot be written before the operation
+// starts, the call is refused, unless env.AuditBestEffort is set or the operation only
+// reads or frees something. If the record cannot be written afterwards, an operation that
+// needs a privilege returns an error instead of its output, and for others env.Warn is
+// called.
 //
-// The output is an object that encodes as JSON. It may come together with an
-// error, which then is the more important of the two.
+// The output is an object that encodes as JSON. If there is an error as well, the error is
+// the more important of the two.
 func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
 	if env == nil {
 		env = &Env{}
@@ -41,13 +44,13 @@ func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (a
 	}
 	c := &call{op: o, env: env, from: time.Now()}
 	out, err := c.run(ctx, input, stream)
-	if out == nil && err != nil && o.Refuse != nil {
-		return o.Refuse(err), nil
+	if out == nil && err != nil && o.refuse != nil {
+		return o.refuse(err), nil
 	}
 	return out, err
 }
 
-// run asks what Call says, in that order, and does the operation.
+// run checks, records and runs the operation, in the order that Call documents.
 func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, error) {
 	if err := c.privileged(ctx); err != nil {
 		c.refuse()
@@ -78,22 +81,22 @@ func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, erro
 	return out, err
 }
 
-// call is one call on its way through Call.
+// call is the state of one call of an operation.
 type call struct {
 	op      Op
 	env     *Env
 	from    time.Time
 	stream  *Stream
-	args    json.RawMessage // without secrets; nil where they could not be read
+	args    json.RawMessage // without secrets; nil if the input could not be decoded
 	secrets []string
-	needs   privilege.Set  // beside the operation's own, once it is known what is asked for
-	begun   uint64         // the number of its begin record, 0 if it has not been written
-	spec    *specfile.File // that was named and read, nil where none was
+	needs   privilege.Set  // in addition to the operation's own, known once the input is decoded
+	begun   uint64         // the number of its begin record, 0 if none was written
+	spec    *specfile.File // the spec file that the call has read, or nil
 	warned  bool
-	lost    bool // what was done could not be put on record, and must not be acknowledged
+	lost    bool // the end could not be recorded, so the output must not be returned
 
 	mu        sync.Mutex
-	planned   string // the id of the sandbox that the call is about to open, until it does
+	planned   string // the id for the next sandbox that the call opens, "" once it is used
 	sandboxes []string
 	denied    bool
 }
@@ -104,15 +107,15 @@ func (c *call) privileged(ctx context.Context) error {
 
 func (c *call) describe(in any) { c.args, c.secrets = describe(in) }
 
-// opened takes note of a sandbox, from any goroutine of the operation.
+// opened adds a sandbox to the call's record. It may be called from any goroutine.
 func (c *call) opened(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sandboxes = append(c.sandboxes, id)
 }
 
-// nextID gives the id of the next sandbox that the call opens, "" where it is to have
-// a new one.
+// nextID returns the id for the sandbox that the call opens, which the begin record has
+// already. It returns "" for further sandboxes.
 func (c *call) nextID() (id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,20 +123,19 @@ func (c *call) nextID() (id string) {
 	return id
 }
 
-// refuse takes note that something was denied, and did not fail.
+// refuse marks the call as denied, as opposed to failed.
 func (c *call) refuse() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.denied = true
 }
 
-// durable says whether the call must not be acknowledged before its record is
-// on the disk.
+// durable reports whether the record must be on the disk before the call returns.
 func (c *call) durable() bool { return c.op.Needs|c.needs != 0 }
 
-// begin puts on record what is about to be done, so that the record stands
-// also when this process is killed. What only reads leaves one record, at its end.
-// What cannot be put on record is not done: else whoever fills a disk works unseen.
+// begin records what is about to be done, so that the record exists even if this process
+// is killed. An operation that only reads has one record, at its end. What cannot be
+// recorded is refused; otherwise filling the disk would make operations invisible.
 func (c *call) begin(ctx context.Context) error {
 	if c.env.Audit == nil && c.durable() {
 		return c.noLog()
@@ -151,16 +153,16 @@ func (c *call) begin(ctx context.Context) error {
 		return nil
 	case c.op.Hints.Frees:
 	case c.durable():
-		return c.tellOperator(fmt.Errorf("cannot do %s, which must be put on record: %w", c.op.Name, err))
+		return c.tellOperator(fmt.Errorf("cannot do %s, which must be recorded: %w", c.op.Name, err))
 	case !c.env.AuditBestEffort:
-		return c.tellOperator(&paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be put on record: %v", c.op.Name, err), Hint: unrecordedHint(err)})
+		return c.tellOperator(&paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be recorded: %v", c.op.Name, err), Hint: unrecordedHint(err)})
 	}
 	c.warn(err)
 	return nil
 }
 
 func unrecordedHint(err error) string {
-	if hostpath.Unwritable(err) { // nor could a start list there what commands can write
+	if hostpath.Unwritable(err) { // sandboxes cannot start either without a state directory
 		return "choose a writable directory with " + paddock.StateDirEnv
 	}
 	hint := "choose another directory with " + paddock.StateDirEnv + "; with --audit best-effort operations run without a record"
@@ -170,8 +172,8 @@ func unrecordedHint(err error) string {
 	return hint
 }
 
-// tellOperator warns of an error that only somebody else is told of: who asks below
-// a ceiling is not the operator, who alone can mend it.
+// tellOperator also warns the operator of an error if the caller is somebody else, which a
+// ceiling shows: only the operator can repair the log.
 func (c *call) tellOperator(err error) error {
 	if c.env.Ceiling != nil {
 		c.warn(err)
@@ -181,13 +183,13 @@ func (c *call) tellOperator(err error) error {
 
 func (c *call) noLog() error {
 	return &paddock.Error{
-		Message: "cannot do " + c.op.Name + ": there is no audit log to put it on record",
+		Message: "cannot do " + c.op.Name + ": there is no audit log to record it in",
 		Hint:    "choose a writable directory with " + paddock.StateDirEnv,
 	}
 }
 
-// ended puts on record how the call ended, and returns err, with what is
-// wrong with the record where that matters.
+// ended records how the call ended. It returns err, joined with the error of the record if
+// the call must fail because of it.
 func (c *call) ended(ctx context.Context, out any, err error) error {
 	r := audit.Record{Kind: audit.KindEnd, Call: c.begun, DurationUS: time.Since(c.from).Microseconds()}
 	if c.begun == 0 {
@@ -198,7 +200,11 @@ func (c *call) ended(ctx context.Context, out any, err error) error {
 	denied := c.denied
 	c.mu.Unlock()
 	outcome(&r, out, err, denied)
-	r.Error = c.hideSecrets(r.Error)
+	for _, s := range c.secrets {
+		if len(s) >= MinSecret {
+			r.Error = strings.ReplaceAll(r.Error, s, redacted)
+		}
+	}
 	if _, lost := c.append(ctx, r); lost != nil {
 		if c.durable() && c.begun > 0 && !c.op.Hints.Frees {
 			c.lost = true
@@ -209,12 +215,12 @@ func (c *call) ended(ctx context.Context, out any, err error) error {
 	return err
 }
 
-// append writes one record. Its context is the caller's without its end: what
-// was interrupted is put on record too.
+// append writes one record. It ignores the cancellation of ctx: interrupted calls are
+// recorded too.
 func (c *call) append(ctx context.Context, r audit.Record) (audit.Record, error) {
 	log := c.env.Audit
 	if log == nil || c.op.Hints.ReadOnly && !c.durable() && !log.Exists() {
-		return audit.Record{}, nil // to look at something leaves nothing behind
+		return audit.Record{}, nil // reading does not create a log
 	}
 	r.Op = c.op.Name
 	if c.env.Principal != nil {
@@ -232,7 +238,7 @@ func (c *call) append(ctx context.Context, r audit.Record) (audit.Record, error)
 	return r, err
 }
 
-// lostEnds tells of operations that others have left without an end.
+// lostEnds returns the warning about operations of other processes that have no end record.
 func lostEnds(seqs []uint64) error {
 	const shown = 10
 	var names []string
@@ -242,7 +248,7 @@ func lostEnds(seqs []uint64) error {
 	if more := len(seqs) - shown; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return fmt.Errorf("how earlier operations ended is not on record (number %s): their process was killed, or could not write; paddock audit verify lists them", strings.Join(names, ", "))
+	return fmt.Errorf("earlier operations have no end in the audit log (number %s): their process was killed, or could not write; paddock audit verify lists them", strings.Join(names, ", "))
 }
 
 func (c *call) warn(err error) {
@@ -252,16 +258,7 @@ func (c *call) warn(err error) {
 	}
 }
 
-func (c *call) hideSecrets(text string) string {
-	for _, s := range c.secrets {
-		if len(s) >= MinSecret {
-			text = strings.ReplaceAll(text, s, redacted)
-		}
-	}
-	return text
-}
-
-// outcome puts into r how an operation ended.
+// outcome sets in r how the operation ended.
 func outcome(r *audit.Record, out any, err error, denied bool) {
 	r.Outcome = audit.OutcomeOK
 	if err != nil {
@@ -269,7 +266,8 @@ func outcome(r *audit.Record, out any, err error, denied bool) {
 	} else {
 		r.Error = ErrorIn(out)
 	}
-	for _, d := range denialsIn(out) {
+	denials, _ := outputField(out, "Denials").([]paddock.Denial) // so that no operation has to record them itself
+	for _, d := range denials {
 		denied = denied || r.Error != "" && d.Layer == "command"
 		r.Denials = append(r.Denials, audit.Denial{Layer: d.Layer, Rule: d.Rule, Object: d.Object})
 	}
@@ -285,11 +283,11 @@ func outcome(r *audit.Record, out any, err error, denied bool) {
 	}
 }
 
-// ErrorIn is the error that an output tells of itself, where a contract has
-// errors as answers: the text in its field Error.
+// ErrorIn returns the text in an output's field Error, which outputs have whose contract
+// has errors as answers.
 func ErrorIn(out any) string {
 	text := ""
-	switch e := told(out, "Error").(type) {
+	switch e := outputField(out, "Error").(type) {
 	case string:
 		text = e
 	case *string:
@@ -300,15 +298,8 @@ func ErrorIn(out any) string {
 	return text
 }
 
-// denialsIn are the refusals that an output tells of: no operation has to
-// remember to put them on record.
-func denialsIn(out any) []paddock.Denial {
-	denials, _ := told(out, "Denials").([]paddock.Denial)
-	return denials
-}
-
-// told is what an output has in a field, nil where it has none of that name.
-func told(out any, name string) any {
+// outputField returns the value of an output's field, or nil if it has no such field.
+func outputField(out any, name string) any {
 	v := reflect.ValueOf(out)
 	if v.Kind() != reflect.Struct {
 		return nil
@@ -318,4 +309,26 @@ func told(out any, name string) any {
 		return nil
 	}
 	return f.Interface()
+}
+
+// HintOf returns what an error says to do about it, "" if nothing.
+func HintOf(err error) string {
+	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
+	denied, tokens := (*privilege.Denied)(nil), (*token.UnavailableError)(nil)
+	var fixed interface{ Remedy() string } // an error whose text a contract fixes
+	switch {
+	case errors.As(err, &tokens):
+		return tokens.Hint
+	case errors.As(err, &denied):
+		return denied.Hint
+	case errors.As(err, &field):
+		return field.Hint
+	case errors.As(err, &start):
+		return start.Hint
+	case errors.As(err, &own):
+		return own.Hint
+	case errors.As(err, &fixed):
+		return fixed.Remedy()
+	}
+	return ""
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// CheckGiven is CheckPath for a path that may be left out.
+// CheckGiven is CheckPath for an optional path.
 func CheckGiven(field, path string) error {
 	if path == "" {
 		return nil
@@ -18,7 +18,7 @@ func CheckGiven(field, path string) error {
 	return CheckPath(field, path)
 }
 
-// CheckPath refuses what cannot be a path, before a sandbox is made for it.
+// CheckPath checks a path of the workspace, before a sandbox is opened for it.
 func CheckPath(field, path string) error {
 	refuse := func(reason, hint string) error {
 		return &policy.FieldError{Field: field, Value: path, Reason: reason, Hint: hint}
@@ -40,8 +40,8 @@ func CheckPath(field, path string) error {
 	return nil
 }
 
-// NameOr checks the name of a shell or a service; an empty one is made up where
-// that is allowed.
+// NameOr checks the name of a shell or a service. If made is true, an empty name is replaced
+// by a random one.
 func NameOr(field, name string, made bool) (string, error) {
 	if name == "" && made {
 		return strings.ToLower(rand.Text()[:12]), nil
@@ -53,8 +53,8 @@ func NameOr(field, name string, made bool) (string, error) {
 	return name, nil
 }
 
-// Span is a duration that a field may hold: above 0, and at most so long.
-func Span(field string, given *policy.Duration, otherwise, most time.Duration) (time.Duration, error) {
+// DurationWithin returns the duration in a field, or a default. It must be above 0 and at most most.
+func DurationWithin(field string, given *policy.Duration, otherwise, most time.Duration) (time.Duration, error) {
 	if given == nil {
 		return otherwise, nil
 	}
@@ -64,8 +64,7 @@ func Span(field string, given *policy.Duration, otherwise, most time.Duration) (
 	return 0, &policy.FieldError{Field: field, Value: given.String(), Reason: "it must be above 0 and at most " + policy.Duration(most).String()}
 }
 
-// OneOf refuses a word that is none of those that a field may hold; an empty one
-// is the default.
+// OneOf checks that a field is one of words, or empty, which is the default.
 func OneOf(field, value string, words ...string) error {
 	if value == "" || slices.Contains(words, value) {
 		return nil
@@ -73,7 +72,7 @@ func OneOf(field, value string, words ...string) error {
 	return &policy.FieldError{Field: field, Value: value, Reason: "it must be one of " + strings.Join(words, ", ")}
 }
 
-// AtLeastOne refuses a number that is missing.
+// AtLeastOne checks that a number is given and not 0.
 func AtLeastOne(field string, n uint64) error {
 	if n == 0 {
 		return &policy.FieldError{Field: field, Reason: "it must be 1 at least"}
@@ -81,15 +80,15 @@ func AtLeastOne(field string, n uint64) error {
 	return nil
 }
 
-// OrCount returns *n, or otherwise where n is nil.
-func OrCount(n *uint64, otherwise uint64) uint64 {
+// CountOr returns *n, or otherwise if n is nil.
+func CountOr(n *uint64, otherwise uint64) uint64 {
 	if n == nil {
 		return otherwise
 	}
 	return *n
 }
 
-// Bounds of what a shell's operations return and wait for.
+// Defaults and bounds of what operations on shells return and wait for.
 const (
 	ShellChars   = 16000
 	ShellTimeout = 30 * time.Second

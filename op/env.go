@@ -1,7 +1,6 @@
 package op
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,74 +17,69 @@ import (
 	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-// Env is what an operation finds around it; a door fills it in.
+// Env is the environment of an operation. A door fills it in.
 type Env struct {
-	// Options are how sandboxes are built for this door. A Backend in them is the
+	// Options are how sandboxes are built for this door. If they have a Backend, it is the
 	// only one.
 	Options paddock.Options
-	// Backends are those that a spec can name. None: the library's own.
+	// Backends are those that a spec can name. Empty: the library's default alone.
 	Backends []backend.Backend
-	// LookupEnv reads the caller's environment. nil: there is none, so that
-	// nothing of a server's environment is handed to who calls from afar.
+	// LookupEnv reads the caller's environment. nil: it has none, so that remote callers
+	// get nothing of a server's environment.
 	LookupEnv func(name string) (string, bool)
-	// Principal is who asks. nil: nobody is known, who then holds no privilege.
+	// Principal is the caller. nil: unknown, without privileges.
 	Principal *privilege.Principal
-	// Privileges opens the store of privileges where one is needed. nil:
-	// there is none, and nobody holds any.
+	// Privileges opens the store of privileges when it is needed. nil: there is none, and
+	// nobody holds privileges.
 	Privileges func() (privilege.Store, error)
-	// Tokens opens the store of tokens where one is needed. nil: there is none.
+	// Tokens opens the store of tokens when it is needed. nil: there is none.
 	Tokens func() (*token.Store, error)
-	// Ceiling is the most that a spec of the principal's may ask for. nil:
-	// whatever the library takes.
+	// Ceiling is the most that the principal's specs may ask for. nil: no bound.
 	Ceiling *policy.Ceiling
-	// Repository is one that a workspace which is a linked worktree of it gets
-	// although the ceiling does not hold it: that of the operator's own workspace.
-	// No other mount of it is allowed. Empty: the workspace is not one.
+	// Repository is the repository of the operator's own workspace, if that is a linked
+	// worktree. It is mounted for workspaces that are worktrees of it although the ceiling
+	// does not have it; no other mount of it is allowed.
 	Repository string
-	// Default is the sandbox that is meant where none is named. nil: one over the
+	// Default is the spec of the sandbox for calls that name none. nil: one over the
 	// current directory.
 	Default *policy.Spec
-	// Budget is how many characters of output an answer should hold at most, for
-	// doors of models. 0: as many as the operation says.
+	// Budget is the most characters of output that an answer should have, for doors of
+	// models. 0: as many as the operation says.
 	Budget int
-	// Sessions keeps sessions for a door that lasts, which closes it at its end.
-	// nil: none is kept.
-	Sessions *registry.Sessions
-	// Sandboxes keeps sandboxes for a door that lasts, which closes it at its end.
-	// nil: each call has its own.
+	// Sessions, Sandboxes and Outputs belong to a server, which keeps them between calls
+	// and closes them at its end: sessions, sandboxes, and output that does not fit into
+	// an answer. nil: nothing is kept, and each call has a sandbox of its own.
+	Sessions  *registry.Sessions
 	Sandboxes *registry.Sandboxes
-	// Outputs keeps what was printed and does not fit into an answer, for a door
-	// that lasts, which closes it at its end. nil: nothing is kept.
-	Outputs *output.Outputs
-	// Audit takes a record of each call. nil: none is kept, and what needs a
-	// privilege is refused.
+	Outputs   *output.Outputs
+	// Audit gets a record of each call. nil: nothing is recorded, and operations that need
+	// a privilege are refused.
 	Audit *audit.Log
-	// AuditBestEffort has operations run whose record cannot be written, but for those
-	// that need a privilege; Warn is told. Else they are refused, unless they free or
-	// end something ([Hints.Frees]).
+	// AuditBestEffort lets operations run whose record cannot be written, and calls Warn,
+	// unless they need a privilege. Otherwise they are refused, unless they only read, or
+	// free something ([Hints.Frees]).
 	AuditBestEffort bool
-	// Warn is told what is wrong and stops nothing: a record that could not
-	// be kept. It is called once in a call at most. nil: nobody is told.
+	// Warn is called, at most once in a call, with a problem that does not stop the
+	// operation, such as a record that could not be written. It may be nil.
 	Warn func(error)
-	// Planted is told, at the end of each sandbox that was opened here, and at a
-	// later start for one whose owner was killed, of what its commands have left for
-	// the host to execute or obey: it is for the operator,
-	// since who asked for the commands may be the one to beware of. It may be
-	// called from any goroutine. nil: nobody is told; it is on record all the same.
+	// Planted is called when a sandbox has ended whose commands left something that the
+	// host would execute or obey; for a sandbox whose owner was killed, at a later start. It
+	// informs the operator, since the caller of the commands may be the attacker. It may be
+	// called from any goroutine, and may be nil: the audit record is written all the same.
 	Planted func(Planted)
 
-	named []backend.OwnFile // files that were named and read in this call
-	Call  *call             // the one that this environment was made for
+	named []backend.OwnFile // files that this call's input names and that were read
+	Call  *call             // the call that this environment was made for
 }
 
-// Keep gives the environment what a door that lasts needs: it keeps sandboxes, sessions
-// and outputs between calls, until Close.
+// Keep makes the environment keep sandboxes, sessions and outputs between calls, until
+// Close.
 func (e *Env) Keep() {
 	e.Sandboxes, e.Sessions, e.Outputs = &registry.Sandboxes{}, &registry.Sessions{}, &output.Outputs{}
 }
 
-// Close ends all sandboxes and sessions that are kept with all that runs in them, and
-// drops the outputs. It returns when the kernel has confirmed their end.
+// Close ends all kept sandboxes and sessions with everything that runs in them, and drops
+// the outputs. It returns when the kernel has confirmed their end.
 func (e *Env) Close() error {
 	ended := make(chan error, 2)
 	go func() { ended <- e.Sessions.Close() }()
@@ -93,7 +87,7 @@ func (e *Env) Close() error {
 	return errors.Join(<-ended, <-ended, e.Outputs.Close())
 }
 
-// Lookup reads a variable of the caller's environment.
+// Lookup returns a variable of the caller's environment.
 func (e *Env) Lookup(name string) (string, bool) {
 	if e.LookupEnv == nil {
 		return "", false
@@ -101,50 +95,48 @@ func (e *Env) Lookup(name string) (string, bool) {
 	return e.LookupEnv(name)
 }
 
-// Stream holds the live ends that a door offers to an operation. The zero
-// value offers none.
+// Stream has the live streams that a door offers to an operation. The zero value has none.
 type Stream struct {
-	// Stdin is the input of what is run; nil is empty.
+	// Stdin is the input of the command; nil is empty.
 	Stdin io.Reader
-	// Stdout and Stderr take output as it comes. Where Stdout is nil, output
-	// is captured, bounded, into the operation's answer.
+	// Stdout and Stderr get output as it comes. If Stdout is nil, a bounded part of the
+	// output is captured into the operation's answer.
 	Stdout, Stderr io.Writer
-	// Lines says that what an operation with [Streams.Lines] reads and writes are
-	// JSON objects, one a line.
+	// Lines makes an operation with [Streams.Lines] read and write JSON objects, one per
+	// line.
 	Lines bool
-	// Progress is told how far long work has come: so much of a total, which is 0
-	// where nobody knows it, and a few words. It is called from one goroutine at
-	// a time. nil: nobody listens.
+	// Progress, if not nil, is called during long work: how much is done, of a total that
+	// is 0 if it is unknown, and a short text. Only one goroutine at a time calls it.
 	Progress func(done, total float64, message string)
-	// Note is told what belongs beside the answer: what a sandbox keeps, once, or
-	// that one had ended and was made anew. It may hold line feeds. nil: notes go
-	// to Stderr, where there is one.
+	// Note is called with what belongs beside the answer: once per sandbox, what it
+	// guarantees; or that it had ended and was replaced. The text may have several lines. If
+	// Note is nil, notes go to Stderr.
 	Note func(text string)
-	// Signals are names ("SIGINT") to be handed on to what is run. "SIGWINCH"
-	// also says that Terminal may have another size.
+	// Signals are names of signals ("SIGINT") for the command. "SIGWINCH" also means that
+	// the size of Terminal may have changed.
 	Signals <-chan string
-	// Terminal is the caller's terminal; nil where there is none.
+	// Terminal is the caller's terminal, or nil.
 	Terminal Terminal
-	// Ask puts a question, below what it is about, to the person at the terminal, and
-	// reports whether the answer is yes. nil: nobody can be asked.
+	// Ask, if not nil, asks the person at the terminal a question, which follows its
+	// subject, and reports whether the answer is yes.
 	Ask func(question string) (bool, error)
-	// Typed says that both standard input and standard output are a terminal.
+	// Typed reports whether both standard input and standard output are a terminal.
 	Typed bool
 
-	early []string // signals that came before there was a command to get them
+	early []string // signals that came before the command was started
 }
 
-// Terminal is the caller's terminal, while a command has one made inside.
+// Terminal is the caller's terminal, used while a command has a PTY inside the sandbox.
 type Terminal interface {
-	// Size is the size in characters.
+	// Size returns the size in characters.
 	Size() (rows, cols uint16, err error)
-	// Raw hands every key on unchanged until restore is called, which may
-	// happen more than once.
+	// Raw puts the terminal into raw mode until restore is called, which may happen more
+	// than once.
 	Raw() (restore func(), err error)
 }
 
-// Room is how much variable text an answer may have, in encoded characters: a
-// half of the budget is the text's, a half the structured answer's.
+// Room returns how much variable text an answer may have, in encoded characters: half of
+// the budget is for the text, the other half for the structured answer.
 func (e *Env) Room(otherwise int) int {
 	if e.Budget <= 0 {
 		return otherwise
@@ -152,10 +144,10 @@ func (e *Env) Room(otherwise int) int {
 	return max(e.Budget/2-answerFrame, 256)
 }
 
-// answerFrame is what the fields around the text of an answer may take.
+// answerFrame is the room, in characters, for the other fields of an answer.
 const answerFrame = 2000
 
-// PrincipalName is whose sessions are meant.
+// PrincipalName returns the name of the principal, "" if it is unknown.
 func (e *Env) PrincipalName() string {
 	if e.Principal == nil {
 		return ""
@@ -163,42 +155,7 @@ func (e *Env) PrincipalName() string {
 	return e.Principal.Name
 }
 
-// BoundTime returns l, or the operator's limit where that is no longer: a ceiling's
-// limits.timeout holds for each command and each shell below it, whatever they ask for.
-func (e *Env) BoundTime(l registry.TimeLimit) registry.TimeLimit {
-	if e.Ceiling == nil || e.Ceiling.Limits.Timeout == 0 {
-		return l
-	}
-	if most := time.Duration(e.Ceiling.Limits.Timeout); l.Span == 0 || l.Span >= most {
-		return registry.TimeLimit{Span: most, From: registry.FromOperator}
-	}
-	return l
-}
-
-// BoundSession returns the options of a session whose commands, those at its start
-// and its end included, have no more time than the operator's limit leaves them.
-func (e *Env) BoundSession(o paddock.SessionOptions) paddock.SessionOptions {
-	for _, one := range []struct {
-		span      *time.Duration
-		otherwise time.Duration
-	}{
-		{&o.CommandTimeout, paddock.DefaultSessionTimeout},
-		{&o.StartupTimeout, paddock.DefaultSessionTimeout},
-		{&o.TerminationTimeout, paddock.DefaultSessionEnd},
-	} {
-		*one.span = e.BoundTime(registry.TimeLimit{Span: cmp.Or(*one.span, one.otherwise)}).Span
-	}
-	return o
-}
-
-// Teller is an output that tells itself to a model where that differs from what
-// is rendered for people.
-type Teller interface {
-	Tell(w io.Writer) error
-}
-
-// note tells whoever is behind the door what is no answer: once, and beside it.
-// An empty text is none.
+// note sends a text to the caller beside the answer. It does nothing if the text is empty.
 func (e *Env) note(text string) {
 	if text == "" || e.Call == nil || e.Call.stream == nil {
 		return
@@ -211,8 +168,8 @@ func (e *Env) note(text string) {
 	}
 }
 
-// introduce tells what a sandbox keeps, to the first who uses it: a terminal
-// hears of what is lost alone, a model of all that holds.
+// introduce describes a sandbox's isolation to its first user: a model gets all of it, a
+// terminal only what was lost.
 func (e *Env) introduce(h *registry.Sandbox) {
 	if !h.Introduced.First() {
 		return
@@ -225,7 +182,7 @@ func (e *Env) introduce(h *registry.Sandbox) {
 	e.note(LostNote(iso))
 }
 
-// IsolationNote is what holds, in one line.
+// IsolationNote returns what isolation holds, in one line.
 func IsolationNote(iso policy.Isolation) string {
 	words := []string{iso.Backend}
 	if iso.Level != "" {
@@ -241,7 +198,7 @@ func IsolationNote(iso policy.Isolation) string {
 	return text
 }
 
-// LostNote is what is not kept of what a default sandbox keeps.
+// LostNote returns, in lines, which guarantees of a default sandbox do not hold.
 func LostNote(iso policy.Isolation) string {
 	lines := make([]string, 0, len(iso.Lost))
 	for _, loss := range iso.Lost {
@@ -250,7 +207,7 @@ func LostNote(iso policy.Isolation) string {
 	return strings.Join(lines, "\n")
 }
 
-// TellLost says what the sandbox does not keep, of what a default one does.
+// TellLost writes which guarantees of a default sandbox do not hold, if w is not nil.
 func TellLost(w io.Writer, iso policy.Isolation) error {
 	if w == nil {
 		return nil
@@ -261,4 +218,30 @@ func TellLost(w io.Writer, iso policy.Isolation) error {
 		}
 	}
 	return nil
+}
+
+// progressEvery is the interval of progress reports. Clients give up on calls without any.
+const progressEvery = 2 * time.Second
+
+// ReportProgress reports progress regularly until stop is called: the seconds so far, of total if that
+// is not 0, and the text that message returns.
+func (s *Stream) ReportProgress(total time.Duration, message func() string) (stop func()) {
+	if s == nil || s.Progress == nil {
+		return func() {}
+	}
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		from, tick := time.Now(), time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				s.Progress(time.Since(from).Seconds(), total.Seconds(), message())
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-ended }
 }

@@ -3,67 +3,66 @@ package op
 import (
 	"encoding"
 	"encoding/json"
+	"path"
 	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// Field is one field of an operation's input, as a door may ask for it. It
-// comes from the tags of the input struct:
+// Field is one field of an operation's input, as doors show it. It is made from the tags of
+// the input struct:
 //
 //	Workspace *string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" help:"…" choices:"a,b" complete:"dir"`
 type Field struct {
 	// JSON is the key in the input object.
 	JSON string
-	// Flag is the long flag, Short its one-letter form; a field without a
-	// flag takes the arguments that are no flags.
+	// Flag is the long flag, Short its one-letter form. A field without a flag takes
+	// positional arguments.
 	Flag, Short string
-	// Arg names the value in help texts.
+	// Arg is the name of the value in help texts.
 	Arg string
-	// Help says what it is for.
+	// Help describes the field.
 	Help string
-	// Choices are the values that it may have, where they are few.
+	// Choices are the only values that it may have, if there are few.
 	Choices []string
-	// Complete says what a shell may offer: "dir", "file" or nothing.
+	// Complete is what a shell completes it with: "dir", "file" or nothing.
 	Complete string
-	// Kind is how it is written.
+	// Kind is how its value is written.
 	Kind Kind
 
 	Typ reflect.Type
 }
 
-// Kind is how the value of a field is written.
+// Kind says how the value of a field is written.
 type Kind uint8
 
 // The kinds of fields.
 const (
-	KindText  Kind = iota // a string, or a number or span in its own notation
+	KindText  Kind = iota // a string, or a number or duration in its own notation
 	KindBool              // a switch
 	KindCount             // a number from 0
 	KindList              // strings
 )
 
-// Fields are the fields of the operation's input that a command line asks for:
-// all but those whose flag is "-", which JSON alone has. Those with the tag
-// only:"cli", which name files of the host or need its terminal, are in no schema.
+// Fields returns the fields of the operation's input that are on the command line: all but
+// those whose flag is "-", which exist only in JSON. Fields with the tag only:"cli", which
+// name files of the host or need its terminal, are in no schema.
 func (o Op) Fields() []Field {
 	return fieldsOf(o.in, func(reflect.StructField) bool { return true })
 }
 
-// FieldsWithin are those of Fields that InputSchemaWithin has.
+// FieldsWithin returns those of Fields that InputSchemaWithin has.
 func (o Op) FieldsWithin(c *policy.Ceiling) []Field {
 	return fieldsOf(o.in, func(f reflect.StructField) bool { return offered(f, c) })
 }
 
-// offered says whether programs are told of a field.
-func offered(f reflect.StructField, c *policy.Ceiling) bool {
-	return f.Tag.Get("only") != "cli" && choice(c, f.Tag.Get("within"))
-}
-
-// fieldsOf are the fields that a command line asks for, of those that are wanted.
+// fieldsOf returns the fields of a struct that are on the command line, if wanted.
 func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 	var fields []Field
 	for i := range t.NumField() {
@@ -72,49 +71,35 @@ func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 			fields = append(fields, fieldsOf(f.Type, wanted)...)
 			continue
 		}
-		if f.Tag.Get("flag") != "-" && wanted(f) {
-			fields = append(fields, fieldOf(f))
+		if f.Tag.Get("flag") == "-" || !wanted(f) {
+			continue
 		}
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		field := Field{
+			JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
+			Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Typ: elem(f.Type),
+		}
+		switch k := field.Typ.Kind(); {
+		case isText(field.Typ):
+		case k == reflect.Bool:
+			field.Kind = KindBool
+		case k == reflect.Uint64:
+			field.Kind = KindCount
+		case k == reflect.Slice:
+			field.Kind = KindList
+		}
+		if choices := f.Tag.Get("choices"); choices != "" {
+			field.Choices = strings.Split(choices, ",")
+		}
+		fields = append(fields, field)
 	}
 	return fields
 }
 
-func fieldOf(f reflect.StructField) Field {
-	typ := f.Type
-	if typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
-	}
-	key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	field := Field{
-		JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
-		Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Kind: kindOf(typ), Typ: typ,
-	}
-	if choices := f.Tag.Get("choices"); choices != "" {
-		field.Choices = strings.Split(choices, ",")
-	}
-	return field
-}
-
-func kindOf(t reflect.Type) Kind {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-		return KindText
-	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return KindBool
-	case reflect.Uint64:
-		return KindCount
-	case reflect.Slice:
-		return KindList
-	default:
-		return KindText
-	}
-}
-
-// Value turns text into what the input object should hold for it: one element
-// of a list, else the whole value. A door uses it to blame the right flag;
-// Call checks everything again. An error is a *policy.FieldError about f.Flag, or
-// f.Arg where it has none.
+// Value returns what the input object should hold for a text: the whole value, or one
+// element if the field is a list. The command line uses it so that an error names the right
+// flag; Call checks everything again. An error is a *policy.FieldError about f.Flag, or
+// f.Arg if the field has no flag.
 func (f Field) Value(text string) (any, error) {
 	name := f.Arg
 	if f.Flag != "" {
@@ -154,15 +139,18 @@ func (f Field) Value(text string) (any, error) {
 	return text, nil
 }
 
-// choice says whether a ceiling leaves one in what a field's tag "within" names:
-// a part of the ceiling, or "files", the host's that Paddock itself reads. Who is
-// offered a field for nothing but a refusal chooses worse among the others.
-func choice(c *policy.Ceiling, part string) bool {
+// offered reports whether programs are shown a field: whether it is not for the command
+// line only, and the ceiling leaves a choice in what its tag "within" names. A model that is
+// shown fields that would only be refused chooses worse among the others.
+func offered(f reflect.StructField, c *policy.Ceiling) bool {
+	if f.Tag.Get("only") == "cli" {
+		return false
+	}
 	if c == nil {
 		return true
 	}
-	switch part {
-	case "files":
+	switch f.Tag.Get("within") {
+	case "files": // files of the host that Paddock itself reads
 		return false
 	case "mounts":
 		return len(c.Mounts) > 0
@@ -188,4 +176,235 @@ func choice(c *policy.Ceiling, part string) bool {
 		return c.Wrapper != nil
 	}
 	return true
+}
+
+// jsonField is a field of a struct with its key in JSON.
+type jsonField struct {
+	reflect.StructField
+	key  string
+	omit bool // it may be absent
+}
+
+// required reports whether the field must be present.
+func (f jsonField) required() bool { return !f.omit }
+
+// jsonFields returns the fields of a struct and of those embedded in it, in order.
+func jsonFields(t reflect.Type) []jsonField {
+	var fields []jsonField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && key == "" && elem(f.Type).Kind() == reflect.Struct:
+			fields = append(fields, jsonFields(elem(f.Type))...)
+		case f.IsExported() && key != "-":
+			if key == "" {
+				key = f.Name
+			}
+			fields = append(fields, jsonField{f, key, strings.Contains(options, "omit")})
+		}
+	}
+	return fields
+}
+
+// elem returns a type without its pointers.
+func elem(t reflect.Type) reflect.Type {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// plain returns elem(t), or nil for a type that decodes JSON itself or is an interface.
+func plain(t reflect.Type) reflect.Type {
+	if t = elem(t); t == nil || t.Kind() == reflect.Interface || readsJSON(t) {
+		return nil
+	}
+	return t
+}
+
+func readsJSON(t reflect.Type) bool {
+	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+// isText reports whether a type is written as a string in its own notation.
+func isText(t reflect.Type) bool {
+	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+func isBytes(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
+}
+
+// specFields maps fields of a spec to the input fields that set them, if they are not named
+// like the last part of the spec's field. If several are listed, the one that was given is
+// meant.
+var specFields = map[string][]string{
+	"workspace.source": {"workspace"}, "workspace.mode": {"workspace_mode"}, "workspace.unprotected": {"unprotect"},
+	"mounts": {"ro", "rw"}, "env": {"env_pass", "env"}, "redaction": {"redact"}, "limits.output": {"max_output"},
+	"docker": {"image", "engine", "user", "read_only_rootfs", "engine_args"}, "docker.binary": {"engine"}, "docker.extra_run_args": {"engine_args"},
+	"codex": {"codex_config"}, "codex.config_overrides": {"codex_config"}, "wrapper": {"wrapper", "wrapper_agent"}, "wrapper.command": {"wrapper"}, "wrapper.agent": {"wrapper_agent"},
+}
+
+// specPath matches a field of a spec, or of an input, in the text of an error.
+var specPath = regexp.MustCompile(`\b(?:limits\.[a-z_]+|[a-z]+_[a-z_]+)\b`)
+
+// NameFields changes an error of Call so that it names what the caller wrote: the input's
+// fields, in the door's notation (say), instead of the fields of the spec that they set. An
+// error about something that only the spec file can have set gets the name of that file.
+func (o Op) NameFields(err error, input []byte, say func(Field) string) {
+	NameFields(o.Fields(), err, input, say)
+}
+
+// NameFields is [Op.NameFields] for callers that have such fields without an operation.
+func NameFields(fields []Field, err error, input []byte, say func(Field) string) {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(input, &given) != nil {
+		return
+	}
+	var file string
+	for _, key := range []string{"config", "spec_file"} {
+		_ = json.Unmarshal(given[key], &file) // absent, or a text
+	}
+	byKey := map[string]Field{}
+	for _, f := range fields {
+		byKey[f.JSON] = f
+	}
+	inText := func(text string) string {
+		return specPath.ReplaceAllStringFunc(text, func(name string) string {
+			if f, ok := byKey[strings.TrimPrefix(name, "limits.")]; ok {
+				return say(f)
+			}
+			return name
+		})
+	}
+	for _, e := range policy.FieldErrors(err) {
+		if e.File != "" || e.Line > 0 {
+			continue
+		}
+		f, ok := byKey[inputKey(given, e)]
+		base := baseOf(e.Field)
+		// A field that was not written is missing, or is the current directory.
+		_, written := given[f.JSON]
+		switch missing := base == f.JSON || base == "workspace.source" && say(f) != f.JSON; {
+		case ok && (written || missing && (file == "" || !specKey(e.Field))):
+			name, member := say(f), memberOf(base)
+			if e.Value == member {
+				e.Value = "" // the name has it
+			}
+			switch {
+			case name != f.JSON && member != "":
+				e.Field = name + " " + member
+			case name != f.JSON:
+				e.Field = name + entryOf(e)
+			case member != "":
+				e.Field = name + "." + member
+			case base != name:
+				e.Field = name
+			}
+			e.Reason, e.Hint = inText(e.Reason), inText(e.Hint)
+		case file != "" && specKey(e.Field):
+			e.File = file
+		}
+	}
+}
+
+// LocateFields adds file and line to each error about a field that is set by the spec file
+// and not by the input. It does nothing if spec is nil.
+func LocateFields(err error, input []byte, spec *specfile.File) {
+	var given map[string]json.RawMessage
+	if spec == nil || json.Unmarshal(input, &given) != nil {
+		return
+	}
+	for _, e := range policy.FieldErrors(err) {
+		_, written := given[inputKey(given, e)]
+		if !written && e.File == "" && e.Line == 0 {
+			spec.LocateField(e)
+		}
+	}
+}
+
+// JSONName returns the name of a field in JSON.
+func JSONName(f Field) string { return f.JSON }
+
+// baseOf returns a field without the index of an entry and what follows it.
+func baseOf(field string) string {
+	if memberOf(field) != "" {
+		return field // brackets in a name are not an index
+	}
+	base, _, _ := strings.Cut(field, "[")
+	return base
+}
+
+// specKey reports whether a field is, or is in, a field of a spec, which a file can set.
+func specKey(field string) bool {
+	root, _, _ := strings.Cut(baseOf(field), ".")
+	return slices.ContainsFunc(reflect.VisibleFields(reflect.TypeFor[policy.Spec]()), func(f reflect.StructField) bool {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		return name == root
+	})
+}
+
+// memberOf returns the name of a variable or of a codex setting in a field, or "".
+func memberOf(field string) string {
+	for _, parent := range []string{"env.", "codex.config_overrides."} {
+		if member, ok := strings.CutPrefix(field, parent); ok {
+			return member
+		}
+	}
+	return ""
+}
+
+// entryOf returns which entry of a list is refused, if the error does not show its text.
+func entryOf(e *policy.FieldError) string {
+	_, i, _ := strings.Cut(strings.TrimSuffix(e.Field, "]"), "[")
+	if n, err := strconv.Atoi(i); err == nil && e.Value == "" {
+		return " number " + strconv.Itoa(n+1)
+	}
+	return ""
+}
+
+// inputKey returns the field of the input that sets the field of a spec in an error. If
+// several can, it is the one that was given.
+func inputKey(given map[string]json.RawMessage, e *policy.FieldError) string {
+	name := baseOf(e.Field)
+	parent, last, _ := strings.Cut(name, ".")
+	keys, member := specFields[name], memberOf(name)
+	switch {
+	case keys != nil:
+	case member != "" && parent == "env":
+		keys = specFields[parent]
+	case parent == "codex":
+		keys = []string{"codex_config"}
+	case last != "":
+		keys = []string{last}
+	default:
+		keys = []string{name}
+	}
+	i := slices.IndexFunc(keys, func(key string) bool {
+		var list []string
+		raw, ok := given[key]
+		if !ok || name != "mounts" && member == "" || json.Unmarshal(raw, &list) != nil {
+			return ok
+		}
+		return slices.ContainsFunc(list, func(text string) bool {
+			if member != "" {
+				set, _, _ := strings.Cut(text, "=")
+				return set == member || policy.FieldPath("", set) == member
+			}
+			m, _ := parseMount("", text)
+			return isMount(m, e.Value)
+		})
+	})
+	if i < 0 && (len(keys) > 1 || member != "") {
+		return ""
+	}
+	return keys[max(i, 0)]
+}
+
+// isMount reports whether a refused value is the source or the target of a mount.
+func isMount(m policy.Mount, value string) bool {
+	return slices.ContainsFunc([]string{m.Source, m.Target}, func(p string) bool {
+		return p != "" && (p == value || path.Clean(p) == value || strings.HasSuffix(value, "/"+strings.TrimPrefix(path.Clean(p), "~/")))
+	})
 }

@@ -1,16 +1,15 @@
-// Package op is the one table of operations: what Paddock can be asked to do,
-// with the fields of each question and answer. Every door (the command line,
-// and later servers) is a rendering of this table, so an operation appears
-// behind all of them at once, with the same fields and the same errors.
+// Package op defines what an operation is, and the one way to call it. The command line
+// and the servers ("doors") are generated from the same table of operations (op/table), so
+// an operation has the same fields and the same errors behind all of them.
 //
-// An operation is a [Desc], a function from an input struct to an output
-// struct, and a rendering of the output for people. [Op.Call] is the only way
-// in: it asks for the privilege, decodes the input strictly, and puts the call
-// on record. The tags of the input struct say how doors ask for its fields;
-// [Op.Fields] and [Op.InputSchema] read them. A sandbox comes from [Env.Open]
-// alone, which knows the most that the caller's may be.
+// An operation is an input struct with the methods of [Operation], and an output struct
+// with a Render method. [Of] makes a row of the table from the two types. The tags of the
+// input's fields are flags, help texts and bounds; [Op.Fields] and [Op.InputSchema] read
+// them. [Op.Call] is the only way to run an operation: it checks privileges, decodes the
+// input strictly and writes the audit record. An operation gets sandboxes only from
+// [Env.Open] and what is built on it, which apply the caller's ceiling.
 //
-// Files are named after the operations: run.go, plan.go, version.go, doctor.go.
+// The operations are in op/internal, each in a file of its name.
 package op
 
 import (
@@ -21,68 +20,71 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// Desc describes an operation to doors and to people.
+// Desc describes an operation.
 type Desc struct {
 	// Name is the operation's name behind every door.
 	Name string
-	// CLI is the path of the command that asks for it; where it has several
-	// words, all but the last are a group of [Groups] or another operation.
+	// CLI is the path of its command. If it has several words, all but the last are a
+	// group of op/table or another operation.
 	CLI []string
 	// Summary is one line; Doc is the manual, in plain text.
 	Summary, Doc string
-	// Examples are command lines with a comment each.
+	// Examples are command lines, each with a comment.
 	Examples string
-	// Description and Schema are what programs are told of the operation and of its
-	// input (a JSON Schema), only where a contract fixes them.
+	// Description and Schema replace, for programs, the description made from Doc and the
+	// schema made from the input struct. Only operations with a contract have them.
 	Description string
 	Schema      json.RawMessage
-	// Needs are the privileges that its principal must hold.
+	// Needs are the privileges that the principal must hold.
 	Needs privilege.Set
-	// Lasting operations are for doors that outlive a call ([Env.Sessions]); they
-	// have no command of their own.
+	// Lasting operations use what a server keeps between calls ([Env.Sessions]). They
+	// have no command.
 	Lasting bool
-	// Local operations are for the terminal of this host alone: no other door has them.
+	// Local operations are only on the command line.
 	Local bool
-	// Opens says that it opens a sandbox of its own, whose id its first record has.
+	// Opens reports whether the operation opens a sandbox of its own. Its first audit
+	// record then has the sandbox's id.
 	Opens bool
 	// Alias is another name of its command.
 	Alias string
-	// Profile is the smallest set of tools in which models are offered it.
+	// Profile is the smallest set of tools for models that has the operation.
 	Profile Profile
 	Hints   Hints
 	Streams Streams
 }
 
-// Hints tell a door, and whoever is behind it, what to expect.
+// Hints tell doors and their clients what to expect of an operation.
 type Hints struct {
 	// ReadOnly operations change nothing.
 	ReadOnly bool
-	// Destructive operations may change or remove what they are pointed at.
+	// Destructive operations may change or remove existing things.
 	Destructive bool
-	// Idempotent operations have, done twice, the effect of done once.
+	// Idempotent operations have the same effect done twice as done once.
 	Idempotent bool
 	// LongRunning operations take as long as what they start.
 	LongRunning bool
-	// Control operations look at what runs, or end it, in little time: a door lets
-	// them in also where it is busy.
+	// Control operations inspect or end what runs, quickly. A door accepts them even if
+	// all its slots are taken.
 	Control bool
-	// Frees operations end what runs, or give back what is used. They are done also
-	// where they cannot be put on record.
+	// Frees operations end or release something. They run even if the audit record
+	// cannot be written.
 	Frees bool
-	// OpenWorld operations reach what is outside the sandbox and its workspace.
+	// OpenWorld operations reach beyond the sandbox and its workspace.
 	OpenWorld bool
 }
 
-// Streams says which live streams an operation can use.
+// Streams lists the live streams that an operation can use.
 type Streams struct {
 	In, Out bool
-	// Lines says that it can read and write JSON objects, one a line, and then
-	// has no other output.
+	// Lines operations can read and write JSON objects, one per line, and then have no
+	// other output.
 	Lines bool
-	// Interrupts says that SIGINT ends what runs inside, and never the operation.
+	// Interrupts operations pass SIGINT to what runs inside, and do not end on it.
 	Interrupts bool
 }
 
@@ -94,13 +96,31 @@ type Op struct {
 	decode func(input []byte) (any, error)
 	do     func(ctx context.Context, env *Env, in any, stream *Stream) (any, error)
 	render func(w io.Writer, out any) error
-	// Refuse makes an answer of what kept the operation from being done, where
-	// a contract has errors as answers; nil else.
-	Refuse func(err error) any
+	refuse func(err error) any // turns an error into an answer, or nil
 }
 
-// New makes an operation out of its description, what it does, and how its
-// output is told to people. I must be a struct.
+// Operation is implemented by the input struct of an operation.
+type Operation[O any] interface {
+	Desc() Desc
+	Do(ctx context.Context, env *Env, stream *Stream) (O, error)
+}
+
+// Output is the result of an operation. Render writes it for people. An output may also be
+// a [Teller], a [Failer] or a [Statuser].
+type Output interface {
+	Render(w io.Writer) error
+}
+
+// Of returns the row of the operation whose input struct is I: op.Of[exec.RunInput]().
+func Of[I Operation[O], O Output]() Op {
+	var in I
+	return New(in.Desc(), func(ctx context.Context, env *Env, in I, stream *Stream) (O, error) {
+		return in.Do(ctx, env, stream)
+	}, func(w io.Writer, out O) error { return out.Render(w) })
+}
+
+// New returns an operation made from functions instead of methods. The host tools use it to
+// wrap each output in an answer. I must be a struct.
 func New[I, O any](
 	desc Desc,
 	do func(context.Context, *Env, I, *Stream) (O, error),
@@ -132,61 +152,81 @@ func New[I, O any](
 	}
 }
 
-// Check reports what is wrong with an input, as Call does before it starts. Nothing is
-// done.
+// Check returns the error that Call would return for an invalid input, and runs nothing.
 func (o Op) Check(input []byte) error {
 	_, err := o.decode(input)
 	return err
 }
 
-// AnsweringErrors returns the operation with an answer, made by refuse, in place of each
-// error that keeps it from being done: where a contract has errors as answers.
+// AnsweringErrors returns the operation with refuse applied to each error that keeps it
+// from running, because its contract has errors as answers.
 func (o Op) AnsweringErrors(refuse func(err error) any) Op {
-	o.Refuse = refuse
+	o.refuse = refuse
 	return o
 }
 
-// Render writes what Call returned as people want to read it.
+// Render writes an output of Call for people.
 func (o Op) Render(w io.Writer, out any) error { return o.render(w, out) }
 
-// Statuser is an output that says with which status a program should exit.
+// Teller is an output with a text for models that differs from the one for people.
+type Teller interface {
+	Tell(w io.Writer) error
+}
+
+// Statuser is an output that has an exit status for the program.
 type Statuser interface {
 	ExitStatus() int
 }
 
-// Failer is an output that tells of a failure in its fields: what a contract has as
-// an answer is an error to a door that knows one from the other.
+// Failer is an output that can describe a failure. A door that distinguishes answers from
+// errors reports it as an error.
 type Failer interface {
 	Failed() bool
 }
 
+// Death is the part of an output about the end of processes.
+type Death struct {
+	SurvivorsKilled int  `json:"survivors_killed"` // processes that outlived what was ended, and were killed
+	DeathProved     bool `json:"death_proved"`     // nothing of it is left
+}
+
+// NewDeath returns a Death.
+func NewDeath(killed int, proved bool) Death { return Death{killed, proved} }
+
+// DeathOf returns how the processes of a command ended.
+func DeathOf(r *paddock.Result) Death { return NewDeath(r.SurvivorsKilled, r.DeathProved) }
+
+// Proof returns a text about the processes to append to a line, which is empty if all ended
+// by themselves.
+func (d Death) Proof() string { return output.Proof(d.SurvivorsKilled, d.DeathProved) }
+
 // The statuses of a program that runs commands, as shells and timeout(1) use them.
 const (
 	StatusTimedOut = 124
-	StatusFailed   = 125 // it could not be done
-	StatusRefused  = 126 // rules, or the kernel, say that it must not be executed
+	StatusFailed   = 125 // Paddock could not run it
+	StatusRefused  = 126 // a rule or the kernel refused to execute it
 	StatusNotFound = 127
 	StatusSignal   = 128 // plus the signal's number
 )
 
-// Profile is a set of tools for models: one that has fewer of them chooses better.
-// Of an operation it says in which of the smaller sets it is, by bits.
+// Profile is a set of tools for models: a model with fewer tools chooses better. In a
+// [Desc] it is a bit mask of the smaller sets that have the operation.
 type Profile uint8
 
 // The profiles.
 const (
-	ProfileFull      Profile = 0 // all that the principal may use
-	ProfileWorkspace Profile = 1 // work in one workspace: commands, files, services, shells that stay
-	ProfileRun       Profile = 2 // one-shot commands alone, each in a sandbox of its own
+	ProfileFull      Profile = 0 // every operation that the principal may use
+	ProfileWorkspace Profile = 1 // work in one workspace: commands, files, services, sessions
+	ProfileRun       Profile = 2 // only one-shot commands, each in a sandbox of its own
 )
 
-// Profiles are all of them, the smallest first.
+// Profiles returns all profiles, the smallest first.
 func Profiles() []Profile { return []Profile{ProfileRun, ProfileWorkspace, ProfileFull} }
 
-// Offers says whether an operation of these profiles is in p.
+// Offers reports whether p has an operation whose Desc has the profiles of.
 func (p Profile) Offers(of Profile) bool { return p == ProfileFull || of&p != 0 }
 
-// String names the profile; of several, all.
+// String returns the names of the profiles.
 func (p Profile) String() string {
 	var names []string
 	if p&ProfileRun != 0 {

@@ -14,38 +14,37 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// Planted is what a sandbox that has ended leaves for programs of the host to
-// execute or obey.
+// Planted describes what the commands of a sandbox that has ended left for programs of the
+// host to execute or obey.
 type Planted struct {
 	Sandbox   string // its id
 	Workspace string // the directory of the host
-	Principal string // whose it was, empty where nobody is known
+	Principal string // its principal, "" if unknown
 	Paths     []string
-	// Programs are paths that the host runs when a person names them.
+	// Programs are paths that the host runs only when a person names them.
 	Programs []string
-	// Unseen says what could not be compared, and why.
+	// Unseen lists what could not be compared, and why.
 	Unseen []string
-	// Git is what was added to copies of git's configuration.
+	// Git lists settings that were added to copies of git's configuration.
 	Git []string
-	// Late says that its owner was killed, and that a later start has compared: no
-	// answer of an operation tells of it.
+	// Late reports that the sandbox's owner was killed and that a later start compared: no
+	// operation's answer has the findings.
 	Late bool
-	// Text tells all of it to people, in lines.
+	// Text describes everything for people, in lines.
 	Text string
 }
 
-// Bounds of what is told of planted paths.
+// Bounds of records and messages about planted paths.
 const (
-	maxPlanted     = 64  // paths on record
+	maxPlanted     = 64  // paths in a record
 	maxPlantedName = 256 // bytes of each
 	ShownPlanted   = 20  // paths in a line
 )
 
-// Names are the paths in one line that nothing in them can break, the first of
-// them where there are many.
+// Names returns Paths in one line, see [PathNames].
 func (p Planted) Names() string { return PathNames(p.Paths) }
 
-// PathNames returns paths in one line that nothing in them can break, the first of them where there are many.
+// PathNames returns paths as one line, quoted if necessary. Of many it has only the first.
 func PathNames(paths []string) string {
 	var b strings.Builder
 	for i, path := range paths[:min(len(paths), ShownPlanted)] {
@@ -64,14 +63,14 @@ func PathNames(paths []string) string {
 	return b.String()
 }
 
-// ProgramNames is Names of what runs when it is named.
+// ProgramNames returns Programs in one line.
 func (p Planted) ProgramNames() string { return PathNames(p.Programs) }
 
 func newPlanted(c paddock.Changes) Planted {
 	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Git: gitAdded(c), Text: ChangesNote(c)}
 }
 
-// gitAdded are the settings that can be taken over, of all copies.
+// gitAdded returns the settings of all copies that can be taken over.
 func gitAdded(c paddock.Changes) []string {
 	var all []string
 	for _, g := range c.Git {
@@ -88,14 +87,11 @@ func changedPaths(list []paddock.Change) []string {
 	return paths
 }
 
-// tellOfPlanted puts on record what a sandbox has left, and tells the operator. The
-// call that had opened the sandbox may be long over.
-func (e *Env) tellOfPlanted(s *paddock.Sandbox) {
+// reportPlanted records what a sandbox has left, and informs the operator. The call that
+// opened the sandbox may have returned long ago.
+func (e *Env) reportPlanted(s *paddock.Sandbox) {
 	p := newPlanted(s.Changes())
 	p.Principal = e.PrincipalName()
-	if e.Planted != nil {
-		e.Planted(p)
-	}
 	e.recordPlanted(p)
 }
 
@@ -103,13 +99,13 @@ func (e *Env) tellOfPlanted(s *paddock.Sandbox) {
 func (e *Env) ReportLeftovers(c paddock.Changes) {
 	p := newPlanted(c)
 	p.Late = true
-	if e.Planted != nil {
-		e.Planted(p)
-	}
 	e.recordPlanted(p)
 }
 
 func (e *Env) recordPlanted(p Planted) {
+	if e.Planted != nil {
+		e.Planted(p)
+	}
 	if e.Audit == nil || len(p.Paths)+len(p.Programs)+len(p.Unseen) == 0 {
 		return
 	}
@@ -131,12 +127,11 @@ func onRecord(paths []string) []string {
 	return list
 }
 
-// shownWhy bounds the paths that are told each in a line of its own, with why
-// they matter.
+// shownWhy bounds the paths that get a line of their own with the reason why they matter.
 const shownWhy = 5
 
-// ChangesNote tells people, or a model, what was left and what to do, in short
-// lines. It is empty where there is nothing to tell.
+// ChangesNote returns what was left and what to do, in short lines for people and models. It
+// is empty if nothing was left.
 func ChangesNote(c paddock.Changes) string {
 	var lines []string
 	if len(c.Planted) > 0 {
@@ -166,12 +161,12 @@ func ChangesNote(c paddock.Changes) string {
 	return strings.Join(lines, "\n")
 }
 
-// gitNote tells of copies of git's configuration.
+// gitNote returns the lines about copies of git's configuration.
 func gitNote(c paddock.Changes) (lines []string) {
 	for _, g := range c.Git {
 		at := PathNames([]string{g.File})
 		if len(g.Added) > 0 {
-			// All of it, in full: by the id it is taken over without another look.
+			// Every setting in full: with the id they are accepted without another question.
 			lines = append(lines, "the commands changed a copy of "+at+". \"paddock git accept "+c.Sandbox+"\" adds to the file:")
 			for _, s := range g.Added {
 				lines = append(lines, "  "+s)
@@ -187,37 +182,37 @@ func gitNote(c paddock.Changes) (lines []string) {
 	return lines
 }
 
-// Left is the part of an answer that tells what commands have left.
+// Left is the part of an output about what commands have left.
 type Left struct {
 	// Planted are paths that commands made or changed and that programs of the host
-	// execute or obey without being told to: relative to the workspace, or absolute
-	// in a mount. Look at them before you use the workspace.
+	// execute or obey by themselves: relative to the workspace, or absolute in a mount.
+	// Inspect them before using the workspace.
 	Planted []string `json:"planted,omitempty"`
-	// ChangedPrograms are paths that commands made or changed and that run when a
-	// person names them, or what runs them: Makefiles, scripts of packages.
+	// ChangedPrograms are paths that commands made or changed and that run only when a
+	// person runs them: Makefiles, scripts of packages.
 	ChangedPrograms []string `json:"changed_programs,omitempty"`
-	// NotCompared says what was not compared, and why.
+	// NotCompared lists what was not compared, and why.
 	NotCompared []string `json:"not_compared,omitempty"`
-	// GitAdded are settings that commands added to their copy of git's configuration,
-	// and that the operator can take over into the host's: paddock git accept.
+	// GitAdded are settings that commands added to their copy of git's configuration.
+	// "paddock git accept" adds them to the host's.
 	GitAdded []string `json:"git_added,omitempty"`
 
 	note string
 }
 
-// Note returns what was left and what to do, in short lines, empty where nothing was.
+// Note returns the text of [ChangesNote].
 func (l Left) Note() string { return l.note }
 
-// Warn writes it for people.
+// Warn writes the findings for people.
 func (p Planted) Warn(w io.Writer) error { return Left{note: p.Text}.Warn(w) }
 
-// NewLeft returns what the commands of a sandbox that has ended left.
+// NewLeft returns what the commands of a sandbox that has ended have left.
 func NewLeft(s *paddock.Sandbox) Left {
 	c := s.Changes()
 	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}
 }
 
-// Warn writes it for people.
+// Warn writes the findings for people, if there are any and w is not nil.
 func (l Left) Warn(w io.Writer) error {
 	if l.note == "" || w == nil {
 		return nil

@@ -12,17 +12,17 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// dialect is the version of JSON Schema that the schemas are written in.
+// dialect is the version of JSON Schema that the schemas use.
 const dialect = "https://json-schema.org/draft/2020-12/schema"
 
-// InputSchema is the JSON schema of the input: the contract's where one fixes
-// it, else made from the input struct, now and on every call.
+// InputSchema returns the JSON schema of the input: the contract's if there is one, else one
+// made from the input struct.
 func (o Op) InputSchema() json.RawMessage {
 	return o.InputSchemaWithin(nil)
 }
 
-// InputSchemaWithin is InputSchema for who has a ceiling: fields in which it
-// leaves no choice are not in it. nil: there is none.
+// InputSchemaWithin is InputSchema without the fields in which a ceiling leaves no choice.
+// The ceiling may be nil.
 func (o Op) InputSchemaWithin(c *policy.Ceiling) json.RawMessage {
 	if o.Schema != nil {
 		return o.Schema
@@ -31,7 +31,7 @@ func (o Op) InputSchemaWithin(c *policy.Ceiling) json.RawMessage {
 	return s.root(o.in)
 }
 
-// OutputSchema is the JSON schema of the output.
+// OutputSchema returns the JSON schema of the output.
 func (o Op) OutputSchema() json.RawMessage {
 	s := schemer{}
 	return s.root(o.out)
@@ -66,7 +66,7 @@ type property struct {
 	of   schema
 }
 
-// MarshalJSON writes an object.
+// MarshalJSON returns an object.
 func (p *properties) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -88,18 +88,18 @@ func (p *properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Schematic is a type that reads JSON by itself and says what it takes, as a
-// JSON schema with a type, items, a pattern or a description.
+// Schematic is a type that decodes JSON itself and has a JSON schema for that: with a type,
+// items, a pattern or a description.
 type Schematic interface {
 	JSONSchema() string
 }
 
-// notation is the schema of a type that has a notation of its own.
+// notation returns the schema of a type with a notation of its own.
 func notation(t reflect.Type) (schema, bool) {
 	if own, ok := reflect.New(t).Interface().(Schematic); ok {
 		var s schema
 		if err := json.Unmarshal([]byte(own.JSONSchema()), &s); err != nil {
-			panic(err) // a mistake of the type's
+			panic(err) // a bug of the type
 		}
 		return s, true
 	}
@@ -128,8 +128,8 @@ func notation(t reflect.Type) (schema, bool) {
 // schemer makes schemas of types.
 type schemer struct {
 	input   bool
-	ceiling *policy.Ceiling // where not nil, what it leaves no choice in is left out
-	above   []reflect.Type  // what is being made, to see where it repeats
+	ceiling *policy.Ceiling // if not nil, fields in which it leaves no choice are left out
+	above   []reflect.Type  // the types around the present one, to detect recursion
 }
 
 func (s *schemer) root(t reflect.Type) json.RawMessage {
@@ -137,12 +137,12 @@ func (s *schemer) root(t reflect.Type) json.RawMessage {
 	of.Dialect = dialect
 	text, err := json.Marshal(of)
 	if err != nil {
-		panic(err) // it holds strings and numbers alone
+		panic(err) // a schema has only strings and numbers
 	}
 	return text
 }
 
-// of is the schema of a type, of anything where that is not known.
+// of returns the schema of a type. For an unknown type it allows anything.
 func (s *schemer) of(t reflect.Type) schema {
 	if of, ok := notation(t); ok {
 		return of
@@ -183,7 +183,7 @@ func (s *schemer) of(t reflect.Type) schema {
 	return schema{}
 }
 
-// ownJSON says whether a type is written as only its own code knows.
+// ownJSON reports whether a type has its own JSON encoding.
 func ownJSON(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) || plain(t) == nil
 }
@@ -204,7 +204,7 @@ func (s *schemer) object(t reflect.Type) schema {
 	return o
 }
 
-// tagged adds what a field's tags say.
+// tagged adds a field's tags to its schema.
 func (s *schemer) tagged(of *schema, f jsonField) {
 	if help := f.Tag.Get("help"); help != "" {
 		if of.Description != "" {
@@ -228,7 +228,7 @@ func (s *schemer) tagged(of *schema, f jsonField) {
 	case "array":
 		of.MinItems, of.MaxItems = b.min, b.max
 	}
-	// What is empty and not left out is written as null.
+	// An empty value that is not omitted is encoded as null.
 	if k := f.Type.Kind(); !s.input && !f.omit && of.Type != nil && (k == reflect.Slice || k == reflect.Map || k == reflect.Pointer) {
 		of.Type = []any{of.Type, "null"}
 	}

@@ -15,37 +15,35 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SpecInput is how doors ask for a sandbox: a file, and fields that override
-// what the file says. Fields that are absent leave the file's word, or else
-// the default, alone.
+// SpecInput has the fields that describe a sandbox: a spec file, and fields that override
+// it. A field that is absent leaves the file's value, or the default, as it is.
 type SpecInput struct {
 	SpecFile  string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it" within:"files"`
-	Workspace *string  `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory, and for a session an empty one)"`
+	Workspace *string  `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory; for a session, an empty one)"`
 	RO        []string `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)" within:"mounts"`
 	RW        []string `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)" within:"mounts"`
 	Unprotect []string `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)" within:"unprotected"`
 	Env       []string `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
-	EnvPass   []string `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"hand on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
+	EnvPass   []string `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
 	Mode      *string  `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
 	RootFS    *string  `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
 	Level     *string  `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
 	Seccomp   *string  `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
-	Degraded  []string `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"let this be weaker than asked for where the host cannot keep it (may be repeated)" within:"degraded"`
-	Network   *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with all that listens there)" within:"network"`
+	Degraded  []string `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"accept that this is weaker than asked for if the host cannot enforce it (may be repeated)" within:"degraded"`
+	Network   *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with everything that listens there)" within:"network"`
 	Hostname  *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
-	Redact    []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace what commands print: email, credit_card, ip, mac_address or url, by redact (default), mask, hash or block (may be repeated)"`
+	Redact    []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
 	BackendInput
 }
 
-// Spec is what was asked for, the file's words and the fields' together, or,
-// without a file, those of the door's default. All that is wrong with the fields
-// is told at once.
+// Spec returns the spec file, or without one the default sandbox's spec, with the fields
+// applied. It reports all errors of the fields at once.
 func (in SpecInput) Spec(ctx context.Context, env *Env) (policy.Spec, error) {
 	return in.Over(ctx, env, env.DefaultSpec())
 }
 
-// Over is spec with another spec in place of the empty one.
+// Over is like Spec, with spec in place of the default sandbox's.
 func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
 	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
 		return policy.Spec{}, err
@@ -56,13 +54,18 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 			return policy.Spec{}, err
 		}
 	}
-	spec.AllowDegraded = append(spec.AllowDegraded, in.degraded()...)
+	for _, text := range in.Degraded { // names may be given together: --allow-degraded=a,b
+		spec.AllowDegraded = append(spec.AllowDegraded, strings.Split(text, ",")...)
+	}
 	spec.Workspace.Unprotected = append(spec.Workspace.Unprotected, in.Unprotect...)
 	for _, text := range in.Redact {
 		spec.Redaction = append(spec.Redaction, policy.ParseRedaction(text))
 	}
 	err := errors.Join(
-		in.apply(&spec),
+		SetText(&spec.Backend, in.Backend, "backend"),
+		in.docker(&spec),
+		in.codex(&spec),
+		in.wrapper(&spec),
 		in.LimitFields.Over(&spec.Limits),
 		SetText(&spec.Workspace.Source, in.Workspace, "workspace"),
 		SetText(&spec.Workspace.Mode, in.Mode, "workspace_mode"),
@@ -80,8 +83,8 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 	return spec, nil
 }
 
-// mounts adds the fields' mounts. One takes the place of the file's mount
-// with the same target; two fields with the same target are refused later.
+// mounts adds the mounts of the fields. Each replaces the spec's mount with the same target.
+// Two fields with the same target are refused later.
 func (in SpecInput) mounts(spec *policy.Spec) error {
 	var errs []error
 	var own []policy.Mount
@@ -101,16 +104,7 @@ func (in SpecInput) mounts(spec *policy.Spec) error {
 	return errors.Join(errs...)
 }
 
-// degraded takes names apart that are given together: --allow-degraded=a,b.
-func (in SpecInput) degraded() []string {
-	var names []string
-	for _, text := range in.Degraded {
-		names = append(names, strings.Split(text, ",")...)
-	}
-	return names
-}
-
-// environment lays the fields over the file's variables, in a map of its own.
+// environment adds the variables of the fields to a copy of the spec's.
 func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 	var errs []error
 	vars := maps.Clone(spec.Env)
@@ -138,7 +132,7 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 			// The text is not repeated: it may be a secret without its name.
 			e := &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"}
 			if env.LookupEnv != nil {
-				e.Hint = "to hand on a variable of the caller's environment, use env_pass"
+				e.Hint = "to pass on a variable of the caller's environment, use env_pass"
 			}
 			errs = append(errs, e)
 			continue
@@ -149,7 +143,7 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 	return errors.Join(errs...)
 }
 
-// Set overrides a field of the spec where the input has a word on it.
+// Set sets a field of the spec if the input has a value for it. It never fails.
 func Set[T any](field *T, value *T) error {
 	if value != nil {
 		*field = *value
@@ -157,8 +151,8 @@ func Set[T any](field *T, value *T) error {
 	return nil
 }
 
-// SetText is set for words that cannot be empty: an empty one is a shell
-// variable that was not set, and must not become the default in silence.
+// SetText is like Set, and refuses an empty text: that is usually an unset shell variable,
+// which must not silently become the default.
 func SetText(field *string, value *string, name string) error {
 	if value != nil && *value == "" {
 		return &policy.FieldError{Field: name, Reason: "it is empty", Hint: "leave it out for the default"}
@@ -166,7 +160,7 @@ func SetText(field *string, value *string, name string) error {
 	return Set(field, value)
 }
 
-// target is a mount's target as it was written.
+// target returns a mount's target as it was written.
 func target(m policy.Mount) string {
 	if m.Target != "" {
 		return m.Target
@@ -174,9 +168,8 @@ func target(m policy.Mount) string {
 	return m.Source
 }
 
-// parseMount reads SRC or SRC:DST. A target starts with "/" or "~", so the
-// last colon before one of these parts the two; a source with such a colon in
-// its own name needs a spec file.
+// parseMount parses SRC or SRC:DST. A target starts with "/" or "~", so the last colon before
+// one of these separates the two. A source with such a colon in its name needs a spec file.
 func parseMount(mode, text string) (policy.Mount, error) {
 	if i := max(strings.LastIndex(text, ":/"), strings.LastIndex(text, ":~")); i >= 0 {
 		return policy.Mount{Source: text[:i], Target: text[i+1:], Mode: mode}, nil
@@ -190,13 +183,13 @@ func parseMount(mode, text string) (policy.Mount, error) {
 	return policy.Mount{Source: text, Mode: mode}, nil
 }
 
-// SpecFields returns the fields that describe a sandbox, which every operation has
-// that opens one.
+// SpecFields returns the fields that describe a sandbox. Every operation that opens one has
+// them.
 func SpecFields() []Field {
 	return fieldsOf(reflect.TypeFor[SpecInput](), func(reflect.StructField) bool { return true })
 }
 
-// SpecOver lays an object of [SpecFields] over a spec.
+// SpecOver applies a JSON object of [SpecFields] to a spec.
 func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (policy.Spec, error) {
 	var in SpecInput
 	if err := decode("the sandbox", input, &in); err != nil {
@@ -205,13 +198,13 @@ func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (po
 	return in.Over(ctx, env, spec)
 }
 
-// OperatorSpec is what an operator has written for the sandboxes of others, made
-// fit to stand below a ceiling: with paths that are absolute and lead over no
-// link, since under a ceiling none is followed. Where a default is meant it stays
-// open: operations have their own.
+// OperatorSpec prepares a spec that an operator has written for the sandboxes of others, for
+// use below a ceiling: its paths become absolute, with all links resolved, since under a
+// ceiling none is followed. Fields without a value stay so: operations have their own
+// defaults.
 func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 	base := policy.Base{}
-	base.Dir, _ = hostpath.Getwd()  // a relative path is refused where there is none
+	base.Dir, _ = hostpath.Getwd()  // without one, a relative path is refused
 	base.Home, _ = os.UserHomeDir() // and so is "~"
 	resolved, err := spec.Resolve(base)
 	if err != nil {
@@ -220,22 +213,23 @@ func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 	spec.Workspace.Source, spec.Mounts = resolved.Workspace.Source, resolved.Mounts
 	if spec.RootFS != "" && spec.RootFS != policy.RootHost {
 		spec.RootFS = resolved.RootFS
-		if err := overNoLink("rootfs", &spec.RootFS); err != nil {
+		if err := resolveLinks("rootfs", &spec.RootFS); err != nil {
 			return spec, err
 		}
 	}
 	for i := range spec.Mounts {
-		if err := overNoLink("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
+		if err := resolveLinks("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
 			return spec, err
 		}
 	}
-	if err := overNoLink("workspace.source", &spec.Workspace.Source); err != nil {
+	if err := resolveLinks("workspace.source", &spec.Workspace.Source); err != nil {
 		return spec, err
 	}
 	return spec, nil
 }
 
-func overNoLink(field string, path *string) error {
+// resolveLinks replaces a path by the one that it leads to, which must exist.
+func resolveLinks(field string, path *string) error {
 	if *path == "" {
 		return nil
 	}
@@ -250,14 +244,14 @@ func overNoLink(field string, path *string) error {
 	return nil
 }
 
-// Variables are "K=V". In JSON they are a list or an object.
+// Variables are environment variables, "K=V". In JSON they are a list or an object.
 type Variables []string
 
-// BadVariable is what is wrong with the name of a variable or a secret.
+// BadVariable is the reason why the name of a variable or a secret is refused.
 const BadVariable = "a name has 1 to 64 letters, digits and underscores, the first of them no digit"
 
-// UnmarshalJSON takes an object for a list, in the order of its names. A name that
-// a list would give another meaning is refused.
+// UnmarshalJSON also accepts an object, whose names are then sorted. It refuses names with
+// "=", which would mean something else in the list.
 func (v *Variables) UnmarshalJSON(data []byte) error {
 	var object map[string]string
 	isNull := string(data) == "null"
@@ -276,13 +270,13 @@ func (v *Variables) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// JSONSchema says so.
+// JSONSchema returns the schema of both forms.
 func (Variables) JSONSchema() string {
 	return `{"type":["object","array"],"items":{"type":"string"},"additionalProperties":{"type":"string"}}`
 }
 
-// Check refuses what no command can be given, by its name. No error repeats a
-// value, nor a text without a name: they may be secrets.
+// Check refuses variables that no command can be given. No error has a value, nor a text
+// without a name: they may be secrets.
 func (v Variables) Check() error {
 	for i, text := range v {
 		name, value, ok := strings.Cut(text, "=")

@@ -60,7 +60,7 @@ func TestAuditRead(t *testing.T) {
 				env.Principal = &privilege.Principal{Name: tt.who}
 			}
 			var streamed strings.Builder
-			_, err := admin.AuditReadOp().Call(t.Context(), env, []byte(tt.input), &op.Stream{Stdout: &streamed})
+			_, err := op.Of[admin.AuditReadInput]().Call(t.Context(), env, []byte(tt.input), &op.Stream{Stdout: &streamed})
 			if text := errText(err); text != tt.wantErr {
 				t.Fatalf("error is %q, want %q", text, tt.wantErr)
 			}
@@ -76,7 +76,7 @@ func TestAuditRead(t *testing.T) {
 			}
 			fresh := busy(t)
 			fresh.Principal = env.Principal
-			out, err := admin.AuditReadOp().Call(t.Context(), fresh, []byte(tt.input), nil)
+			out, err := op.Of[admin.AuditReadInput]().Call(t.Context(), fresh, []byte(tt.input), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func errText(err error) string {
 func TestAuditTextIsHarmless(t *testing.T) {
 	env := busy(t)
 	var b strings.Builder
-	if _, err := admin.AuditReadOp().Call(t.Context(), env, []byte(`{}`), &op.Stream{Stdout: &b}); err != nil {
+	if _, err := op.Of[admin.AuditReadInput]().Call(t.Context(), env, []byte(`{}`), &op.Stream{Stdout: &b}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(b.String(), "\n")
@@ -113,7 +113,7 @@ func TestAuditRaw(t *testing.T) {
 	env := busy(t)
 	for _, input := range []string{`{"raw":true}`, `{"raw":true,"limit":10}`} {
 		var b bytes.Buffer
-		if _, err := admin.AuditReadOp().Call(t.Context(), env, []byte(input), &op.Stream{Stdout: &b}); err != nil {
+		if _, err := op.Of[admin.AuditReadInput]().Call(t.Context(), env, []byte(input), &op.Stream{Stdout: &b}); err != nil {
 			t.Fatal(err)
 		}
 		r, err := audit.Open(env.Audit.Dir())
@@ -131,26 +131,26 @@ func TestAuditRaw(t *testing.T) {
 
 func TestAuditOfNothing(t *testing.T) {
 	env := office(t)
-	out, err := admin.AuditReadOp().Call(t.Context(), env, []byte(`{}`), nil)
+	out, err := op.Of[admin.AuditReadInput]().Call(t.Context(), env, []byte(`{}`), nil)
 	if err != nil || out.(admin.AuditReadOutput).Records == nil || env.Audit.Exists() {
 		t.Errorf("reading gives %+v, %v", out, err)
 	}
-	if _, err := admin.AuditReadOp().Call(t.Context(), env, []byte(`{"follow":true}`), nil); errText(err) != "cannot follow the audit log: the output is one JSON object" {
+	if _, err := op.Of[admin.AuditReadInput]().Call(t.Context(), env, []byte(`{"follow":true}`), nil); errText(err) != "cannot follow the audit log: the output is one JSON object" {
 		t.Error(err)
 	}
-	if _, err := admin.AuditReadOp().Call(t.Context(), env, []byte(`{"follow":true}`), &op.Stream{Stdout: io.Discard}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := op.Of[admin.AuditReadInput]().Call(t.Context(), env, []byte(`{"follow":true}`), &op.Stream{Stdout: io.Discard}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	out, err = admin.AuditVerifyOp().Call(t.Context(), env, []byte(`{}`), nil)
+	out, err = op.Of[admin.AuditVerifyInput]().Call(t.Context(), env, []byte(`{}`), nil)
 	if err != nil || !out.(admin.AuditVerifyOutput).OK {
 		t.Errorf("verifying gives %+v, %v", out, err)
 	}
 	env.Principal = nil
-	if _, err := admin.AuditReadOp().Call(t.Context(), env, []byte(`{}`), nil); errText(err) != "No context." {
+	if _, err := op.Of[admin.AuditReadInput]().Call(t.Context(), env, []byte(`{}`), nil); errText(err) != "No context." {
 		t.Error(err)
 	}
 	env.Audit = nil
-	for _, o := range []op.Op{admin.AuditReadOp(), admin.AuditVerifyOp()} {
+	for _, o := range []op.Op{op.Of[admin.AuditReadInput](), op.Of[admin.AuditVerifyInput]()} {
 		if _, err := o.Call(t.Context(), env, []byte(`{}`), nil); errText(err) != "cannot read the audit log: there is none" {
 			t.Error(err)
 		}
@@ -168,7 +168,7 @@ func TestAuditFollow(t *testing.T) {
 			signals := make(chan string, 2)
 			ended := make(chan error, 1)
 			go func() {
-				_, err := admin.AuditReadOp().Call(ctx, env, []byte(`{"follow":true,"principal":"mcp:other","limit":1}`), &op.Stream{Stdout: in, Signals: signals})
+				_, err := op.Of[admin.AuditReadInput]().Call(ctx, env, []byte(`{"follow":true,"principal":"mcp:other","limit":1}`), &op.Stream{Stdout: in, Signals: signals})
 				_ = in.Close()
 				ended <- err
 			}()
@@ -203,12 +203,12 @@ func TestAuditVerify(t *testing.T) {
 	env := busy(t)
 	check := func(input string) (admin.AuditVerifyOutput, string) {
 		t.Helper()
-		out, err := admin.AuditVerifyOp().Call(t.Context(), env, []byte(input), nil)
+		out, err := op.Of[admin.AuditVerifyInput]().Call(t.Context(), env, []byte(input), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := admin.AuditVerifyOp().Render(&b, out); err != nil {
+		if err := op.Of[admin.AuditVerifyInput]().Render(&b, out); err != nil {
 			t.Fatal(err)
 		}
 		return out.(admin.AuditVerifyOutput), b.String()
@@ -226,7 +226,7 @@ func TestAuditVerify(t *testing.T) {
 		t.Errorf("it says %q", text)
 	}
 	for _, bad := range []string{"x", strings.Repeat("g", 64)} {
-		if _, err := admin.AuditVerifyOp().Call(t.Context(), env, []byte(`{"head":"`+bad+`"}`), nil); err == nil || !strings.Contains(err.Error(), "hexadecimal") {
+		if _, err := op.Of[admin.AuditVerifyInput]().Call(t.Context(), env, []byte(`{"head":"`+bad+`"}`), nil); err == nil || !strings.Contains(err.Error(), "hexadecimal") {
 			t.Errorf("head %q: %v", bad, err)
 		}
 	}

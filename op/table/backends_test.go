@@ -106,7 +106,7 @@ func TestBackendIsChosenBySpec(t *testing.T) {
 		{`{"argv":["true"],"backend":"docker","level":"full"}`, `cannot use level "full": backend docker has one level`},
 	}
 	for _, tt := range tests {
-		_, err := exec.RunOp().Call(t.Context(), env, []byte(tt.input), nil)
+		_, err := op.Of[exec.RunInput]().Call(t.Context(), env, []byte(tt.input), nil)
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%s: %v, want %s", tt.input, err, tt.want)
 		}
@@ -117,17 +117,17 @@ func TestHostBackendNeedsThePrivilege(t *testing.T) {
 	const lacks = "The user does not have the UNSANDBOXED_EXEC privilege. Ask an admin to grant it with the alter_privileges tool."
 	input := []byte(`{"argv":["true"],"backend":"host"}`)
 	env := fleet(t, "linux", "host")
-	if _, err := exec.RunOp().Call(t.Context(), env, input, nil); err == nil || err.Error() != "this is host" {
+	if _, err := op.Of[exec.RunInput]().Call(t.Context(), env, input, nil); err == nil || err.Error() != "this is host" {
 		t.Errorf("with the privilege: %v", err)
 	}
 	env.Options.Backend = stub("host")
-	if _, err := exec.RunOp().Call(t.Context(), env, []byte(`{"argv":["true"]}`), nil); err == nil || err.Error() != "this is host" {
+	if _, err := op.Of[exec.RunInput]().Call(t.Context(), env, []byte(`{"argv":["true"]}`), nil); err == nil || err.Error() != "this is host" {
 		t.Errorf("where the door's own backend is host: %v", err)
 	}
 	env.Privileges = func() (privilege.Store, error) { return grants{}, nil }
 	for _, be := range []backend.Backend{nil, stub("host")} {
 		env.Options.Backend = be
-		for _, o := range []op.Op{exec.RunOp(), sandbox.PlanOp()} {
+		for _, o := range []op.Op{op.Of[exec.RunInput](), op.Of[sandbox.PlanInput]()} {
 			in := input
 			if o.Name == "plan" {
 				in = []byte(`{"backend":"host"}`)
@@ -148,8 +148,8 @@ func TestHostBackendNeedsThePrivilege(t *testing.T) {
 func TestHostBackendIsPutOnRecord(t *testing.T) {
 	env := fleet(t, "host")
 	env.Audit, env.Warn = nil, nil
-	_, err := exec.RunOp().Call(t.Context(), env, []byte(`{"argv":["true"],"backend":"host"}`), nil)
-	if err == nil || err.Error() != "cannot do run: there is no audit log to put it on record" {
+	_, err := op.Of[exec.RunInput]().Call(t.Context(), env, []byte(`{"argv":["true"],"backend":"host"}`), nil)
+	if err == nil || err.Error() != "cannot do run: there is no audit log to record it in" {
 		t.Errorf("without a log: %v", err)
 	}
 }
@@ -166,7 +166,7 @@ func TestDoctorOfSeveralBackends(t *testing.T) {
 		{`{"backend":"host"}`, "", false, `cannot use backend "host": this program does not have it`},
 	}
 	for _, tt := range tests {
-		out, err := sandbox.DoctorOp().Call(t.Context(), fleet(t, "linux", "docker"), []byte(tt.input), nil)
+		out, err := op.Of[sandbox.DoctorInput]().Call(t.Context(), fleet(t, "linux", "docker"), []byte(tt.input), nil)
 		if tt.err != "" {
 			if err == nil || err.Error() != tt.err {
 				t.Errorf("%s: %v", tt.input, err)

@@ -147,7 +147,7 @@ func TestRecordTellsTheResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if _, err := admin.AuditReadOp().Call(t.Context(), env, []byte(`{"op":"tool"}`), &op.Stream{Stdout: &b}); err != nil {
+	if _, err := op.Of[admin.AuditReadInput]().Call(t.Context(), env, []byte(`{"op":"tool"}`), &op.Stream{Stdout: &b}); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"1 local:me tool begins args={\"path\":\"/x\"}\n", "2 local:me tool ok call=1 exit=7 ", `denied="mount read-only /etc"`} {
@@ -221,7 +221,7 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 		if ran != tt.done || (err == nil) != tt.done || notes != tt.notes {
 			t.Errorf("%+v: done: %v, %v, %d notes", tt, ran, err, notes)
 		}
-		if err != nil && (!strings.HasPrefix(err.Error(), "cannot do tool: it cannot be put on record: ") || !strings.Contains(op.HintOf(err), "--audit best-effort")) {
+		if err != nil && (!strings.HasPrefix(err.Error(), "cannot do tool: it cannot be recorded: ") || !strings.Contains(op.HintOf(err), "--audit best-effort")) {
 			t.Errorf("%v, hint %q", err, op.HintOf(err))
 		}
 	}
@@ -231,7 +231,7 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 		return toolOutput{}, nil
 	})
 	_, err := o.Call(t.Context(), env, []byte(`{"path":"/x"}`), nil)
-	if err == nil || !strings.HasPrefix(err.Error(), "cannot do tool, which must be put on record: ") || ran {
+	if err == nil || !strings.HasPrefix(err.Error(), "cannot do tool, which must be recorded: ") || ran {
 		t.Errorf("a privileged one: %v", err)
 	}
 	env.Audit = nil
@@ -271,7 +271,7 @@ func TestCeiling(t *testing.T) {
 	for _, tt := range []struct {
 		op    op.Op
 		input string
-	}{{exec.RunOp(), `{"argv":["true"],"network":"host"}`}, {sandbox.PlanOp(), `{"network":"host"}`}} {
+	}{{op.Of[exec.RunInput](), `{"argv":["true"],"network":"host"}`}, {op.Of[sandbox.PlanInput](), `{"network":"host"}`}} {
 		env := office(t)
 		env.Ceiling = &policy.Ceiling{Workspace: []policy.Place{{Source: "/", Mode: "rw"}}}
 		env.Options = paddock.Options{Backend: bare{}}
@@ -297,9 +297,9 @@ func TestCeilingOfFiles(t *testing.T) {
 		op    op.Op
 		input string
 	}{
-		{exec.RunOp(), `{"argv":["true"],"spec_file":%q}`}, {sandbox.PlanOp(), `{"spec_file":%q}`},
-		{exec.ExecuteOp(), `{"command":["true"],"spec_file":%q}`}, {exec.ExecuteOp(), `{"command":["true"],"config":%q}`},
-		{admin.PolicyCheckOp(), `{"command":["true"],"spec_file":%q}`}, {admin.PolicyListOp(), `{"spec_file":%q}`},
+		{op.Of[exec.RunInput](), `{"argv":["true"],"spec_file":%q}`}, {op.Of[sandbox.PlanInput](), `{"spec_file":%q}`},
+		{op.Of[exec.ExecuteInput](), `{"command":["true"],"spec_file":%q}`}, {op.Of[exec.ExecuteInput](), `{"command":["true"],"config":%q}`},
+		{op.Of[admin.PolicyCheckInput](), `{"command":["true"],"spec_file":%q}`}, {op.Of[admin.PolicyListInput](), `{"spec_file":%q}`},
 	} {
 		env := office(t)
 		env.Options = paddock.Options{Backend: bare{}}
@@ -323,11 +323,10 @@ type answer struct {
 }
 
 func answering(what answer) op.Op {
-	o := op.New(op.Desc{Name: "ask", Needs: privilege.UnsandboxedExec},
+	return op.New(op.Desc{Name: "ask", Needs: privilege.UnsandboxedExec},
 		func(context.Context, *op.Env, toolInput, *op.Stream) (answer, error) { return what, nil },
-		func(io.Writer, answer) error { return nil })
-	o.Refuse = func(err error) any { text := err.Error(); return answer{Error: &text} }
-	return o
+		func(io.Writer, answer) error { return nil }).
+		AnsweringErrors(func(err error) any { text := err.Error(); return answer{Error: &text} })
 }
 
 // TestErrorsAsAnswers: what a contract has as answers is no error, and goes on

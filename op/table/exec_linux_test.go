@@ -78,7 +78,7 @@ func TestExecIsRefused(t *testing.T) {
 		{env, "exec", fields{"command": "true", "argv": []string{"true"}}, "cannot use argv: command is given, too"},
 		{env, "exec", fields{"argv": []string{""}}, "cannot use argv[0]: it is empty"},
 		{env, "exec", fields{"command": "true", "timeout": "0s"}, `cannot use timeout "0s": it must be above 0`},
-		{env, "exec", fields{"command": "true", "background": true, "yield_after": "1s"}, `cannot use yield_after "1s": it must not be below 0, nor beside background`},
+		{env, "exec", fields{"command": "true", "background": true, "yield_after": "1s"}, `cannot use yield_after "1s": it must be at least 0, and not be combined with background`},
 		{env, "exec", fields{"command": "true", "env": []string{"secret"}}, "cannot use env[0]: it is not NAME=VALUE"},
 		{env, "exec", fields{"command": "true", "env": fields{"OK": "1", "B AD": "2"}}, `cannot use env."B AD": a name has 1 to 64 letters, digits and underscores`},
 		{env, "exec", fields{"command": "true", "env": []string{"1X=2"}}, "cannot use env.1X: a name has"},

@@ -43,7 +43,7 @@ func attempt(t *testing.T, workspace, input string) (exec.ExecuteOutput, policy.
 	var asked policy.Spec
 	cause := &backend.StartError{Stage: "clone", Op: "clone", Object: workspace + "/deep/inside", Cause: "no room in /var/lib/secret/place"}
 	env := &op.Env{Options: paddock.Options{Backend: unable{err: cause, asked: &asked}, Dir: workspace, Agent: self, StateDir: t.TempDir()}}
-	out, err := exec.ExecuteOp().Call(t.Context(), env, []byte(input), nil)
+	out, err := op.Of[exec.ExecuteInput]().Call(t.Context(), env, []byte(input), nil)
 	if err != nil {
 		return exec.ExecuteOutput{}, asked, err
 	}
@@ -191,7 +191,7 @@ func TestRunKeepsTheRules(t *testing.T) {
 	}
 	var asked policy.Spec
 	env := &op.Env{Options: paddock.Options{Backend: unable{err: errors.New("cannot start"), asked: &asked}, Dir: ws, Agent: file, StateDir: t.TempDir()}}
-	_, err := exec.RunOp().Call(t.Context(), env, []byte(`{"spec_file": "`+file+`", "argv": ["curl", "x"]}`), nil)
+	_, err := op.Of[exec.RunInput]().Call(t.Context(), env, []byte(`{"spec_file": "`+file+`", "argv": ["curl", "x"]}`), nil)
 	if !errors.Is(err, paddock.ErrNotExecutable) || !strings.HasPrefix(err.Error(), "cannot run: Command 'curl' is not allowed. Allowed commands: ls") {
 		t.Errorf("error is %v", err)
 	}

@@ -178,7 +178,7 @@ func TestContractErrors(t *testing.T) {
 		{"cgroup_read_file", `{"path":"a","max_bytes":1.5}`, "max_bytes must be an integer."},
 		{"cgroup_read_file", `{"path":"a","max_bytes":{}}`, "max_bytes must be an integer."},
 		{"cgroup_read_file", `{"file":"a"}`, `cannot read the input of cgroup_read_file: unknown field "file"`},
-		{"cgroup_read_file", `[]`, "cannot read the input of cgroup_read_file: a JSON array stands where an object is needed"},
+		{"cgroup_read_file", `[]`, "cannot read the input of cgroup_read_file: it must be an object, not a JSON array"},
 		{"cgroup_write_file", `{"path":"","content":""}`, "Empty path."},
 		{"cgroup_write_file", `{"path":"a","content":5}`, "content must be a string."},
 		{"cgroup_write_file", `{"path":"a"}`, "content must be a string."},

@@ -58,7 +58,7 @@ func TestErrorsNameWhatWasWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for want, say := range map[*string]func(op.Field) string{&tt.cli: flag, &tt.json: op.JSONName} {
 				e := tt.e
-				exec.RunOp().NameFields(errors.Join(errors.New("another"), &e), []byte(tt.input), say)
+				op.Of[exec.RunInput]().NameFields(errors.Join(errors.New("another"), &e), []byte(tt.input), say)
 				if got := e.Error(); got != *want {
 					t.Errorf("%q, want %q", got, *want)
 				}

@@ -50,7 +50,7 @@ func TestCallDecodesStrictly(t *testing.T) {
 		{"nothing", `{}`, ""},
 		{"an unknown field", `{"number":[1]}`, `cannot read the input of sum: unknown field "number"`},
 		{"a wrong type", `{"numbers":"1"}`, "cannot read the input of sum: numbers must not be a JSON string"},
-		{"no object", `[1]`, "cannot read the input of sum: a JSON array stands where an object is needed"},
+		{"no object", `[1]`, "cannot read the input of sum: it must be an object, not a JSON array"},
 		{"a wrong unit", `{"wait":"1x"}`, `cannot read the input of sum: cannot use wait "1x": unknown unit "x"`},
 		{"half an object", `{"numbers":[`, "cannot read the input of sum: the JSON object is not complete"},
 		{"empty", ``, "cannot read the input of sum: the JSON object is not complete"},

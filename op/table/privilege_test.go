@@ -73,14 +73,14 @@ func TestAlterPrivileges(t *testing.T) {
 		{`{"action":"grant","principal":"a","mask":"all"}`, `cannot use the mask "all": it is no number from 0 to 2^64-1`},
 	}
 	for _, step := range steps {
-		if got := askAs(t, admin.AlterPrivilegesOp(), env, step.input); got != step.want {
+		if got := askAs(t, op.Of[admin.AlterPrivilegesInput](), env, step.input); got != step.want {
 			t.Errorf("%s gives %q, want %q", step.input, got, step.want)
 		}
 	}
 }
 
 func TestAlterPrivilegesOutput(t *testing.T) {
-	out, err := admin.AlterPrivilegesOp().Call(t.Context(), privilegeEnv(t, localAdmin),
+	out, err := op.Of[admin.AlterPrivilegesInput]().Call(t.Context(), privilegeEnv(t, localAdmin),
 		[]byte(`{"action":"give","principal":"7","privileges":["bit_9"]}`), nil)
 	data, jsonErr := json.Marshal(out)
 	want := `{"action":"grant","principal":"7","changed":true,"before":{"names":[],"mask":"0x0"},"after":{"names":["bit_9"],"mask":"0x200"}}`
@@ -96,19 +96,19 @@ func TestOwnerGrantsThemselves(t *testing.T) {
 	check := func(need privilege.Set) error {
 		return privilege.CheckOpened(t.Context(), env.Privileges, env.Principal, need)
 	}
-	if err := check(admin.AlterPrivilegesOp().Needs); err != nil {
+	if err := check(op.Of[admin.AlterPrivilegesInput]().Needs); err != nil {
 		t.Fatal(err)
 	}
 	denied := (*privilege.Denied)(nil)
 	if err := check(privilege.UnsandboxedExec); !errors.As(err, &denied) || denied.Hint != "paddock privilege grant user:root UNSANDBOXED_EXEC" {
 		t.Fatalf("before: %v", err)
 	}
-	askAs(t, admin.AlterPrivilegesOp(), env, `{"action":"grant","principal":"user:root","privileges":["UNSANDBOXED_EXEC"]}`)
+	askAs(t, op.Of[admin.AlterPrivilegesInput](), env, `{"action":"grant","principal":"user:root","privileges":["UNSANDBOXED_EXEC"]}`)
 	if err := check(privilege.UnsandboxedExec); err != nil {
 		t.Errorf("after: %v", err)
 	}
 	env.Principal = &privilege.Principal{Name: "user:ann"}
-	if err := check(admin.AlterPrivilegesOp().Needs); err == nil ||
+	if err := check(op.Of[admin.AlterPrivilegesInput]().Needs); err == nil ||
 		err.Error() != "The user does not have the ALTER_PRIVILEGES privilege. Ask an admin to grant it with the alter_privileges tool." {
 		t.Errorf("somebody else: %v", err)
 	}
@@ -116,11 +116,11 @@ func TestOwnerGrantsThemselves(t *testing.T) {
 
 func TestPrivilegeList(t *testing.T) {
 	env := privilegeEnv(t, localAdmin)
-	if got := askAs(t, admin.PrivilegeListOp(), env, `{}`); got != "nobody was granted anything\n" {
+	if got := askAs(t, op.Of[admin.PrivilegeListInput](), env, `{}`); got != "no privileges are granted\n" {
 		t.Errorf("got %q", got)
 	}
 	for _, name := range []string{"user:bob", "42"} {
-		askAs(t, admin.AlterPrivilegesOp(), env, `{"action":"grant","principal":"`+name+`","privileges":["UNSANDBOXED_EXEC","bit_5"]}`)
+		askAs(t, op.Of[admin.AlterPrivilegesInput](), env, `{"action":"grant","principal":"`+name+`","privileges":["UNSANDBOXED_EXEC","bit_5"]}`)
 	}
 	const (
 		bob     = "user:bob  0x24  UNSANDBOXED_EXEC bit_5\n"
@@ -143,12 +143,12 @@ func TestPrivilegeList(t *testing.T) {
 	}
 	for _, tt := range tests {
 		env.Principal = tt.who
-		if got := askAs(t, admin.PrivilegeListOp(), env, tt.input); got != tt.want {
+		if got := askAs(t, op.Of[admin.PrivilegeListInput](), env, tt.input); got != tt.want {
 			t.Errorf("%+v asks %s: %q, want %q", tt.who, tt.input, got, tt.want)
 		}
 	}
 	env.Principal = bobHimself
-	out, err := admin.PrivilegeListOp().Call(t.Context(), env, []byte(`{}`), nil)
+	out, err := op.Of[admin.PrivilegeListInput]().Call(t.Context(), env, []byte(`{}`), nil)
 	data, _ := json.Marshal(out)
 	if want := `{"principals":[{"principal":"user:bob","names":["UNSANDBOXED_EXEC","bit_5"],"mask":"0x24"}]}`; err != nil || string(data) != want {
 		t.Errorf("got %s, %v", data, err)
@@ -165,17 +165,17 @@ func TestPrivilegesUnavailable(t *testing.T) {
 	broken.Privileges = func() (privilege.Store, error) { return privilege.OpenFile(path) }
 	ann.Privileges, none.Privileges = broken.Privileges, nil
 	const grant = `{"action":"grant","principal":"a","privileges":["alter"]}`
-	for _, got := range []string{askAs(t, admin.AlterPrivilegesOp(), broken, grant), askAs(t, admin.PrivilegeListOp(), broken, `{}`)} {
+	for _, got := range []string{askAs(t, op.Of[admin.AlterPrivilegesInput](), broken, grant), askAs(t, op.Of[admin.PrivilegeListInput](), broken, `{}`)} {
 		if !strings.HasPrefix(got, "cannot use the privileges in "+path+": it is not what Paddock writes") {
 			t.Errorf("with a broken store: %s", got)
 		}
 	}
-	for _, got := range []string{askAs(t, admin.AlterPrivilegesOp(), none, grant), askAs(t, admin.PrivilegeListOp(), none, `{}`)} {
+	for _, got := range []string{askAs(t, op.Of[admin.AlterPrivilegesInput](), none, grant), askAs(t, op.Of[admin.PrivilegeListInput](), none, `{}`)} {
 		if got != "cannot use privileges: this door has no store of them" {
 			t.Errorf("without a store: %s", got)
 		}
 	}
-	if got := askAs(t, admin.PrivilegeListOp(), ann, `{}`); got != "Privilege system unavailable." {
+	if got := askAs(t, op.Of[admin.PrivilegeListInput](), ann, `{}`); got != "Privilege system unavailable." {
 		t.Errorf("got %s", got)
 	}
 }

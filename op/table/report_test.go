@@ -63,7 +63,7 @@ func TestDoctor(t *testing.T) {
 		{Name: "cgroup2"},
 	}}
 	report.Judge("level full", "level landlock")
-	out, text := render(t, sandbox.DoctorOp(), bare{report: report}, `{}`)
+	out, text := render(t, op.Of[sandbox.DoctorInput](), bare{report: report}, `{}`)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ hint: allow them
   landlock         ok       ABI 7
   cgroup2          missing
 
-  level full      no   for want of user namespaces
+  level full      no   missing: user namespaces
   level landlock  yes
 `
 	if text != want {
@@ -93,9 +93,9 @@ hint: allow them
 	// Where nothing is missing a sandbox is made, and that decides.
 	report.Features[0].OK = true
 	report.Judge("level full", "level landlock")
-	out, text = render(t, sandbox.DoctorOp(), bare{report: report}, `{}`)
+	out, text = render(t, op.Of[sandbox.DoctorInput](), bare{report: report}, `{}`)
 	if !strings.HasPrefix(text, "backend linux\n\nnot usable: a sandbox with all default walls cannot be made here\na sandbox: cannot start\n\n  agent") ||
-		!strings.Contains(text, "\n  level full      no   for want of a sandbox\n") || out.(op.Statuser).ExitStatus() != 1 {
+		!strings.Contains(text, "\n  level full      no   missing: a sandbox\n") || out.(op.Statuser).ExitStatus() != 1 {
 		t.Errorf("doctor says\n%s", text)
 	}
 }
@@ -114,7 +114,7 @@ func TestPlan(t *testing.T) {
 		Spawn: []confine.Step{{Do: confine.OpCaps, Why: "no capability stays"}},
 		Holds: policy.Isolation{Namespaces: []string{"user"}, Network: "none", KeptGroups: []int{4, 20}},
 	}
-	out, text := render(t, sandbox.PlanOp(), bare{plan: plan}, `{"unprotect":["*"],"hostname":"pen"}`)
+	out, text := render(t, op.Of[sandbox.PlanInput](), bare{plan: plan}, `{"unprotect":["*"],"hostname":"pen"}`)
 	for _, line := range []string{
 		"workspace   /work (rw)\n", "the wall\n  wall\n  --say\n  \"a\\nb\"\n", "namespaces  user mount\n", "uid         1000 inside is 1001 outside (1)\n",
 		"  1  tmpfs   /tmp nosuid mode=1777 size=1MiB  private\n",
@@ -135,7 +135,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	_, text := render(t, sandbox.VersionOp(), bare{}, `{}`)
+	_, text := render(t, op.Of[sandbox.VersionInput](), bare{}, `{}`)
 	for _, word := range []string{"paddock ", "\nbuild ", "\nwire     1\n", "\ngo       go1.", "\nplatform "} {
 		if !strings.Contains(text, word) {
 			t.Errorf("version lacks %q: %q", word, text)
@@ -152,7 +152,7 @@ func TestRunRefusesBeforeItStarts(t *testing.T) {
 		{`{"argv":["true"],"network":"some"}`, `cannot use network "some": it must be "none" or "host"`},
 	}
 	for _, tt := range tests {
-		_, err := exec.RunOp().Call(t.Context(), &op.Env{Options: paddock.Options{Backend: bare{}}}, []byte(tt.input), nil)
+		_, err := op.Of[exec.RunInput]().Call(t.Context(), &op.Env{Options: paddock.Options{Backend: bare{}}}, []byte(tt.input), nil)
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("run %s: %v, want %q", tt.input, err, tt.want)
 		}

@@ -101,7 +101,7 @@ func TestSandboxDelete(t *testing.T) {
 	}()
 	testkit.AwaitFile(t, filepath.Join(env.Default.Workspace.Source, "waiting"))
 	out := well[sandbox.SandboxDeleteOutput](t, env, "sandbox_delete", fields{"sandbox": "default"})
-	if !out.DeathProved || len(out.Planted) == 0 || !strings.Contains(out.Note, "made anew") {
+	if !out.DeathProved || len(out.Planted) == 0 || !strings.Contains(out.Note, "created again") {
 		t.Errorf("%+v", out)
 	}
 	if err := <-waiting; err == nil || !strings.Contains(err.Error(), "has ended") {

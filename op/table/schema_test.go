@@ -280,7 +280,7 @@ func TestOutputsAreAsTheSchemasSay(t *testing.T) {
 	if err := json.Unmarshal(out, &value); err != nil {
 		t.Fatal(err)
 	}
-	if wrong := parsed(t, exec.RunOp().OutputSchema()).check(value, "run"); len(wrong) > 0 {
+	if wrong := parsed(t, op.Of[exec.RunInput]().OutputSchema()).check(value, "run"); len(wrong) > 0 {
 		t.Errorf("run answers %q", wrong)
 	}
 }

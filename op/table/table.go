@@ -32,11 +32,70 @@ func Groups() map[string]string {
 // All returns all operations, in the order in which people should meet them.
 // It is built on each call: nothing is done for a program that asks nothing.
 func All() []op.Op {
-	return slices.Concat(
-		[]op.Op{exec.RunOp(), exec.ExecuteOp(), sandbox.ListOp(), exec.ExecOp(), exec.ExecKillOp(), exec.OutputReadOp()}, sandbox.Ops(), files.Ops(), []op.Op{files.FileSearchOp()}, session.Ops(),
-		shell.Ops(), service.Ops(), sandbox.SecretOps(), []op.Op{files.WorkspaceImportOp(), files.WorkspaceExportOp()},
-		[]op.Op{sandbox.PlanOp(), admin.PolicyCheckOp(), admin.PolicyListOp()}, host.Ops(),
-		[]op.Op{admin.AlterPrivilegesOp(), admin.PrivilegeListOp()}, admin.TokenOps(),
-		[]op.Op{admin.AuditReadOp(), admin.AuditVerifyOp(), sandbox.GitAcceptOp(), sandbox.DoctorOp(), sandbox.VersionOp()},
-	)
+	return slices.Concat([]op.Op{
+		op.Of[exec.RunInput](),
+		op.Of[exec.ExecuteInput](),
+		op.Of[sandbox.ListInput](),
+		op.Of[exec.ExecInput](),
+		op.Of[exec.ExecKillInput](),
+		op.Of[exec.OutputReadInput](),
+
+		op.Of[sandbox.SandboxCreateInput](),
+		op.Of[sandbox.SandboxListInput](),
+		op.Of[sandbox.SandboxStatusInput](),
+		op.Of[sandbox.SandboxDeleteInput](),
+
+		op.Of[files.FileReadInput](),
+		op.Of[files.FileWriteInput](),
+		op.Of[files.FileEditInput](),
+		op.Of[files.FileListInput](),
+		op.Of[files.FileStatInput](),
+		op.Of[files.FileMkdirInput](),
+		op.Of[files.FileMoveInput](),
+		op.Of[files.FileDeleteInput](),
+		op.Of[files.PatchApplyInput](),
+		op.Of[files.FileSearchInput](),
+
+		op.Of[session.SessionInput](),
+		op.Of[session.SessionOpenInput](),
+		op.Of[session.SessionRunInput](),
+		op.Of[session.SessionRestartInput](),
+		op.Of[session.SessionCloseInput](),
+		op.Of[session.SessionListInput](),
+
+		op.Of[shell.ShellOpenInput](),
+		op.Of[shell.ShellReadInput](),
+		op.Of[shell.ShellWriteInput](),
+		op.Of[shell.ShellSignalInput](),
+		op.Of[shell.ShellResizeInput](),
+		op.Of[shell.ShellCloseInput](),
+		op.Of[shell.ShellListInput](),
+
+		op.Of[service.ServiceStartInput](),
+		op.Of[service.ServiceStopInput](),
+		op.Of[service.ServiceStatusInput](),
+		op.Of[service.ServiceListInput](),
+		op.Of[service.ServiceLogsInput](),
+
+		op.Of[sandbox.SecretSetInput](),
+		op.Of[sandbox.SecretListInput](),
+		op.Of[sandbox.SecretDeleteInput](),
+
+		op.Of[files.WorkspaceImportInput](),
+		op.Of[files.WorkspaceExportInput](),
+		op.Of[sandbox.PlanInput](),
+		op.Of[admin.PolicyCheckInput](),
+		op.Of[admin.PolicyListInput](),
+	}, host.Ops(), []op.Op{
+		op.Of[admin.AlterPrivilegesInput](),
+		op.Of[admin.PrivilegeListInput](),
+		op.Of[admin.TokenCreateInput](),
+		op.Of[admin.TokenListInput](),
+		op.Of[admin.TokenRevokeInput](),
+		op.Of[admin.AuditReadInput](),
+		op.Of[admin.AuditVerifyInput](),
+		op.Of[sandbox.GitAcceptInput](),
+		op.Of[sandbox.DoctorInput](),
+		op.Of[sandbox.VersionInput](),
+	})
 }

@@ -43,7 +43,7 @@ func callToken(t *testing.T, env *op.Env, name string, input any) (any, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range admin.TokenOps() {
+	for _, o := range All() {
 		if o.Name == name {
 			return o.Call(t.Context(), env, text, nil)
 		}
@@ -132,11 +132,11 @@ func TestTokenRefusals(t *testing.T) {
 		"no privilege to end":  {&nobody, "token_revoke", in{"principal": "a"}, "ALTER_PRIVILEGES"},
 		"no principal":         {env, "token_create", in{"workspaces": []string{dir}}, "cannot use the principal"},
 		"no bounds":            {env, "token_create", in{"principal": "a"}, "--workspace DIR"},
-		"a ceiling alone":      {env, "token_create", in{"principal": "a", "ceiling_file": ceiling}, "nothing says where the default sandbox works"},
+		"a ceiling alone":      {env, "token_create", in{"principal": "a", "ceiling_file": ceiling}, "the default sandbox has no workspace"},
 		"outside the ceiling":  {env, "token_create", in{"principal": "a", "ceiling_file": ceiling, "workspaces": []string{"/usr"}}, "the ceiling does not allow it"},
 		"a spec without":       {env, "token_create", in{"principal": "a", "spec_file": ceiling}, "cannot use"},
 		"a spec above it":      {env, "token_create", in{"principal": "a", "ceiling_file": ceiling, "spec_file": wide}, "network"},
-		"no directory":         {env, "token_create", in{"principal": "a", "workspaces": []string{ceiling}}, `cannot use workspaces[0] "` + ceiling + `": it is no directory`},
+		"no directory":         {env, "token_create", in{"principal": "a", "workspaces": []string{ceiling}}, `cannot use workspaces[0] "` + ceiling + `": it is not a directory`},
 		"a missing one":        {env, "token_create", in{"principal": "a", "workspaces": []string{dir, dir + "/x"}}, "workspaces[1]"},
 		"an empty name":        {env, "token_create", in{"principal": "a", "workspaces": []string{""}}, "it is empty"},
 		"no lifetime":          {env, "token_create", in{"principal": "a", "workspaces": []string{dir}, "expires": "soon"}, "expires"},
@@ -145,7 +145,7 @@ func TestTokenRefusals(t *testing.T) {
 		"other bounds":         {env, "token_create", in{"principal": "there", "workspaces": []string{"/usr"}}, "its other tokens have other bounds"},
 		"nothing to revoke":    {env, "token_revoke", in{}, "name either one token"},
 		"too much to revoke":   {env, "token_revoke", in{"id": "abc", "principal": "a"}, "name either one token"},
-		"revoke what is not":   {env, "token_revoke", in{"id": "abc"}, "there is none of this name"},
+		"revoke what is not":   {env, "token_revoke", in{"id": "abc"}, "it is unknown"},
 		"no store at the door": {&op.Env{Principal: env.Principal, Audit: env.Audit}, "token_list", in{}, "this door has no store"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -245,7 +245,7 @@ func TestImportErrors(t *testing.T) {
 		{fields{"paths": []string{"missing"}}, "cannot export missing: it does not exist"},
 		{fields{"paths": []string{""}}, "cannot use paths[0]: it is empty"},
 		{fields{"paths": []string{"a", "../.."}}, `cannot use paths[1] "../..": it leads up with ..`},
-		{fields{"exclude": []string{"[a"}}, `cannot use exclude[0] "[a": it is no pattern`},
+		{fields{"exclude": []string{"[a"}}, `cannot use exclude[0] "[a": it is not a valid pattern`},
 		{fields{"format": "zip"}, `cannot use format "zip": it must be "tar.gz" or "tar"`},
 		{fields{"output": "/tmp/x"}, `cannot use output "/tmp/x": files of the host are for the command line alone`},
 	} {

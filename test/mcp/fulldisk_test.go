@@ -101,7 +101,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		if r.IsError {
 			refused++
-			if said := textOf(r); !strings.Contains(said, "cannot do exec: it cannot be put on record: ") || !strings.Contains(said, "no space left on device") {
+			if said := textOf(r); !strings.Contains(said, "cannot do exec: it cannot be recorded: ") || !strings.Contains(said, "no space left on device") {
 				t.Fatalf("it says %q", said)
 			}
 		}
@@ -109,7 +109,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal("on a full disk everything goes on")
 		}
 	}
-	if said := c.log.String(); !strings.Contains(said, "cannot be put on record") {
+	if said := c.log.String(); !strings.Contains(said, "cannot be recorded") {
 		t.Errorf("the operator is told %q", said)
 	}
 	for _, tool := range []string{"run", "session_run", "file_write", "shell_write", "sandbox_create"} {
@@ -117,7 +117,7 @@ func TestFullDisk(t *testing.T) {
 			"run": {"argv": []string{"true"}}, "session_run": {"session_id": "s", "command": "touch made-session"}, "file_write": {"path": "made-file", "content": "x"},
 			"shell_write": {"shell_id": "s", "text": "touch made-shell"}, "sandbox_create": {"name": "third"},
 		}[tool]
-		if said := c.refused(t, tool, args); !strings.Contains(said, "cannot be put on record") {
+		if said := c.refused(t, tool, args); !strings.Contains(said, "cannot be recorded") {
 			t.Errorf("%s: %s", tool, said)
 		}
 	}

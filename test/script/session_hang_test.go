@@ -72,7 +72,7 @@ func TestTermAnswersTheRequestThatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, err := io.ReadAll(output)
-	want := `{"id":1,"status":"error","text":"cannot go on: the session was told to end","error":"cannot go on: the session was told to end"}` + "\n"
+	want := `{"id":1,"status":"error","text":"cannot continue: the session is ending","error":"cannot continue: the session is ending"}` + "\n"
 	if err != nil || string(said) != want {
 		t.Errorf("the answer is %q, %v", said, err)
 	}

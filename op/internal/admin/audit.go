@@ -20,61 +20,62 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// AuditReadInput asks for records.
+// AuditReadInput is the input of the operation audit_read.
 type AuditReadInput struct {
-	Follow    bool    `json:"follow,omitempty" flag:"follow" short:"f" help:"go on with new records as they come, until a signal ends it"`
-	Since     string  `json:"since,omitempty" flag:"since" arg:"DUR|TIME" max:"64" help:"only what is younger than this, 1h30m, or not before this time, 2006-01-02T15:04:05Z"`
+	Follow    bool    `json:"follow,omitempty" flag:"follow" short:"f" help:"continue with new records as they come, until a signal"`
+	Since     string  `json:"since,omitempty" flag:"since" arg:"DUR|TIME" max:"64" help:"only records younger than this duration, 1h30m, or not before this time, 2006-01-02T15:04:05Z"`
 	Principal string  `json:"principal,omitempty" flag:"principal" arg:"NAME" max:"128" help:"only the operations of this principal"`
 	Op        string  `json:"op,omitempty" flag:"op" arg:"NAME" max:"128" help:"only this operation"`
 	Limit     *uint64 `json:"limit,omitempty" flag:"limit" arg:"N" min:"1" max:"10000" help:"only the newest N of these (default: all; in one JSON object 1000)"`
-	Raw       bool    `json:"raw,omitempty" flag:"raw" help:"print records as they are written, one JSON object a line"`
+	Raw       bool    `json:"raw,omitempty" flag:"raw" help:"print records as they are in the log, one JSON object per line"`
 }
 
-// AuditReadOutput is what was found, empty where it went to a stream.
+// AuditReadOutput is the output of audit_read, without the records if they went to a stream.
 type AuditReadOutput struct {
 	Records []audit.Record `json:"records"`
-	// Older are records that were asked for and left out, because of the limit.
+	// Older counts records that match and were left out because of the limit.
 	Older int `json:"older"`
-	// Unreadable are lines that are no records.
+	// Unreadable counts lines that are not records.
 	Unreadable int `json:"unreadable"`
 }
 
-// AuditReadOp returns the operation audit_read.
-func AuditReadOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation audit_read.
+func (AuditReadInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "audit_read",
 		CLI:     []string{"audit"},
-		Summary: "Print the record of what Paddock was asked to do",
-		Doc: `Print the record of what Paddock was asked to do: when, by whom, with which
-arguments, in which sandbox, and how it ended. Values of environment variables
-and other secrets are not on record. What changes nothing, such as version or
-plan, is recorded in a log that is there, and starts none.
+		Summary: "Print the audit log",
+		Doc: `Print the audit log, the record of what Paddock was asked to do: when, by whom, with
+which arguments, in which sandbox, and how it ended. Values of environment variables
+and other secrets are not recorded. Operations that change nothing, such as version
+or plan, are recorded only if a log exists already.
 
-The log is in the directory of state, in audit/. PADDOCK_AUDIT_SIZE says how
-large a file of it may become (default: 64MiB), and PADDOCK_AUDIT_KEEP how many
-files stay (default: 16). "paddock audit verify" says whether it was changed.
+The log is in audit/ in the state directory. PADDOCK_AUDIT_SIZE is the size at which
+a file of it is rotated (default: 64MiB), and PADDOCK_AUDIT_KEEP is how many files are
+kept (default: 16). "paddock audit verify" says whether it was changed.
 
-What cannot be put on record is refused, unless paddock is told --audit
-best-effort: a disk that is full does not make operations invisible. What frees or
-ends something is done all the same, and what reads alone too.
+An operation that cannot be recorded is refused, so that filling the disk does not
+make operations invisible; --audit best-effort allows it. Operations that free or end
+something, and those that only read, are never refused for this.
 
-Whoever is no administrator finds their own records alone.`,
+Only administrators see the records of others.`,
 		Examples: `  paddock audit --since 1h
   paddock audit --follow --op run
   paddock audit --raw | jq -r 'select(.outcome == "denied") | .error'`,
 		Local:   true,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
 		Streams: op.Streams{Out: true},
-	}, auditRead, renderAuditRead)
+	}
 }
 
-// The bounds of an answer in one object.
+// Bounds of the records in one JSON object.
 const (
 	answerRecords = 1000
 	answerBytes   = 4 << 20
 )
 
-func auditRead(ctx context.Context, env *op.Env, in AuditReadInput, stream *op.Stream) (AuditReadOutput, error) {
+// Do reads the log.
+func (in AuditReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (AuditReadOutput, error) {
 	wanted, err := in.filter(env)
 	if err != nil {
 		return AuditReadOutput{}, err
@@ -103,7 +104,7 @@ func auditRead(ctx context.Context, env *op.Env, in AuditReadInput, stream *op.S
 	return q.out, err
 }
 
-// filter is what the records must be like.
+// filter returns the condition for the records, from the input and the principal.
 func (in AuditReadInput) filter(env *op.Env) (wanted func(*audit.Record) bool, err error) {
 	if env.Audit == nil {
 		return nil, noAuditLog()
@@ -129,8 +130,8 @@ func (in AuditReadInput) filter(env *op.Env) (wanted func(*audit.Record) bool, e
 	}, nil
 }
 
-// noAuditLog is the error where there is no audit log: the state directory cannot be
-// used, or the door keeps none.
+// noAuditLog returns the error for a missing audit log: the state directory cannot be used,
+// or the door keeps no log.
 func noAuditLog() error {
 	if _, err := paddock.DefaultStateDir(); err != nil {
 		return fmt.Errorf("cannot read the audit log: %w", err)
@@ -138,7 +139,7 @@ func noAuditLog() error {
 	return &paddock.Error{Message: "cannot read the audit log: there is none"}
 }
 
-// sinceTime reads a span back from now, or a time.
+// sinceTime parses a duration before now, or a time.
 func sinceTime(text string) (time.Time, error) {
 	if d, err := policy.ParseDuration(text); err == nil {
 		return time.Now().Add(-time.Duration(d)), nil
@@ -153,19 +154,19 @@ func sinceTime(text string) (time.Time, error) {
 	return at, nil
 }
 
-// auditQuery is one reading of the log.
+// auditQuery is the state of reading the log.
 type auditQuery struct {
 	wanted  func(*audit.Record) bool
 	follow  bool
 	raw     bool
-	streams bool // as they come; else the newest ones are kept
+	streams bool // records are written as they come; else the newest are kept
 	keep    int
 	kept    []audit.Entry
-	bytes   int // of these
+	bytes   int // the size of kept
 	out     AuditReadOutput
 }
 
-// run reads what is there, and goes on where that was asked for.
+// run reads the existing records, and follows the log if the input asks for that.
 func (q *auditQuery) run(ctx context.Context, reader *audit.Reader, stream *op.Stream) error {
 	w := bufio.NewWriter(stream.Stdout)
 	for {
@@ -198,11 +199,11 @@ func (q *auditQuery) run(ctx context.Context, reader *audit.Reader, stream *op.S
 		return err
 	}
 	q.kept, q.streams = nil, true
-	return q.goOn(ctx, reader, w, stream.Signals)
+	return q.followLog(ctx, reader, w, stream.Signals)
 }
 
-// goOn follows the log until a signal comes, which is no failure, or ctx ends.
-func (q *auditQuery) goOn(ctx context.Context, reader *audit.Reader, w *bufio.Writer, signals <-chan string) error {
+// followLog reads new records until a signal comes, which is not an error, or ctx ends.
+func (q *auditQuery) followLog(ctx context.Context, reader *audit.Reader, w *bufio.Writer, signals <-chan string) error {
 	following, end := context.WithCancel(ctx)
 	defer end()
 	go func() {
@@ -231,14 +232,14 @@ func (q *auditQuery) goOn(ctx context.Context, reader *audit.Reader, w *bufio.Wr
 	}
 }
 
-// take writes a line of the log, or keeps it.
+// take writes an entry of the log, or keeps it.
 func (q *auditQuery) take(w io.Writer, e *audit.Entry) error {
 	if e.Err != nil {
 		q.out.Unreadable++
 		if !q.streams || q.raw {
 			return nil
 		}
-		_, err := io.WriteString(w, e.File+": "+lineText(e)+"\n")
+		_, err := fmt.Fprintf(w, "%s: line %d: %v\n", e.File, e.Line, e.Err)
 		return err
 	}
 	if !q.wanted(&e.Record) {
@@ -259,7 +260,7 @@ func (q *auditQuery) take(w io.Writer, e *audit.Entry) error {
 	return nil
 }
 
-// write writes a record as it is written in the log, or for people.
+// write writes a record as it is in the log, or for people.
 func (q *auditQuery) write(w io.Writer, e *audit.Entry) error {
 	if q.raw {
 		_, err := w.Write(e.Text)
@@ -268,7 +269,8 @@ func (q *auditQuery) write(w io.Writer, e *audit.Entry) error {
 	return writeRecord(w, &e.Record)
 }
 
-func renderAuditRead(w io.Writer, out AuditReadOutput) error {
+// Render writes the output for people.
+func (out AuditReadOutput) Render(w io.Writer) error {
 	for i := range out.Records {
 		if err := writeRecord(w, &out.Records[i]); err != nil {
 			return err
@@ -277,14 +279,14 @@ func renderAuditRead(w io.Writer, out AuditReadOutput) error {
 	return nil
 }
 
-// writeRecord writes one line. A record's texts come from anywhere, and may
-// hold what a terminal would obey.
+// writeRecord writes a record as one line. The texts in it are untrusted, and may have
+// control sequences.
 func writeRecord(w io.Writer, r *audit.Record) error {
 	_, err := io.WriteString(w, text.Escape(recordText(r))+"\n")
 	return err
 }
 
-// recordText is a record in one line, most important things first.
+// recordText returns a record as one line, the most important things first.
 func recordText(r *audit.Record) string {
 	words := []string{r.Time.Format("2006-01-02T15:04:05.000000Z"), strconv.FormatUint(r.Seq, 10), text.OrDash(r.Principal), text.OrDash(r.Op)}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
@@ -294,7 +296,7 @@ func recordText(r *audit.Record) string {
 	case r.Prune != nil:
 		add("prune: records up to number %d were removed", r.Prune.Seq)
 	case r.Kind == audit.KindLost:
-		add("lost: nobody will put on record how these ended: number=%d", r.Lost)
+		add("lost: operations without an end: number=%d", r.Lost)
 	case r.Kind == audit.KindPlanted:
 		add("planted=%q", r.Planted)
 		if len(r.Programs) > 0 {
@@ -332,55 +334,53 @@ func recordText(r *audit.Record) string {
 	return strings.Join(words, " ")
 }
 
-// lineText says where a line is no record, and why.
-func lineText(e *audit.Entry) string { return "line " + strconv.Itoa(e.Line) + ": " + e.Err.Error() }
-
-// AuditVerifyInput asks whether the log was changed.
+// AuditVerifyInput is the input of the operation audit_verify.
 type AuditVerifyInput struct {
-	Head string `json:"head,omitempty" flag:"head" arg:"HASH" max:"64" help:"a hash that was printed earlier, and must be found again"`
+	Head string `json:"head,omitempty" flag:"head" arg:"HASH" max:"64" help:"a hash that was printed earlier, which the log must have"`
 }
 
-// AuditVerifyOutput is what was found.
+// AuditVerifyOutput is the output of audit_verify.
 type AuditVerifyOutput struct {
 	audit.Report
 }
 
-// ExitStatus is 0 only where the chain holds.
-func (o AuditVerifyOutput) ExitStatus() int {
-	if o.OK {
+// ExitStatus returns 0 if the chain of hashes is intact, else 1.
+func (out AuditVerifyOutput) ExitStatus() int {
+	if out.OK {
 		return 0
 	}
 	return 1
 }
 
-// AuditVerifyOp returns the operation audit_verify.
-func AuditVerifyOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation audit_verify.
+func (AuditVerifyInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "audit_verify",
 		CLI:     []string{"audit", "verify"},
-		Summary: "Say whether the record of what Paddock was asked to do was changed",
-		Doc: `Read the whole record of what Paddock was asked to do, and say whether each line
-is what it was and where it was: each holds the hash of the one before. What was
-edited, moved, added or removed is named with its file and line.
+		Summary: "Verify that the audit log was not changed",
+		Doc: `Read the whole audit log, and check that no record was changed: each has the hash of
+the one before. What was edited, moved, added or removed is reported with its file and
+line.
 
-The hash of the last record is printed. Keep it elsewhere, and give it with
---head later: then records that were cut off at the end are missed too, and a
-log that somebody wrote anew is told from this one.
+The hash of the last record is printed. Keep it elsewhere, and give it with --head
+later: then records that were cut off at the end are detected too, and so is a log
+that somebody has written anew.
 
-Operations that have begun and have no end on record are named, too: those that
-run, and those that are lost, because their process was killed or the disk was
-full. They do not count as changes.
+Operations without an end in the log are listed too: those that are running, and those
+that are lost because their process was killed or the disk was full. They do not count
+as changes.
 
-Exit status: 0 where nothing was changed, else 1.`,
+Exit status: 0 if nothing was changed, else 1.`,
 		Examples: `  paddock audit verify
   paddock audit verify --head "$(cat ~/elsewhere/head)"
   paddock audit verify --json | jq -r .head`,
 		Local: true,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, auditVerify, renderAuditVerify)
+	}
 }
 
-func auditVerify(ctx context.Context, env *op.Env, in AuditVerifyInput, _ *op.Stream) (AuditVerifyOutput, error) {
+// Do verifies the log.
+func (in AuditVerifyInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (AuditVerifyOutput, error) {
 	if env.Audit == nil {
 		return AuditVerifyOutput{}, noAuditLog()
 	}
@@ -395,7 +395,7 @@ func auditVerify(ctx context.Context, env *op.Env, in AuditVerifyInput, _ *op.St
 	return AuditVerifyOutput{report}, err
 }
 
-// begun tells of operations without an end.
+// begun writes a list of operations without an end.
 func begun(b *strings.Builder, title, what string, list []audit.Begun, count int) {
 	if count == 0 {
 		return
@@ -409,14 +409,15 @@ func begun(b *strings.Builder, title, what string, list []audit.Begun, count int
 	}
 }
 
-func renderAuditVerify(w io.Writer, out AuditVerifyOutput) error {
+// Render writes the output for people.
+func (out AuditVerifyOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "records  %d in %d files\n", out.Records, out.Files)
 	if out.Pruned > 0 {
-		fmt.Fprintf(&b, "removed  %d older ones, as the log itself tells\n", out.Pruned)
+		fmt.Fprintf(&b, "removed  %d older ones, according to the log\n", out.Pruned)
 	}
 	if out.Repairs > 0 {
-		fmt.Fprintf(&b, "repairs  %d unfinished lines of killed processes, as the log itself tells\n", out.Repairs)
+		fmt.Fprintf(&b, "repairs  %d unfinished lines of killed processes, according to the log\n", out.Repairs)
 	}
 	if out.After > 0 {
 		fmt.Fprintf(&b, "since    %d records follow the one that was asked for\n", out.After)
@@ -432,12 +433,12 @@ func renderAuditVerify(w io.Writer, out AuditVerifyOutput) error {
 	if more := out.Wrong - len(out.Problems); more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
-	begun(&b, "lost", "whose end is not on record: their process was killed, or could not write", out.Lost, out.LostCount)
-	begun(&b, "unknown", "whose end is not on record yet: whether they run cannot be told from here", out.Unknown, out.UnknownCount)
+	begun(&b, "lost", "without an end in the log: their process was killed, or could not write", out.Lost, out.LostCount)
+	begun(&b, "unknown", "without an end in the log yet: they may be running, which cannot be seen from here", out.Unknown, out.UnknownCount)
 	begun(&b, "running", "that have begun and not ended", out.Running, out.RunningCount)
 	verdict := "ok: nothing was changed"
 	if out.LostCount > 0 {
-		verdict = "ok, but not whole: nothing was changed, and of operations whose end is not on record there are " + strconv.Itoa(out.LostCount)
+		verdict = "ok, but incomplete: nothing was changed; operations without an end: " + strconv.Itoa(out.LostCount)
 	}
 	if !out.OK {
 		verdict = "changed: the record is not what it was"

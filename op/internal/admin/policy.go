@@ -16,13 +16,13 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// PolicyInput names the rules that are meant.
-type PolicyInput struct {
-	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)" within:"files"`
+// PolicyRules is the field that selects the rules for commands.
+type PolicyRules struct {
+	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"use the rules in the commands section of a spec file (default, and if it has none: the built-in list)" within:"files"`
 }
 
-// rules are the rules that are meant, and the spec that they come from.
-func (in PolicyInput) rules(ctx context.Context, env *op.Env) (*command.Rules, policy.Spec, error) {
+// rules returns the rules, and the spec that they come from.
+func (in PolicyRules) rules(ctx context.Context, env *op.Env) (*command.Rules, policy.Spec, error) {
 	var spec policy.Spec
 	if in.SpecFile == "" {
 		rules, err := command.New(policy.DefaultCommands())
@@ -39,7 +39,7 @@ func (in PolicyInput) rules(ctx context.Context, env *op.Env) (*command.Rules, p
 	if err != nil {
 		return nil, spec, err
 	}
-	if file.Spec.Commands == nil { // as for execute
+	if file.Spec.Commands == nil { // as execute does
 		rules, err := command.New(policy.DefaultCommands())
 		return rules, file.Spec, err
 	}
@@ -50,52 +50,53 @@ func (in PolicyInput) rules(ctx context.Context, env *op.Env) (*command.Rules, p
 	return rules.Given(slices.Collect(maps.Keys(file.Spec.Env))...), file.Spec, nil
 }
 
-// PolicyCheckInput asks what the rules say of a command.
+// PolicyCheckInput is the input of the operation policy_check.
 type PolicyCheckInput struct {
-	PolicyInput
-	POSIX   bool     `json:"posix,omitempty" flag:"posix" help:"judge the text as one for a shell without bash's extensions"`
-	Command []string `json:"command" arg:"TEXT | CMD ARG..." help:"one word is a text for the shell, several are a command and its arguments"`
+	PolicyRules
+	POSIX   bool     `json:"posix,omitempty" flag:"posix" help:"check the text as one for a shell without bash's extensions"`
+	Command []string `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text, several are a command and its arguments"`
 }
 
-// PolicyCheckOutput is the verdict.
+// PolicyCheckOutput is the output of policy_check.
 type PolicyCheckOutput struct {
 	command.Verdict
 	asked []string
 }
 
-// ExitStatus is 0 where the command is allowed, else 1.
-func (o PolicyCheckOutput) ExitStatus() int {
-	if o.Allowed {
+// ExitStatus returns 0 if the command is allowed, else 1.
+func (out PolicyCheckOutput) ExitStatus() int {
+	if out.Allowed {
 		return 0
 	}
 	return 1
 }
 
-// PolicyCheckOp returns the operation policy_check.
-func PolicyCheckOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation policy_check.
+func (PolicyCheckInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "policy_check",
 		CLI:     []string{"policy", "check"},
-		Summary: "Say whether the command rules allow a command, and why",
-		Doc: `Judge a command by the rules for commands, and start nothing. One word is a text
-for the shell, which is parsed as bash would; several are a command and its
-arguments. Every program that the text may start must be on the list: in
-pipelines, substitutions and functions, behind env, xargs and find -exec too.
+		Summary: "Report whether the rules for commands allow a command, and why",
+		Doc: `Check a command against the rules for commands, and start nothing. One argument is
+shell text, which is parsed as bash would; several are a command and its arguments.
+Every program that the text can start must be on the list: also in pipelines,
+substitutions and functions, and behind env, xargs and find -exec.
 
-The list is a guard-rail, not a wall: an allowed interpreter runs what it likes,
-and notes say so. go, cargo, make and compilers are interpreters in this sense: a
-Makefile, a build script or a source file names what they run. What holds is the
-sandbox.
+The list is a guard-rail, not a wall: an allowed interpreter can run anything, and
+notes say so. go, cargo, make and compilers are interpreters in this sense: a
+Makefile, a build script or a source file names what they run. The sandbox is the
+wall.
 
 Exit status: 0 allowed, 1 denied.`,
 		Examples: `  paddock policy check 'ls; curl example.com'
   paddock policy check --spec sandbox.yaml 'grep -rn "a;b" . | sort | head -3'
   paddock policy check -- find . -name '*.go' -exec wc -l {} +`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, policyCheck, renderPolicyCheck)
+	}
 }
 
-func policyCheck(ctx context.Context, env *op.Env, in PolicyCheckInput, _ *op.Stream) (PolicyCheckOutput, error) {
+// Do checks the command.
+func (in PolicyCheckInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PolicyCheckOutput, error) {
 	if len(in.Command) == 0 {
 		return PolicyCheckOutput{}, &paddock.Error{Message: "cannot check: no command was given", Hint: "paddock policy check 'ls | wc -l'"}
 	}
@@ -116,7 +117,8 @@ func policyCheck(ctx context.Context, env *op.Env, in PolicyCheckInput, _ *op.St
 	return PolicyCheckOutput{Verdict: command.PathsIn(spec).Check(v), asked: in.Command}, nil
 }
 
-func renderPolicyCheck(w io.Writer, out PolicyCheckOutput) error {
+// Render writes the output for people.
+func (out PolicyCheckOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	row := func(name, value string) {
 		if value != "" {
@@ -141,51 +143,55 @@ func renderPolicyCheck(w io.Writer, out PolicyCheckOutput) error {
 	return err
 }
 
-// point shows the place of what was refused.
-func (o PolicyCheckOutput) point(b *strings.Builder) {
-	p := o.Position
+// point writes the position of what was refused.
+func (out PolicyCheckOutput) point(b *strings.Builder) {
+	p := out.Position
 	switch {
 	case p == nil:
 	case p.Line == 0:
-		fmt.Fprintf(b, "  %-9s word %d, %s\n", "position", p.Argument+1, oneLine(text.Truncate(o.asked[p.Argument], 60)))
+		fmt.Fprintf(b, "  %-9s word %d, %s\n", "position", p.Argument+1, oneLine(text.Truncate(out.asked[p.Argument], 60)))
 	default:
 		fmt.Fprintf(b, "  %-9s line %d, column %d\n", "position", p.Line, p.Column)
-		line := []rune(strings.Split(o.asked[0], "\n")[p.Line-1])
+		line := []rune(strings.Split(out.asked[0], "\n")[p.Line-1])
 		from := max(0, p.Column-1-30)
 		shown := string(line[from:min(len(line), from+72)])
 		fmt.Fprintf(b, "\n    %s\n    %s^\n\n", oneLine(shown), strings.Repeat(" ", p.Column-1-from))
 	}
 }
 
-// oneLine returns a text as one line of as many characters, which a terminal can print.
+// oneLine returns a text as one printable line of as many characters.
 func oneLine(s string) string {
 	return text.Printable(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), '?')
 }
 
-// PolicyListOutput is the list.
+// PolicyListInput is the input of the operation policy_list.
+type PolicyListInput struct{ PolicyRules }
+
+// PolicyListOutput is the output of policy_list.
 type PolicyListOutput struct {
 	policy.Commands
 }
 
-// PolicyListOp returns the operation policy_list.
-func PolicyListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation policy_list.
+func (PolicyListInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "policy_list",
 		CLI:     []string{"policy", "list"},
-		Summary: "Print the programs and blocked subcommands of the command rules",
-		Doc: `Print the list of programs that command texts may start, and the subcommands
-that are blocked all the same. A spec file holds it as
+		Summary: "Print the programs and blocked subcommands of the rules for commands",
+		Doc: `Print the list of programs that commands may start, and the subcommands of these
+that are blocked. In a spec file it is written as
 
   commands: {allow: [git, go, python3], subcommands: {pip: [install]}}
 
-The list is a guard-rail, not a wall: what holds is the sandbox.`,
+The list is a guard-rail, not a wall: the wall is the sandbox.`,
 		Examples: `  paddock policy list
   paddock policy list --spec sandbox.yaml --json`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, policyList, renderPolicyList)
+	}
 }
 
-func policyList(ctx context.Context, env *op.Env, in PolicyInput, _ *op.Stream) (PolicyListOutput, error) {
+// Do returns the list.
+func (in PolicyListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PolicyListOutput, error) {
 	rules, _, err := in.rules(ctx, env)
 	if err != nil {
 		return PolicyListOutput{}, err
@@ -193,7 +199,8 @@ func policyList(ctx context.Context, env *op.Env, in PolicyInput, _ *op.Stream) 
 	return PolicyListOutput{rules.List()}, nil
 }
 
-func renderPolicyList(w io.Writer, out PolicyListOutput) error {
+// Render writes the output for people.
+func (out PolicyListOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, name := range out.Allow {
 		b.WriteString("allow  " + name + "\n")

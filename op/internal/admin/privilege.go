@@ -1,5 +1,5 @@
-// Package admin has the operations on who may do what, and who did: privileges, tokens,
-// rules for commands, and the audit log.
+// Package admin has the operations of administrators: on privileges, tokens, rules for
+// commands, and the audit log.
 package admin
 
 import (
@@ -19,16 +19,17 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// AlterPrivilegesInput says what is to change, and for whom.
+// AlterPrivilegesInput is the input of the operation alter_privileges.
 type AlterPrivilegesInput struct {
 	Action     string   `json:"action" arg:"ACTION" help:"grant (or add, give, allow), revoke (or remove, take, deny) or set (or replace)"`
 	Principal  string   `json:"principal,omitempty" arg:"PRINCIPAL" help:"whose privileges change: user:NAME for a local user"`
 	Privileges []string `json:"privileges,omitempty" arg:"NAME..." help:"privileges by name, bit_N or mask (0x4)"`
-	User       string   `json:"user,omitempty" flag:"user" arg:"PRINCIPAL" help:"another word for the principal"`
-	Mask       *string  `json:"mask,omitempty" flag:"mask" arg:"MASK" help:"the privileges as one mask, 0x4 or 4, beside the names or in their place"`
+	User       string   `json:"user,omitempty" flag:"user" arg:"PRINCIPAL" help:"the same as principal"`
+	Mask       *string  `json:"mask,omitempty" flag:"mask" arg:"MASK" help:"the privileges as a mask, such as 0x4 or 4, in addition to the names or instead of them"`
 }
 
-// AlterPrivilegesOutput is what a principal held, and what it holds now.
+// AlterPrivilegesOutput is the output of alter_privileges: what the principal held before and
+// holds now.
 type AlterPrivilegesOutput struct {
 	Action    string `json:"action"` // grant, revoke or set
 	Principal string `json:"principal"`
@@ -52,34 +53,35 @@ func (g Grants) String() string {
 	return strings.Join(g.Names, " ") + " (" + g.Mask.String() + ")"
 }
 
-// AlterPrivilegesOp returns the operation alter_privileges.
-func AlterPrivilegesOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation alter_privileges.
+func (AlterPrivilegesInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "alter_privileges",
 		CLI:     []string{"privilege"},
-		Summary: "Grant privileges to a principal, or take them away",
+		Summary: "Grant privileges to a principal, or revoke them",
 		Doc: `Change what a principal may do on the host itself. "grant" adds privileges,
-"revoke" takes them away, "set" leaves exactly those that are named, or none.
+"revoke" removes them, "set" replaces all by those that are named, or by none.
 
-  ALTER_PRIVILEGES   change privileges: its own, too
+  ALTER_PRIVILEGES   change privileges, also one's own
   UNSANDBOXED_EXEC   reach the host outside every sandbox
 
-It needs ALTER_PRIVILEGES. On the command line, root and the owner of the file
-that holds the privileges are administrators: they hold ALTER_PRIVILEGES, and
-not UNSANDBOXED_EXEC before they have granted it to themselves.
+It needs ALTER_PRIVILEGES. On the command line, root and the owner of the file with
+the privileges are administrators: they hold ALTER_PRIVILEGES, but not
+UNSANDBOXED_EXEC until they grant it to themselves.
 
-Privileges are kept in privileges.json in the state directory, or where
-$PADDOCK_PRIVILEGES or --privileges says: a file, or a Redis server
-(redis://, rediss://, unix://). "paddock privilege list" shows them.`,
+Privileges are kept in privileges.json in the state directory, or in the file or
+Redis server (redis://, rediss://, unix://) that $PADDOCK_PRIVILEGES or --privileges
+names. "paddock privilege list" shows them.`,
 		Examples: `  paddock privilege grant user:ann UNSANDBOXED_EXEC
   paddock privilege revoke user:ann UNSANDBOXED_EXEC
   paddock privilege set user:ann`,
 		Needs: privilege.AlterPrivileges,
 		Hints: op.Hints{Destructive: true, Idempotent: true},
-	}, alterPrivileges, renderAlterPrivileges)
+	}
 }
 
-func alterPrivileges(ctx context.Context, env *op.Env, in AlterPrivilegesInput, _ *op.Stream) (AlterPrivilegesOutput, error) {
+// Do changes the privileges.
+func (in AlterPrivilegesInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (AlterPrivilegesOutput, error) {
 	who, whoErr := in.principal()
 	set, setErr := in.set()
 	action, change, err := in.change(set)
@@ -97,7 +99,7 @@ func alterPrivileges(ctx context.Context, env *op.Env, in AlterPrivilegesInput, 
 	return AlterPrivilegesOutput{action, who, before != after, grantsOf(before), grantsOf(after)}, nil
 }
 
-// principal is the one that either field names.
+// principal returns the principal that either field names.
 func (in AlterPrivilegesInput) principal() (string, error) {
 	name := in.Principal
 	if name == "" {
@@ -122,7 +124,7 @@ func (in AlterPrivilegesInput) set() (privilege.Set, error) {
 	return set | mask, err
 }
 
-// change is what the action does to what a principal holds.
+// change returns the action, and the function that applies it to a principal's privileges.
 func (in AlterPrivilegesInput) change(set privilege.Set) (action string, change func(privilege.Set) privilege.Set, err error) {
 	switch strings.ToLower(in.Action) {
 	case "grant", "add", "give", "allow":
@@ -141,44 +143,46 @@ func (in AlterPrivilegesInput) change(set privilege.Set) (action string, change 
 	return action, change, nil
 }
 
-func renderAlterPrivileges(w io.Writer, out AlterPrivilegesOutput) error {
+// Render writes the output for people.
+func (out AlterPrivilegesOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "principal  %s\nbefore     %s\nafter      %s\n", out.Principal, out.Before, out.After)
 	return err
 }
 
-// PrivilegeListInput asks who holds what.
+// PrivilegeListInput is the input of the operation privilege_list.
 type PrivilegeListInput struct {
-	Principal string `json:"principal,omitempty" arg:"PRINCIPAL" help:"this one alone; others than oneself need ALTER_PRIVILEGES"`
+	Principal string `json:"principal,omitempty" arg:"PRINCIPAL" help:"only this principal; any other than oneself needs ALTER_PRIVILEGES"`
 }
 
-// PrivilegeListOutput is who holds what, by name.
+// PrivilegeListOutput is the output of privilege_list.
 type PrivilegeListOutput struct {
 	Principals []PrincipalGrants `json:"principals"`
 }
 
-// PrincipalGrants is what one principal was granted.
+// PrincipalGrants are the privileges of one principal.
 type PrincipalGrants struct {
 	Principal string `json:"principal"`
 	Grants
 }
 
-// PrivilegeListOp returns the operation privilege_list.
-func PrivilegeListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation privilege_list.
+func (PrivilegeListInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "privilege_list",
 		CLI:     []string{"privilege", "list"},
-		Summary: "Say who was granted which privileges",
-		Doc: `Say which privileges were granted to whom: names, and the mask that holds them.
-A privilege that has no name is bit_N. Who does not hold ALTER_PRIVILEGES sees
-what they hold themselves.`,
+		Summary: "List the privileges of principals",
+		Doc: `List the privileges of each principal: their names, and the mask that has them. A
+privilege without a name is bit_N. Without ALTER_PRIVILEGES, only one's own
+privileges are listed.`,
 		Examples: `  paddock privilege list
   paddock privilege list user:ann`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, privilegeList, renderPrivilegeList)
+	}
 }
 
-func privilegeList(ctx context.Context, env *op.Env, in PrivilegeListInput, _ *op.Stream) (PrivilegeListOutput, error) {
-	// Who may not see all sees themselves, where they did not ask for more.
+// Do reads the privileges.
+func (in PrivilegeListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PrivilegeListOutput, error) {
+	// A principal without the privilege sees its own, unless it asked for more.
 	mayAlter := privilege.CheckOpened(ctx, env.Privileges, env.Principal, privilege.AlterPrivileges)
 	denied := (*privilege.Denied)(nil)
 	if errors.As(mayAlter, &denied) {
@@ -214,9 +218,10 @@ func listed(all map[string]privilege.Set) PrivilegeListOutput {
 	return out
 }
 
-func renderPrivilegeList(w io.Writer, out PrivilegeListOutput) error {
+// Render writes the output for people.
+func (out PrivilegeListOutput) Render(w io.Writer) error {
 	if len(out.Principals) == 0 {
-		_, err := fmt.Fprintln(w, "nobody was granted anything")
+		_, err := fmt.Fprintln(w, "no privileges are granted")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -228,7 +233,7 @@ func renderPrivilegeList(w io.Writer, out PrivilegeListOutput) error {
 	return table.Flush()
 }
 
-// privileges is the store that the door opens.
+// privileges opens the store of privileges.
 func privileges(e *op.Env) (privilege.Store, error) {
 	if e.Privileges == nil {
 		return nil, &paddock.Error{Message: "cannot use privileges: this door has no store of them"}
@@ -237,7 +242,7 @@ func privileges(e *op.Env) (privilege.Store, error) {
 	return store, storeError(err)
 }
 
-// storeError gives what a store says its hint.
+// storeError adds the hint to an error of the store.
 func storeError(err error) error {
 	if u := (*privilege.Unavailable)(nil); errors.As(err, &u) {
 		return &paddock.Error{Message: err.Error(), Hint: u.Hint}

@@ -20,19 +20,16 @@ import (
 	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-// TokenOps returns the operations on tokens.
-func TokenOps() []op.Op { return []op.Op{tokenCreateOp(), tokenListOp(), tokenRevokeOp()} }
-
-// TokenCreateInput says whom a token lets in, and what they may have.
+// TokenCreateInput is the input of the operation token_create.
 type TokenCreateInput struct {
-	Principal   string   `json:"principal" arg:"PRINCIPAL" max:"128" help:"whom it lets in, agent:ann say; privileges are granted to this name"`
-	Workspaces  []string `json:"workspaces,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" max:"64" help:"directory that may be a workspace, and be changed; the first is that of the default sandbox (may be repeated)"`
+	Principal   string   `json:"principal" arg:"PRINCIPAL" max:"128" help:"whom it authenticates, such as agent:ann; privileges are granted to this name"`
+	Workspaces  []string `json:"workspaces,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" max:"64" help:"directory that can be a workspace, and be changed; the first is the default sandbox's (may be repeated)"`
 	CeilingFile string   `json:"ceiling_file,omitempty" flag:"ceiling" arg:"FILE" complete:"file" help:"read the most that sandboxes may ask for from a YAML or JSON file (default: the workspaces, and what the spec has)"`
 	SpecFile    string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the default sandbox's spec from a YAML or JSON file"`
 	Expires     Lifetime `json:"expires,omitempty" flag:"expires" arg:"TIME" help:"end the token after this time, 30d or 12h (default: never)"`
 }
 
-// TokenOutput is a token as lists show it: never the token itself.
+// TokenOutput describes a token, without the token itself.
 type TokenOutput struct {
 	ID        string     `json:"id"`
 	Principal string     `json:"principal"`
@@ -42,40 +39,42 @@ type TokenOutput struct {
 	Workspace string     `json:"workspace,omitempty"`
 }
 
-// TokenCreateOutput is a new token.
+// TokenCreateOutput is the output of token_create.
 type TokenCreateOutput struct {
-	// Token is the token itself, which is told here and never again.
+	// Token is the token itself, which is shown only here.
 	Token string `json:"token"`
 	TokenOutput
 }
 
-func tokenCreateOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation token_create.
+func (TokenCreateInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "token_create",
 		CLI:     []string{"token", "create"},
 		Local:   true,
-		Summary: "Make a token that lets a principal in by HTTP",
-		Doc: `Make a bearer token for "paddock mcp --http". It is printed once; what is kept of
-it, in tokens.json in the state directory, is a hash.
+		Summary: "Create a token with which a principal can connect by HTTP",
+		Doc: `Create a bearer token for "paddock mcp --http". It is printed once; only its hash is
+kept, in tokens.json in the state directory.
 
-A principal's sandboxes can ask for the directories that are named with
---workspace, and what is below them, and for nothing else of the host: no mounts,
-no network, no other backend. The first is the workspace of the sandbox that is
-meant where none is named. --spec FILE says more of that sandbox, and all may have
-what it has; --ceiling FILE says, field by field, what else they may ask for.
+The principal's sandboxes can use the directories that are named with --workspace,
+and what is below them, and nothing else of the host: no mounts, no network, no other
+backend. The first directory is the workspace of the default sandbox. --spec FILE
+describes that sandbox further, and all sandboxes may have what it has; --ceiling FILE
+says, field by field, what else they may ask for.
 
-All tokens of a principal have the same bounds, since they share its sandboxes.
-For another token of a principal the bounds are left out. Privileges beyond
-sandboxes are granted to the principal: paddock privilege grant PRINCIPAL NAME.
-It needs ALTER_PRIVILEGES, as that does.`,
+All tokens of a principal have the same bounds, since they share its sandboxes. For
+another token of the same principal, leave out the bounds. Privileges beyond sandboxes
+are granted to the principal: paddock privilege grant PRINCIPAL NAME. Creating a token
+needs ALTER_PRIVILEGES too.`,
 		Examples: `  paddock token create agent:ann --workspace ~/project
   paddock token create ci --workspace /srv/ci --ceiling ci.yaml --expires 30d
   TOKEN=$(paddock token create bob --workspace . --json | jq -r .token)`,
 		Needs: privilege.AlterPrivileges,
-	}, tokenCreate, renderTokenCreate)
+	}
 }
 
-func tokenCreate(ctx context.Context, env *op.Env, in TokenCreateInput, _ *op.Stream) (TokenCreateOutput, error) {
+// Do creates the token.
+func (in TokenCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (TokenCreateOutput, error) {
 	now := time.Now()
 	n := token.New{Principal: in.Principal}
 	if in.Expires > 0 {
@@ -96,7 +95,7 @@ func tokenCreate(ctx context.Context, env *op.Env, in TokenCreateInput, _ *op.St
 	return TokenCreateOutput{text, tokenOutput(made, now)}, nil
 }
 
-// bounds are those that the input writes, nil where it writes none.
+// bounds returns the bounds in the input, or nil if there are none.
 func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Bounds, error) {
 	if len(in.Workspaces) == 0 && in.CeilingFile == "" && in.SpecFile == "" {
 		return nil, nil
@@ -118,7 +117,7 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 		spec.Workspace.Source = dirs[0]
 	}
 	if spec.Workspace.Source == "" && spec.Backend != policy.BackendWrapper {
-		return nil, &policy.FieldError{Field: "workspaces", Reason: "nothing says where the default sandbox works", Hint: "name a directory: --workspace DIR"}
+		return nil, &policy.FieldError{Field: "workspaces", Reason: "the default sandbox has no workspace", Hint: "name a directory: --workspace DIR"}
 	}
 	if spec, err = op.OperatorSpec(spec); err != nil {
 		return nil, err
@@ -132,7 +131,7 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 		return nil, err
 	}
 	for _, m := range linked.Mounts[len(spec.Mounts):] {
-		if !ceiling.Holds(m) { // what the principal may change is what was written, and no more
+		if !ceiling.Holds(m) { // the principal must not get more than what was written
 			field := "workspaces"
 			if len(dirs) == 0 {
 				field = "spec_file"
@@ -144,7 +143,8 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 	return &token.Bounds{Ceiling: *ceiling, Default: spec}, nil
 }
 
-// ceiling is the file's, else what the default sandbox has, and the workspaces.
+// ceiling returns the file's ceiling, else one of what the default sandbox has and the
+// workspaces.
 func (in TokenCreateInput) ceiling(ctx context.Context, env *op.Env, spec policy.Spec, dirs []string) (*policy.Ceiling, error) {
 	if in.CeilingFile != "" {
 		data, err := env.ReadFile(ctx, "ceiling_file", "ceiling", in.CeilingFile, specfile.MaxSize)
@@ -165,8 +165,8 @@ func (in TokenCreateInput) ceiling(ctx context.Context, env *op.Env, spec policy
 	return c, nil
 }
 
-// realDirs are directories by the names that hold under a ceiling, where no link
-// is followed.
+// realDirs returns directories with all links resolved, since under a ceiling none is
+// followed.
 func realDirs(env *op.Env, written []string) ([]string, error) {
 	dirs := make([]string, 0, len(written))
 	for i, text := range written {
@@ -183,13 +183,14 @@ func realDirs(env *op.Env, written []string) ([]string, error) {
 		case !way.Exists:
 			return nil, refuse("no such file or directory")
 		case !way.IsDir():
-			return nil, refuse("it is no directory")
+			return nil, refuse("it is not a directory")
 		}
 		dirs = append(dirs, way.Path)
 	}
 	return dirs, nil
 }
 
+// tokenOutput returns the description of a token.
 func tokenOutput(h token.Holder, now time.Time) TokenOutput {
 	out := TokenOutput{ID: h.Token.ID, Principal: h.Token.Principal, Created: h.Token.Created, Expired: h.Token.Expired(now)}
 	if h.Bounds != nil {
@@ -201,8 +202,8 @@ func tokenOutput(h token.Holder, now time.Time) TokenOutput {
 	return out
 }
 
-// renderTokenCreate prints the token alone on its first line, for scripts.
-func renderTokenCreate(w io.Writer, out TokenCreateOutput) error {
+// Render writes the token alone on the first line, for scripts.
+func (out TokenCreateOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s\n\nid         %s\nprincipal  %s\nworkspace  %s\nexpires    %s\n\nIt is shown this once. Clients send it as \"Authorization: Bearer TOKEN\".\n",
 		out.Token, out.ID, out.Principal, out.Workspace, expiryText(out.TokenOutput))
 	return err
@@ -218,7 +219,7 @@ func expiryText(t TokenOutput) string {
 	return t.Expires.Format(time.DateTime) + " UTC"
 }
 
-// tokens is the store that the door opens.
+// tokens opens the store of tokens.
 func tokens(e *op.Env) (*token.Store, error) {
 	if e.Tokens == nil {
 		return nil, &paddock.Error{Message: "cannot use tokens: this door has no store of them"}
@@ -226,32 +227,34 @@ func tokens(e *op.Env) (*token.Store, error) {
 	return e.Tokens()
 }
 
-// TokenListInput asks which tokens there are.
+// TokenListInput is the input of the operation token_list.
 type TokenListInput struct {
-	Principal string `json:"principal,omitempty" arg:"PRINCIPAL" max:"128" help:"those of this one alone"`
+	Principal string `json:"principal,omitempty" arg:"PRINCIPAL" max:"128" help:"only those of this principal"`
 }
 
-// TokenListOutput is the tokens, without what would let anybody in.
+// TokenListOutput is the output of token_list.
 type TokenListOutput struct {
 	Tokens []TokenOutput `json:"tokens"`
 }
 
-func tokenListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation token_list.
+func (TokenListInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "token_list",
 		CLI:     []string{"token", "list"},
 		Local:   true,
-		Summary: "Say which tokens there are, and whom they let in",
-		Doc: `Say which tokens "paddock mcp --http" takes: the ID of each, its principal, the
-workspace of the principal's default sandbox, when it was made and when it
-expires. The token itself is kept nowhere. One that has expired is shown for a
-week and more, until the next is made.`,
+		Summary: "List tokens and their principals",
+		Doc: `List the tokens that "paddock mcp --http" accepts: the ID of each, its principal, the
+workspace of the principal's default sandbox, and when it was created and expires. The
+token itself is not stored. An expired token is listed for at least a week, until the
+next one is created.`,
 		Examples: "  paddock token list\n  paddock token list agent:ann",
 		Hints:    op.Hints{ReadOnly: true, Idempotent: true},
-	}, tokenList, renderTokenList)
+	}
 }
 
-func tokenList(_ context.Context, env *op.Env, in TokenListInput, _ *op.Stream) (TokenListOutput, error) {
+// Do reads the tokens.
+func (in TokenListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (TokenListOutput, error) {
 	store, err := tokens(env)
 	if err != nil {
 		return TokenListOutput{}, err
@@ -269,9 +272,10 @@ func tokenList(_ context.Context, env *op.Env, in TokenListInput, _ *op.Stream) 
 	return out, nil
 }
 
-func renderTokenList(w io.Writer, out TokenListOutput) error {
+// Render writes the output for people.
+func (out TokenListOutput) Render(w io.Writer) error {
 	if len(out.Tokens) == 0 {
-		_, err := fmt.Fprintln(w, "there is no token")
+		_, err := fmt.Fprintln(w, "there are no tokens")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -285,36 +289,37 @@ func renderTokenList(w io.Writer, out TokenListOutput) error {
 	return table.Flush()
 }
 
-// TokenRevokeInput says which tokens end.
+// TokenRevokeInput is the input of the operation token_revoke.
 type TokenRevokeInput struct {
-	// ID is bounded so that a whole token by mistake is refused before anything
-	// is put on record.
+	// ID is bounded so that a whole token, given by mistake, is refused before anything
+	// is recorded.
 	ID        string `json:"id,omitempty" arg:"ID" max:"8" help:"the token's ID, as lists show it"`
 	Principal string `json:"principal,omitempty" flag:"principal" arg:"PRINCIPAL" max:"128" help:"all tokens of this one"`
 }
 
-// TokenRevokeOutput is what ended.
+// TokenRevokeOutput is the output of token_revoke.
 type TokenRevokeOutput struct {
 	Revoked []TokenOutput `json:"revoked"`
 }
 
-func tokenRevokeOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation token_revoke.
+func (TokenRevokeInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "token_revoke",
 		CLI:     []string{"token", "revoke"},
 		Local:   true,
-		Summary: "End a token: whoever holds it comes in no more",
-		Doc: `End a token, or all of a principal. A running server refuses it from the next
-request on, and within seconds ends what is running for it: its sessions and,
-with the principal's last token, the principal's sandboxes. It needs
-ALTER_PRIVILEGES.`,
+		Summary: "Revoke a token, or all tokens of a principal",
+		Doc: `Revoke a token, or all tokens of a principal. A running server refuses it from the
+next request on, and within seconds ends what runs for it: its sessions and, with the
+principal's last token, the principal's sandboxes. It needs ALTER_PRIVILEGES.`,
 		Examples: "  paddock token revoke k3qzt7ab\n  paddock token revoke --principal agent:ann",
 		Needs:    privilege.AlterPrivileges,
 		Hints:    op.Hints{Frees: true, Destructive: true},
-	}, tokenRevoke, renderTokenRevoke)
+	}
 }
 
-func tokenRevoke(ctx context.Context, env *op.Env, in TokenRevokeInput, _ *op.Stream) (TokenRevokeOutput, error) {
+// Do revokes the tokens.
+func (in TokenRevokeInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (TokenRevokeOutput, error) {
 	if (in.ID == "") == (in.Principal == "") {
 		return TokenRevokeOutput{}, &policy.FieldError{Field: "id", Value: in.ID, Reason: "name either one token by its ID, or a principal", Hint: "paddock token list"}
 	}
@@ -324,7 +329,7 @@ func tokenRevoke(ctx context.Context, env *op.Env, in TokenRevokeInput, _ *op.St
 	}
 	gone, err := store.Revoke(ctx, in.ID, in.Principal)
 	if errors.Is(err, token.ErrNoToken) {
-		return TokenRevokeOutput{}, &paddock.Error{Message: "cannot revoke a token: there is none of this name", Hint: "paddock token list"}
+		return TokenRevokeOutput{}, &paddock.Error{Message: "cannot revoke a token: it is unknown", Hint: "paddock token list"}
 	}
 	if err != nil {
 		return TokenRevokeOutput{}, err
@@ -336,7 +341,8 @@ func tokenRevoke(ctx context.Context, env *op.Env, in TokenRevokeInput, _ *op.St
 	return out, nil
 }
 
-func renderTokenRevoke(w io.Writer, out TokenRevokeOutput) error {
+// Render writes the output for people.
+func (out TokenRevokeOutput) Render(w io.Writer) error {
 	for _, t := range out.Revoked {
 		if _, err := fmt.Fprintf(w, "revoked %s of %s\n", t.ID, t.Principal); err != nil {
 			return err
@@ -345,43 +351,36 @@ func renderTokenRevoke(w io.Writer, out TokenRevokeOutput) error {
 	return nil
 }
 
-// maxLifetime bounds a [Lifetime].
+// maxLifetime is the longest [Lifetime].
 const maxLifetime = 10 * 366 * 24 * time.Hour
 
-// Lifetime is how long something is valid: a duration as [policy.Duration] has
-// it, or a number of days, "30d". At most ten years.
+// Lifetime is how long something is valid: a duration in the notation of [policy.Duration],
+// or a number of days, "30d". It is at most ten years.
 type Lifetime time.Duration
 
-// UnmarshalText reads it. None at all, 0, is refused.
+// UnmarshalText parses a lifetime, which must not be 0.
 func (l *Lifetime) UnmarshalText(text []byte) error {
-	d, err := parseLifetime(string(text))
-	switch {
-	case err != nil:
-		return err
-	case d < time.Second || d > maxLifetime:
+	number, isDays := strings.CutSuffix(string(text), "d")
+	days, err := strconv.ParseUint(number, 10, 16)
+	d := time.Duration(days) * 24 * time.Hour
+	if !isDays || err != nil {
+		written, err := policy.ParseDuration(string(text))
+		if err != nil {
+			return &policy.FieldError{Field: "lifetime", Value: string(text), Reason: "it is not a duration", Hint: "write 30d, or 12h"}
+		}
+		d = time.Duration(written)
+	}
+	if d < time.Second || d > maxLifetime {
 		return &policy.FieldError{Field: "lifetime", Value: string(text), Reason: "it is not from 1s to 3660d"}
 	}
 	*l = Lifetime(d)
 	return nil
 }
 
-func parseLifetime(text string) (time.Duration, error) {
-	number, isDays := strings.CutSuffix(text, "d")
-	days, err := strconv.ParseUint(number, 10, 16)
-	if isDays && err == nil {
-		return time.Duration(days) * 24 * time.Hour, nil
-	}
-	d, err := policy.ParseDuration(text)
-	if err != nil {
-		return 0, &policy.FieldError{Field: "lifetime", Value: text, Reason: "it is no time span", Hint: "write 30d, or 12h"}
-	}
-	return time.Duration(d), nil
-}
-
-// MarshalText writes it as a duration.
+// MarshalText returns it as a duration.
 func (l Lifetime) MarshalText() ([]byte, error) { return []byte(time.Duration(l).String()), nil }
 
-// JSONSchema says what is read.
+// JSONSchema returns the schema of both notations.
 func (l Lifetime) JSONSchema() string {
 	return `{"type": "string", "pattern": "^([0-9]+d|[+]?([0-9]*[.]?[0-9]*(ns|us|ms|s|m|h))+)$", "description": "a number of days, 30d, or a duration, 12h"}`
 }

@@ -1,8 +1,8 @@
 // Package exec has the operations that run commands: run, exec with exec_kill and
 // output_read, and execute, which checks a command against rules first.
 //
-// run has a sandbox of its own for each command; exec works in one that is kept, and
-// its commands go on without whoever asked for them.
+// run and execute open a sandbox for each command. exec runs commands in a sandbox that
+// stays, and they can continue in the background.
 package exec
 
 import (
@@ -26,23 +26,54 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ExecInput asks for a command in a sandbox that stays.
+// ExecInput is the input of the operation exec.
 type ExecInput struct {
 	op.InSandbox
-	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give this or argv"`
+	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give either this or argv"`
 	Cwd        string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Env        op.Variables     `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable (may be repeated)"`
-	SecretEnv  []string         `json:"secret_env,omitempty" flag:"-" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
+	SecretEnv  []string         `json:"secret_env,omitempty" flag:"-" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
 	Stdin      string           `json:"stdin,omitempty" flag:"-" help:"the command's whole standard input (default: empty)"`
-	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and all it started after this time, 90s or 1h30m (default: the sandbox's; else, in the foreground of a server, 2m)"`
-	Background bool             `json:"background,omitempty" flag:"-" help:"return at once; the command runs on, output_read reads what it prints, exec_kill ends it"`
-	YieldAfter *policy.Duration `json:"yield_after,omitempty" flag:"-" help:"wait so long for the command's end, and then leave it in the background: 30s"`
+	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and everything it started after this time, such as 90s or 1h30m (default: the sandbox's limit; without one, 2m in the foreground of a server)"`
+	Background bool             `json:"background,omitempty" flag:"-" help:"return at once and let the command continue; output_read reads its output, exec_kill ends it"`
+	YieldAfter *policy.Duration `json:"yield_after,omitempty" flag:"-" help:"wait at most this long, then continue in the background (e.g. 30s)"`
 	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 
-// ExecOp returns the operation exec.
-func ExecOp() op.Op {
-	return op.New(op.Desc{
+// ExecAnswer is the output of exec: how a command ended, or what it has printed so far.
+type ExecAnswer struct {
+	Exec     string `json:"exec,omitempty"` // for output_read and exec_kill
+	Sandbox  string `json:"sandbox"`
+	State    string `json:"state"`            // running or exited
+	ExitCode *int   `json:"exit_code"`        // null while it runs; -N if signal N ended it, 124 if it timed out
+	Killed   bool   `json:"killed,omitempty"` // by exec_kill
+	Ended
+	// Stdout and Stderr are text without control sequences: all of it, or head and tail if
+	// there is more than the answer has room for.
+	Stdout    string   `json:"stdout"`
+	Stderr    string   `json:"stderr"`
+	StdoutCut *ExecCut `json:"stdout_cut,omitempty"`
+	StderrCut *ExecCut `json:"stderr_cut,omitempty"`
+	// Next are the cursors for output_read to continue from.
+	Next *ExecCursors `json:"next,omitempty"`
+}
+
+// ExecCut describes what was left out of a stream.
+type ExecCut struct {
+	Bytes  int64 `json:"bytes"`
+	Lines  int64 `json:"lines"`
+	Cursor int64 `json:"cursor"` // of what was left out, for output_read
+}
+
+// ExecCursors are the ends of the output in the answer, if the command still runs.
+type ExecCursors struct {
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+}
+
+// Desc describes the operation exec.
+func (ExecInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "exec", CLI: []string{"exec"},
 		Summary: "Run a command in a sandbox that stays",
 		Doc:     execOpDoc,
@@ -51,31 +82,62 @@ func ExecOp() op.Op {
 		Profile: op.ProfileWorkspace,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
-	}, execCommand, renderExecAnswer)
+	}
 }
 
-const execOpDoc = `Run a command in a sandbox that stays, and tell how it ended. command is shell
-text; argv is a program with its arguments, without a shell. It begins in the
-workspace, /workspace inside, each time anew: a directory or a variable that one
-command sets is not there for the next, files are. Standard input is what stdin
-says.
+const execOpDoc = `Run a command in a sandbox that stays, and report how it ended. command is shell
+text; argv is a program with its arguments, run without a shell. Each command
+starts in the workspace, /workspace inside: files stay for the next command, the
+current directory and variables do not. Standard input is the text in stdin.
 
 The answer has the exit status, the time, standard output and standard error, and
-what the walls refused, with a hint. Of long output it has the beginning and the
-end; output_read with the exec's id reads the rest. When the command exits, all
-that it started is ended, too.
+what the sandbox refused, with a hint. Of long output it has the head and the
+tail; output_read with the exec's id reads the rest. When the command exits,
+everything that it started is ended too.
 
-background returns at once with the exec's id; output_read follows what it prints
-and tells how it ended, exec_kill ends it. yield_after waits so long first. Use
-them for what takes long; for servers that others talk to there are services.
+background returns at once with the exec's id; output_read then reads the output
+and reports the end, exec_kill ends the command. yield_after waits for a while
+first. Use them for long commands. For servers that other commands talk to, use
+services.
 
-A sandbox whose spec has "commands" keeps its rules: a command that they refuse is
-not run, as with execute.
+If the sandbox's spec has "commands", those rules apply: a command that they
+refuse is not run, as with execute.
 
-On the command line the command runs beside its owner's in a sandbox of another
-process, which --sandbox names, with its streams passed through as they come.
+On the command line, --sandbox names a sandbox of another process. The command
+runs there beside its owner's commands, with its streams passed through as they come.
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
+
+// Do runs the command, and waits for its end unless it goes to the background.
+func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out ExecAnswer, err error) {
+	if err := in.check(env); err != nil {
+		return out, err
+	}
+	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, h *registry.Sandbox) error {
+		if in.Env, err = h.WithSecrets(in.Env, in.SecretEnv); err != nil {
+			return err
+		}
+		argv, err := in.argv(h)
+		if err != nil {
+			return err
+		}
+		if stream.Stdout != nil {
+			out, err = in.follow(ctx, h, argv, stream)
+			return err
+		}
+		x, err := in.start(h, env, argv, stream)
+		if err != nil {
+			return err
+		}
+		stop, quiet := passSignals(x.Cmd, stream), stream.ReportProgress(x.Cmd.Timeout, x.Out.Printed)
+		err = in.await(ctx, x, h)
+		stop()
+		quiet()
+		out = answer(h, env, x)
+		return err
+	})
+	return out, err
+}
 
 func (in ExecInput) check(env *op.Env) error {
 	switch {
@@ -90,7 +152,7 @@ func (in ExecInput) check(env *op.Env) error {
 	case in.Timeout != nil && *in.Timeout <= 0:
 		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
 	case in.YieldAfter != nil && (*in.YieldAfter < 0 || in.Background):
-		return &policy.FieldError{Field: "yield_after", Value: in.YieldAfter.String(), Reason: "it must not be below 0, nor beside background"}
+		return &policy.FieldError{Field: "yield_after", Value: in.YieldAfter.String(), Reason: "it must be at least 0, and not be combined with background"}
 	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
 		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
 	case env.Sandboxes == nil && in.Sandbox == "":
@@ -99,90 +161,17 @@ func (in ExecInput) check(env *op.Env) error {
 	return in.Env.Check()
 }
 
-// execCommand runs the command, and waits for it where that was asked for.
-func execCommand(ctx context.Context, env *op.Env, in ExecInput, stream *op.Stream) (out ExecAnswer, err error) {
-	if err := in.check(env); err != nil {
-		return out, err
-	}
-	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, h *registry.Sandbox) error {
-		if in.Env, err = h.WithSecrets(in.Env, in.SecretEnv); err != nil {
-			return err
-		}
-		argv, err := argv(h, in)
-		if err != nil {
-			return err
-		}
-		if stream.Stdout != nil {
-			out, err = followed(ctx, h, env, argv, in, stream)
-			return err
-		}
-		x, err := start(h, env, argv, in, stream)
-		if err != nil {
-			return err
-		}
-		stop, quiet := handOn(x.Cmd, stream), stream.Beat(x.Cmd.Timeout, x.Out.Printed)
-		err = await(ctx, x, h, in)
-		stop()
-		quiet()
-		out = told(h, env, x)
-		return err
-	})
-	return out, err
-}
-
-// await waits as long as was asked for. Who does not wait any more ends the
-// command, unless that is what was asked for.
-func await(ctx context.Context, x *registry.Exec, h *registry.Sandbox, in ExecInput) error {
-	switch {
-	case in.Background:
-		go watch(x, h)
-		return nil
-	case in.YieldAfter != nil:
-		go watch(x, h)
-		return yield(ctx, x, time.Duration(*in.YieldAfter))
-	}
-	stop := context.AfterFunc(ctx, x.End)
-	watch(x, h) // here: beside, each command would cost two changes of threads more
-	if !stop() {
-		return errEnded(ctx)
-	}
-	return x.Err
-}
-
-// yield waits for the end, and after some time does not any more.
-func yield(ctx context.Context, x *registry.Exec, after time.Duration) error {
-	timer := time.NewTimer(after)
-	defer timer.Stop()
-	select {
-	case <-x.Done:
-		return x.Err
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		x.End()
-		<-x.Done // with the proof that nothing is left
-		return errEnded(ctx)
-	}
-}
-
-func errEnded(ctx context.Context) error {
-	return fmt.Errorf("cannot wait for the command, which was ended: %w", ctx.Err())
-}
-
-// argv is what is executed, once the rules of the sandbox have allowed it.
-func argv(h *registry.Sandbox, in ExecInput) ([]string, error) {
+// argv returns the command to execute. If the sandbox has rules for commands, it checks the
+// command first, and shell text is executed as it was parsed.
+func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 	spec := h.Spec()
-	if spec.Commands != nil {
-		return ruled(h, in, spec)
-	}
-	if in.Command != "" {
+	switch {
+	case spec.Commands != nil:
+	case in.Command != "":
 		return []string{"/bin/sh", "-c", in.Command}, nil
+	default:
+		return in.Argv, nil
 	}
-	return in.Argv, nil
-}
-
-// ruled is argv under rules. Shell text is run as it was parsed.
-func ruled(h *registry.Sandbox, in ExecInput, spec policy.Spec) ([]string, error) {
 	rules, err := command.New(*spec.Commands)
 	if err != nil {
 		return nil, err
@@ -197,7 +186,7 @@ func ruled(h *registry.Sandbox, in ExecInput, spec policy.Spec) ([]string, error
 		names = append(names, name)
 	}
 	if in.Stdin != "" {
-		return nil, &policy.FieldError{Field: "stdin", Reason: "under rules for commands standard input is empty: nobody judges what a command would do with it"}
+		return nil, &policy.FieldError{Field: "stdin", Reason: "under rules for commands standard input must be empty, since its effect cannot be checked"}
 	}
 	rules = rules.Given(names...)
 	verdict := rules.Argv(in.Argv)
@@ -210,7 +199,10 @@ func ruled(h *registry.Sandbox, in ExecInput, spec policy.Spec) ([]string, error
 	}
 	if verdict.Allowed {
 		paths := command.PathsIn(spec)
-		paths.Workspace, paths.Cwd = registry.WorkspaceAt(h.Isolation().Level, spec), dir(h, in.Cwd)
+		paths.Workspace = registry.WorkspaceAt(h.Isolation().Level, spec)
+		if paths.Cwd = path.Clean(in.Cwd); !path.IsAbs(in.Cwd) {
+			paths.Cwd = path.Join(paths.Workspace, in.Cwd)
+		}
 		verdict = paths.Check(verdict)
 	}
 	switch {
@@ -218,46 +210,62 @@ func ruled(h *registry.Sandbox, in ExecInput, spec policy.Spec) ([]string, error
 		return nil, &paddock.Error{Message: "cannot run: " + verdict.Reason, Hint: verdict.Hint, Code: wire.CodeNotExecutable}
 	case in.Command == "":
 		return in.Argv, nil
-	case verdict.Dialect == command.DialectBash:
-		return []string{"bash", "--noprofile", "--norc", "-c", verdict.Script}, nil
 	}
-	return []string{"sh", "-c", verdict.Script}, nil
+	return shellArgv(verdict), nil
 }
 
 // maxCommand bounds what is remembered of a command, in bytes.
 const maxCommand = 1 << 10
 
-// remembered is the command without the secrets of the sandbox, as much of it as is
-// told afterwards.
-func remembered(h *registry.Sandbox, in ExecInput) string {
-	pair := in.Command
-	if pair == "" {
-		pair = strings.Join(in.Argv, " ")
-	}
-	return text.Truncate(h.Hide(pair), maxCommand)
-}
-
-// followed passes the command's streams on as they come.
-func followed(ctx context.Context, h *registry.Sandbox, env *op.Env, argv []string, in ExecInput, stream *op.Stream) (ExecAnswer, error) {
+// follow runs the command and passes its streams through as they come.
+func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []string, stream *op.Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.AddEnv, cmd.Stdin = in.Cwd, in.Env, in.stdin(h, stream)
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
-	run, err := follow(cmd, policy.Spec{}, false, stream)
+	run, err := runStreamed(cmd, 0, false, stream)
 	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited, ExitCode: &run.ExitCode, Ended: run.Ended}
 	return out, errors.Join(err, output.TellDenials(stream.Stderr, run.Denials, run.ExitStatus()))
 }
 
-// foregroundTime ends a command that is waited for and has no other bound.
+// foregroundTime is the time limit of a command that is waited for and has no other limit.
 const foregroundTime = 2 * time.Minute
 
-// start starts a command whose output is kept. It runs until it ends, until end
-// is called, or until the sandbox ends, whoever waits. Where the error is nil the
-// caller has await bring it to its end.
-func start(h *registry.Sandbox, env *op.Env, argv []string, in ExecInput, stream *op.Stream) (*registry.Exec, error) {
+// limit returns the command's time limit, not considering the operator's.
+func (in ExecInput) limit(spec policy.Spec) registry.TimeLimit {
+	switch {
+	case in.Timeout != nil:
+		return registry.TimeLimit{Span: time.Duration(*in.Timeout), From: registry.FromCall}
+	case spec.Limits.Timeout > 0:
+		return registry.TimeLimit{Span: time.Duration(spec.Limits.Timeout), From: registry.FromSandbox}
+	case in.Background || in.YieldAfter != nil:
+		return registry.TimeLimit{}
+	}
+	return registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault}
+}
+
+// stdin returns the command's standard input: the text, or else the door's stream. Under
+// rules there is none: a command could be an interpreter, and nothing checks what it reads.
+func (in ExecInput) stdin(h *registry.Sandbox, stream *op.Stream) io.Reader {
+	switch {
+	case h.Spec().Commands != nil:
+		return nil
+	case in.Stdin != "":
+		return strings.NewReader(in.Stdin)
+	}
+	return stream.Stdin
+}
+
+// start starts a command whose output is kept. It runs until it exits, its End is called, or
+// the sandbox ends, even if nobody waits. If the error is nil, the caller must call await.
+func (in ExecInput) start(h *registry.Sandbox, env *op.Env, argv []string, stream *op.Stream) (*registry.Exec, error) {
 	ctx, end := context.WithCancel(context.Background())
-	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: remembered(h, in), Began: time.Now(), End: end, Done: make(chan struct{})}
+	told := in.Command
+	if told == "" {
+		told = strings.Join(in.Argv, " ")
+	}
+	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: text.Truncate(h.Hide(told), maxCommand), Began: time.Now(), End: end, Done: make(chan struct{})}
 	if err := h.Execs.Add(x); err != nil {
 		end()
 		x.Out.Drop()
@@ -279,19 +287,7 @@ func start(h *registry.Sandbox, env *op.Env, argv []string, in ExecInput, stream
 	return x, nil
 }
 
-// stdin is the command's input: the door's where it has one and no text is given.
-// Under rules there is none: nobody judges what a command would do with it.
-func (in ExecInput) stdin(h *registry.Sandbox, stream *op.Stream) io.Reader {
-	switch {
-	case h.Spec().Commands != nil:
-		return nil
-	case in.Stdin != "":
-		return strings.NewReader(in.Stdin)
-	}
-	return stream.Stdin
-}
-
-// watch brings the command to its end.
+// watch waits for the command's end and records it.
 func watch(x *registry.Exec, h *registry.Sandbox) {
 	err := brokenStream(x.Cmd.Wait())
 	x.Result = x.Cmd.Result()
@@ -307,24 +303,156 @@ func watch(x *registry.Exec, h *registry.Sandbox) {
 	close(x.Done)
 }
 
-// limit is how long the command may run, as far as nobody else has a word on it.
-func (in ExecInput) limit(spec policy.Spec) registry.TimeLimit {
-	switch {
-	case in.Timeout != nil:
-		return registry.TimeLimit{Span: time.Duration(*in.Timeout), From: registry.FromCall}
-	case spec.Limits.Timeout > 0:
-		return registry.TimeLimit{Span: time.Duration(spec.Limits.Timeout), From: registry.FromSandbox}
-	case in.Background || in.YieldAfter != nil:
-		return registry.TimeLimit{}
+// await waits for the command's end, as long as the input says. If ctx ends first, it ends
+// the command, unless that runs in the background.
+func (in ExecInput) await(ctx context.Context, x *registry.Exec, h *registry.Sandbox) error {
+	ended := func() error { return fmt.Errorf("cannot wait for the command, which was ended: %w", ctx.Err()) }
+	if !in.Background && in.YieldAfter == nil {
+		stop := context.AfterFunc(ctx, x.End)
+		watch(x, h) // in this goroutine: another one would cost two more switches of threads
+		if !stop() {
+			return ended()
+		}
+		return x.Err
 	}
-	return registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault}
+	go watch(x, h)
+	if in.Background {
+		return nil
+	}
+	timer := time.NewTimer(time.Duration(*in.YieldAfter))
+	defer timer.Stop()
+	select {
+	case <-x.Done:
+		return x.Err
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		x.End()
+		<-x.Done // with the proof that nothing is left
+		return ended()
+	}
 }
 
-// dir is where a command begins, as it sees it.
-func dir(h *registry.Sandbox, written string) string {
-	workspace := registry.WorkspaceAt(h.Isolation().Level, h.Spec())
-	if path.IsAbs(written) {
-		return path.Clean(written)
+// shownWhole is how much output an answer has if output_read cannot read the rest.
+const shownWhole = 2 << 20
+
+// answer returns the present state of a command.
+func answer(h *registry.Sandbox, env *op.Env, x *registry.Exec) ExecAnswer {
+	out := ExecAnswer{Exec: x.Out.ID(), Sandbox: h.Called(), State: registry.Running, Ended: Ended{DurationMS: time.Since(x.Began).Milliseconds()}}
+	if !x.Running() {
+		out.State = registry.Exited
+		if x.Result != nil {
+			out.ExitCode, out.Ended = &x.Result.ExitCode, newEnded(x.Result)
+			if out.TimedOut {
+				out.Limit, out.Denials = x.Limit.Ended(out.Denials)
+			}
+		}
 	}
-	return path.Join(workspace, written)
+	out.Killed = x.Killed.Load()
+	if !h.Lasting {
+		out.Exec = "" // it cannot be found later
+		defer x.Out.Drop()
+	}
+	room := env.Room(output.ShownExec)
+	if !x.Out.Readable() {
+		room = shownWhole // output_read cannot continue
+	}
+	stderr := x.Out.Excerpt(1, room/3)
+	stdout := x.Out.Excerpt(0, room-text.Cost(stderr.Text))
+	if cost := text.Cost(stdout.Text); cost < room/2 && stderr.CutBytes > 0 {
+		stderr = x.Out.Excerpt(1, room-cost)
+	}
+	out.Stdout, out.Stderr = stdout.Text, stderr.Text
+	out.StdoutCut, out.StderrCut = cut(stdout), cut(stderr)
+	out.StdoutBytes, out.StderrBytes = x.Out.Totals()
+	if out.State == registry.Running {
+		out.Next = &ExecCursors{stdout.Next, stderr.Next}
+	}
+	return out
+}
+
+// cut returns what an excerpt has left out, or nil.
+func cut(e output.Excerpt) *ExecCut {
+	if e.CutBytes == 0 {
+		return nil
+	}
+	return &ExecCut{Bytes: e.CutBytes, Lines: e.CutLines, Cursor: e.Next}
+}
+
+// ExitStatus returns the command's own status, 124 if it timed out, and 128+N if signal N
+// ended it.
+func (out ExecAnswer) ExitStatus() int {
+	if out.ExitCode == nil {
+		return out.status(0)
+	}
+	return out.status(*out.ExitCode)
+}
+
+// Render writes standard output alone.
+func (out ExecAnswer) Render(w io.Writer) error {
+	if out.Stdout == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, out.Stdout)
+	return err
+}
+
+// Tell writes how the command ended, with all remarks, and then what it printed.
+func (out ExecAnswer) Tell(w io.Writer) error {
+	t := output.Teller{W: w}
+	t.Frame(out.said(), out.Stdout, out.Stderr)
+	return t.Err
+}
+
+// said returns how the command ended and all remarks about it.
+func (out ExecAnswer) said() []string {
+	var all []string
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	seconds := float64(out.DurationMS) / 1000
+	memory := map[bool]string{true: " (out of memory)"}[out.OOMKilled]
+	switch {
+	case out.State == registry.Running:
+		say("still running after %.3fs, exec %s", seconds, out.Exec)
+	case out.ExitCode == nil:
+		say("ended after %.3fs, its exit status is not known", seconds)
+	case out.TimedOut:
+		say("timed out and was ended after %.3fs%s", seconds, longer(out.Limit, out.Exec != ""))
+	case out.Signal != "":
+		say("ended by %s after %.3fs%s", out.Signal, seconds, memory)
+	default:
+		say("exit status %d after %.3fs%s", *out.ExitCode, seconds, memory)
+	}
+	all = append(all, output.DenialTexts(slices.DeleteFunc(slices.Clone(out.Denials), func(d paddock.Denial) bool { // the first line has it
+		return out.TimedOut && d.Layer == "limit" && d.Rule == "timeout"
+	}), out.ExitStatus())...)
+	if n := out.SurvivorsKilled; n > 0 && !out.TimedOut { // if it timed out, the command itself is one of them
+		say("it left processes running, which were ended: %d", n)
+	}
+	if out.State == registry.Exited && !out.DeathProved {
+		say("it is not proved that nothing of it is left")
+	}
+	if out.Blocked != "" {
+		say("the rule %s ended the output", out.Blocked)
+	}
+	if out.StdoutCut != nil {
+		say("%d bytes of stdout left out", out.StdoutCut.Bytes)
+	}
+	if out.StderrCut != nil {
+		say("%d bytes of stderr left out", out.StderrCut.Bytes)
+	}
+	if out.Next != nil {
+		say(`output_read {"output": %q, "cursor": %d, "wait": "30s"} follows it, exec_kill {"exec": %q} ends it`, out.Exec, out.Next.Stdout, out.Exec)
+	}
+	return all
+}
+
+// longer returns which time limit ended a command, and what gives it more time.
+func longer(limit string, background bool) string {
+	switch {
+	case strings.HasSuffix(limit, registry.FromOperator):
+		return " (" + limit + ")"
+	case limit != "":
+		limit = " (" + limit + ")"
+	}
+	return limit + "; timeout gives it longer" + map[bool]string{true: ", background has it go on while you do something else"}[background]
 }

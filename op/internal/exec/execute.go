@@ -2,10 +2,10 @@ package exec
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,18 +16,87 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/command"
 	"github.com/paddock-dev/paddock/policy/executor"
 )
 
-// ExecuteOp returns the operation execute.
-func ExecuteOp() op.Op {
-	return op.New(op.Desc{
+// ExecuteInput is the input of the operation execute.
+type ExecuteInput struct {
+	WorkingDir string       `json:"working_dir,omitempty" flag:"working-dir" arg:"DIR" help:"directory to work in; \"/\" is the workspace (default)"`
+	Timeout    *Seconds     `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and everything it started after this time, such as 90 or 1.5 (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
+	Env        op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable; those that decide what programs load or execute are refused (may be repeated)"`
+	Workspace  *string      `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that the command may change (default: the current directory)"`
+	Config     string       `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec overrides them" within:"files"`
+	SpecFile   string       `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file" within:"files"`
+	Format     string       `json:"format,omitempty" flag:"format" arg:"FORMAT" choices:"text,json" help:"text, for people and models (default), or json, as --json"`
+	Command    Words        `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text; several are a command and its arguments, run without a shell"`
+}
+
+// ExecuteOutput is the output of execute: how the command ended, or why it was not executed.
+type ExecuteOutput struct {
+	// Success reports that the command ended by itself with exit status 0.
+	Success bool `json:"success"`
+	// ExitCode is the command's, -N if signal N ended it, and -1 if it was not
+	// executed or timed out.
+	ExitCode int    `json:"exit_code"`
+	Stdout   string `json:"stdout"` // if it is longer, head and tail
+	Stderr   string `json:"stderr"`
+	// ExecutionTime is in seconds; 0 if the command was not executed.
+	ExecutionTime float64 `json:"execution_time"`
+	TimedOut      bool    `json:"timed_out"`
+	// Error says why the command was refused, could not run or was ended. It is null
+	// for one that ran, even if its exit status is not 0.
+	Error *string `json:"error"`
+
+	// Limit is, if it timed out, the time limit and where that comes from.
+	Limit string `json:"time_limit,omitempty"`
+	// Position is where in the command the refused part is.
+	Position *command.Position `json:"position,omitempty"`
+	// Script is what the shell executed: the printed form of the parsed text.
+	Script          string        `json:"script,omitempty"`
+	Signal          string        `json:"signal,omitempty"`
+	OOMKilled       bool          `json:"oom_killed,omitempty"`
+	StdoutBytes     int64         `json:"stdout_bytes"` // everything that was printed, kept or not
+	StderrBytes     int64         `json:"stderr_bytes"`
+	StdoutTruncated bool          `json:"stdout_truncated"`
+	StderrTruncated bool          `json:"stderr_truncated"`
+	Output          string        `json:"output,omitempty"` // if it is long: the id for output_read, which has all of it
+	Usage           *ExecuteUsage `json:"usage,omitempty"`
+	Survivors       int           `json:"survivors"` // processes that outlived the command
+	op.Death
+	Denials []paddock.Denial `json:"denials,omitempty"`
+	// RedactionMatches counts what the redaction rules replaced, by rule. Blocked is the
+	// rule that ended the output, if one did.
+	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
+	Blocked          string           `json:"blocked,omitempty"`
+	op.Left
+	Notes     []string          `json:"notes,omitempty"`
+	Isolation *policy.Isolation `json:"isolation,omitempty"` // null if nothing was executed
+
+	status int // the exit status
+	asJSON bool
+}
+
+// ExecuteUsage is what a command and everything it started used.
+type ExecuteUsage struct {
+	UserCPU          float64 `json:"user_cpu_seconds"`
+	SystemCPU        float64 `json:"system_cpu_seconds"`
+	PeakMemory       int64   `json:"peak_memory_bytes"`
+	PeakMemorySource string  `json:"peak_memory_source,omitempty"`
+	ProcessesPeak    int64   `json:"processes_peak,omitempty"`
+	IOReadBytes      int64   `json:"io_read_bytes,omitempty"`
+	IOWriteBytes     int64   `json:"io_write_bytes,omitempty"`
+}
+
+// Desc describes the operation execute.
+func (ExecuteInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "execute",
 		CLI:     []string{"execute"},
-		Summary: "Execute shell text that rules allow, and tell how it ended",
+		Summary: "Execute shell text that rules allow, and report how it ended",
 		Doc:     executeDoc,
 		Examples: `  # a pipeline; each command in it is checked
   paddock execute 'grep -rn "a;b" . | sort | head -3'
@@ -44,32 +113,32 @@ func ExecuteOp() op.Op {
 		Profile: op.ProfileRun,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{Out: true},
-	}, execute, renderExecute)
+	}
 }
 
-const executeDoc = `Check a command against rules, execute it in a sandbox of its own, and tell how
+const executeDoc = `Check a command against rules, execute it in a sandbox of its own, and report how
 it ended: one result, not a stream.
 
-One argument is shell text, parsed with the grammar of a shell: every command in
-it, in substitutions and behind wrappers too, must be one that the rules allow.
-Several arguments are a command and its arguments, which no shell reads. Without
-"commands" in the spec the rules are the default ones; paddock policy check
-explains a verdict.
+One argument is shell text. It is parsed as a shell would: every command in it,
+also in substitutions and behind wrappers, must be allowed by the rules. Several
+arguments are a command and its arguments, run without a shell. Without
+"commands" in the spec the default rules apply; paddock policy check explains a
+verdict.
 
-The rules are a guard-rail. What holds is the sandbox: as with paddock run, and
-of programs the allowed ones alone can be executed, found in a fixed PATH, where
-the kernel has Landlock. Nothing in the workspace or in /tmp can be. Programs
-that are interpreters can do what any program could, inside the same walls; go, cargo,
+The rules are a guard-rail. The sandbox is the wall: it is that of paddock run,
+and if the kernel has Landlock, only the allowed programs can be executed, found
+in a fixed PATH, and nothing in the workspace or in /tmp. Programs that are
+interpreters can do what any program could, inside the same walls; go, cargo,
 make and compilers are interpreters in this sense.
 
 There is no network, standard input is empty, and nothing of the caller's
-environment is handed on. HOME is the workspace. Limits that nobody wrote: 512
-MiB of memory, 60 seconds of processor time a process, files of 100 MiB, 32
-processes, 256 open files, 120 seconds; at most 300 can be asked for. limits and
-network in the spec, or command.limits and command.network_isolated in a
-config.json, say otherwise. A memory limit that was written is kept or refused;
-the default one is weaker where the host has no control groups, and the result
-says so.
+environment is passed on. HOME is the workspace. The default limits are 512 MiB
+of memory, 60 seconds of processor time per process, files of 100 MiB, 32
+processes, 256 open files, and 120 seconds, of which a call can ask for at most
+300. Change them with limits and network in the spec, or command.limits and
+command.network_isolated in a config.json. A memory limit that is written there
+is enforced or refused; the default one is weaker if the host has no control
+groups, and the result says so.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it was refused by a rule, or cannot be executed; 127 it does not exist; 128+N signal N ended
@@ -77,7 +146,7 @@ it.`
 
 const formatJSON = "json"
 
-// execution is one call of the operation.
+// execution is the state of one call.
 type execution struct {
 	in      ExecuteInput
 	env     *op.Env
@@ -89,7 +158,8 @@ type execution struct {
 	notes   []string
 }
 
-func execute(ctx context.Context, env *op.Env, in ExecuteInput, stream *op.Stream) (ExecuteOutput, error) {
+// Do checks the command and executes it.
+func (in ExecuteInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (ExecuteOutput, error) {
 	spec, config, err := in.settings(ctx, env)
 	if err != nil {
 		return ExecuteOutput{}, err
@@ -111,7 +181,7 @@ func (x *execution) note(format string, args ...any) {
 	x.notes = append(x.notes, fmt.Sprintf(format, args...))
 }
 
-// run goes through the checks in the order that the contract gives them.
+// run makes the checks in the order of the contract, and then executes the command.
 func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (ExecuteOutput, error) {
 	if disabled {
 		return refused(command.Verdict{Rule: "enabled", Reason: "Command execution is disabled", Hint: "command.enabled is false in the configuration"}), nil
@@ -120,7 +190,11 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 	if err != nil {
 		return ExecuteOutput{}, err
 	}
-	timeout, cut := executor.Timeout(spec.Limits, durationOf(x.in.Timeout))
+	var asked policy.Duration
+	if x.in.Timeout != nil {
+		asked = policy.Duration(*x.in.Timeout)
+	}
+	timeout, cut := executor.Timeout(spec.Limits, asked)
 	x.limit = registry.TimeLimit{Span: time.Duration(timeout), From: registry.FromSandbox}
 	if x.in.Timeout != nil && !cut {
 		x.limit.From = registry.FromCall
@@ -136,7 +210,7 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 	if err != nil {
 		return ExecuteOutput{}, err
 	}
-	if err := op.Meant(spec, opts.Dir); err != nil {
+	if err := op.CheckImpliedWorkspace(spec, opts.Dir); err != nil {
 		return ExecuteOutput{}, err
 	}
 	if spec, err = paddock.Resolve(spec, opts); err != nil {
@@ -163,20 +237,18 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 	if x.vars, err = x.in.environment(spec); err != nil {
 		return ExecuteOutput{}, err
 	}
-	out, err := x.inSandbox(ctx, x.argv(verdict), rel)
+	argv := shellArgv(verdict)
+	if len(x.in.Command) > 1 {
+		argv = x.in.Command
+	}
+	out, err := x.inSandbox(ctx, argv, rel)
 	out.Script = verdict.Script
 	out.Notes = append(out.Notes, verdict.Notes...)
 	return out, err
 }
 
-func durationOf(s *Seconds) policy.Duration {
-	if s == nil {
-		return 0
-	}
-	return policy.Duration(*s)
-}
-
-// judge asks the rules; one word is shell text, for bash where there is one.
+// judge returns the rules' verdict. One argument is shell text, for bash if the sandbox has
+// one.
 func (x *execution) judge() (command.Verdict, error) {
 	rules, err := command.New(*x.spec.Commands)
 	if err != nil {
@@ -193,7 +265,7 @@ func (x *execution) judge() (command.Verdict, error) {
 	return rules.ShellPOSIX(text), nil
 }
 
-// hasBash says whether the sandbox has a bash in its PATH.
+// hasBash reports whether the sandbox has a bash in its PATH.
 func hasBash(rootfs string) bool {
 	if rootfs == policy.RootHost {
 		rootfs = "/"
@@ -206,21 +278,18 @@ func hasBash(rootfs string) bool {
 	return false
 }
 
-// argv is what is executed: the printed form of what was parsed, by the shell
-// in whose dialect it is printed, or the arguments as they are.
-func (x *execution) argv(v command.Verdict) []string {
-	switch {
-	case len(x.in.Command) > 1:
-		return x.in.Command
-	case v.Dialect == command.DialectBash:
+// shellArgv returns the command that executes the printed form of shell text, with the shell
+// of its dialect.
+func shellArgv(v command.Verdict) []string {
+	if v.Dialect == command.DialectBash {
 		return []string{"bash", "--noprofile", "--norc", "-c", v.Script}
 	}
 	return []string{"sh", "-c", v.Script}
 }
 
-// inSandbox runs argv in a sandbox of its own. What goes wrong is the result's
-// error; the caller's own end, or a sandbox whose death is not proved, is an
-// error of the operation.
+// inSandbox runs argv in a sandbox of its own. A failure is the output's error. Only the
+// cancellation of the call, and a sandbox whose end is not proved, are errors of the
+// operation.
 func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (out ExecuteOutput, err error) {
 	env := *x.env
 	env.Options.GitUser = false // the environment is the policy's
@@ -233,15 +302,15 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 		out.Left = op.NewLeft(sandbox)
 	}()
 	cmd := sandbox.Command(ctx, argv[0], argv[1:]...)
-	workspace := registry.WorkspaceAt(sandbox.Isolation().Level, x.spec) // the level may be another than asked for
+	workspace := registry.WorkspaceAt(sandbox.Isolation().Level, x.spec) // the level may differ from the one asked for
 	cmd.Dir, cmd.AddEnv = dir, append([]string{"HOME=" + workspace, "PWD=" + path.Join(workspace, dir)}, x.vars...)
 	bound := int64(sandbox.Spec().Limits.Output)
-	k := keep(x.env, cmd, bound)
+	k := capture(x.env, cmd, bound)
 	if err := cmd.Start(); err != nil {
 		k.drop()
 		return x.failed(ctx, err)
 	}
-	stop, quiet := handOn(cmd, x.stream), x.stream.Beat(cmd.Timeout, k.whole.Printed)
+	stop, quiet := passSignals(cmd, x.stream), x.stream.ReportProgress(cmd.Timeout, k.whole.Printed)
 	err = brokenStream(cmd.Wait())
 	stop()
 	quiet()
@@ -261,12 +330,11 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 	return out, nil
 }
 
-// degradedFlag is a flag of other commands that execute has in its spec alone.
+// degradedFlag matches a flag in hints that execute does not have, only its spec.
 var degradedFlag = regexp.MustCompile(`--allow-degraded=([a-z_]+)`)
 
-// failed is the result of a command that could not be run. Whoever asked for
-// it learns the cause without the host's paths, and the caller's terminal the
-// whole of it.
+// failed returns the output for a command that could not be run. The output has the cause
+// without paths of the host; the caller's terminal gets all of it.
 func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error) {
 	if ctx.Err() != nil {
 		return ExecuteOutput{}, errors.Join(ctx.Err(), err)
@@ -287,7 +355,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 		return out, nil
 	}
 	if x.env.Call != nil {
-		op.LocateFields(err, []byte("{}"), x.env.NamedSpec()) // the text above names no file of the host
+		op.LocateFields(err, []byte("{}"), x.env.NamedSpec()) // the output above names no file of the host
 	}
 	_, werr := fmt.Fprintf(x.stream.Stderr, "paddock: %v\n", err)
 	if hint := degradedFlag.ReplaceAllString(op.HintOf(err), "allow_degraded: [$1] in the spec"); hint != "" && werr == nil {
@@ -296,7 +364,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 	return out, werr
 }
 
-// tell says on the caller's terminal what the text for models has no place for.
+// tell writes to the caller's terminal what the rendered text does not have.
 func (x *execution) tell(out ExecuteOutput) error {
 	w := x.stream.Stderr
 	if w == nil {
@@ -330,11 +398,11 @@ func (x *execution) tell(out ExecuteOutput) error {
 	return err
 }
 
-// hostPaths are absolute paths in a message.
+// hostPaths matches absolute paths in a message.
 var hostPaths = regexp.MustCompile(`(^|[\s"'(=:])(/[^\s"'():,;]*)`)
 
-// cause is what went wrong, without the host's paths: of each the last name
-// is left, but for those inside that a command knows anyway.
+// cause returns the text of an error without paths of the host: only the last name of each
+// is left. Paths inside, which the command knows anyway, stay.
 func (x *execution) cause(err error) string {
 	text := strings.ReplaceAll(err.Error(), x.spec.Workspace.Source, policy.WorkspacePath)
 	text = strings.ReplaceAll(text, "\n", "; ")
@@ -350,38 +418,90 @@ func (x *execution) cause(err error) string {
 	})
 }
 
-// workingDir checks a directory that is written from the workspace, and
-// returns its path from there. It is looked up beneath a handle of the
-// workspace, name by name, so that neither ".." nor a link leads out of it. A
-// refusal is what the executor answers.
-func workingDir(workspace, written string) (rel, refusal string) {
-	const invalid = "Failed to validate working directory"
-	written = strings.TrimPrefix(written, "/")
-	if written == "" || written == "." {
-		return ".", ""
-	}
-	root, err := os.OpenRoot(workspace)
-	if err != nil || strings.ContainsRune(written, 0) {
-		return "", invalid
-	}
-	defer root.Close()
-	info, err := root.Stat(written)
-	switch {
-	case err == nil && !info.IsDir():
-		return "", "Execution failed: the working directory is not a directory: /" + written
-	case err == nil:
-		return path.Clean(written), ""
-	case errors.Is(err, fs.ErrNotExist):
-		return "", "Working directory does not exist: /" + written
-	case escapes(err):
-		return "", "Working directory outside workspace is not allowed"
-	}
-	return "", invalid
+// notRun returns the output for a command that was not executed.
+func notRun(status int, reason string) ExecuteOutput {
+	reason = strings.ToValidUTF8(reason, "\uFFFD")
+	return ExecuteOutput{ExitCode: -1, Error: &reason, Death: op.Death{DeathProved: true}, status: status}
 }
 
-// escapes says whether a path was refused because it leads out of its root.
-// Package os has no name for that error; what is an errno is another one.
-func escapes(err error) bool {
-	e := (*fs.PathError)(nil)
-	return errors.As(err, &e) && strings.Contains(e.Err.Error(), "escapes")
+// refused returns the output for a command that a rule forbids.
+func refused(v command.Verdict) ExecuteOutput {
+	out := notRun(op.StatusRefused, v.Reason)
+	out.Position, out.Notes = v.Position, v.Notes
+	out.Denials = []paddock.Denial{{Layer: "command", Rule: v.Rule, Object: v.Command, Hint: v.Hint}}
+	return out
+}
+
+// ended returns the output for a command that ran.
+func ended(r *paddock.Result, timeout string) ExecuteOutput {
+	out := ExecuteOutput{
+		Success:       r.Success(),
+		ExitCode:      r.ExitCode,
+		ExecutionTime: r.Duration.Seconds(),
+		TimedOut:      r.TimedOut,
+		Signal:        r.Signal,
+		OOMKilled:     r.OOMKilled,
+		StdoutBytes:   r.StdoutBytes,
+		StderrBytes:   r.StderrBytes,
+		Survivors:     r.Survivors,
+		Death:         op.DeathOf(r),
+		Denials:       r.Denials,
+
+		RedactionMatches: r.RedactionMatches, Blocked: r.Blocked,
+		Isolation: &r.Isolation,
+		Usage: &ExecuteUsage{
+			UserCPU: r.UserCPU.Seconds(), SystemCPU: r.SystemCPU.Seconds(),
+			PeakMemory: r.PeakMemory, PeakMemorySource: r.PeakMemorySource, ProcessesPeak: r.ProcessesPeak,
+			IOReadBytes: r.IORead, IOWriteBytes: r.IOWritten,
+		},
+		status: r.ExitCode,
+	}
+	switch {
+	case r.TimedOut:
+		reason := "Command timed out after " + timeout + " seconds"
+		out.ExitCode, out.Error, out.status = -1, &reason, op.StatusTimedOut
+	case r.ExitCode < 0:
+		out.status = op.StatusSignal - r.ExitCode
+	}
+	return out
+}
+
+// ExitStatus returns the command's own status, 124 if it timed out, 125 if it could not be
+// run, 126 if it was refused, and 128+N if signal N ended it.
+func (out ExecuteOutput) ExitStatus() int { return out.status }
+
+// Failed reports that the command was not executed.
+func (out ExecuteOutput) Failed() bool { return out.Error != nil && !out.TimedOut }
+
+// Tell writes the result, what the walls refused, and how to read the rest of the output.
+func (out ExecuteOutput) Tell(w io.Writer) error {
+	t := output.Teller{W: w}
+	t.Line("%s", formatResult(out))
+	for _, text := range output.DenialTexts(out.Denials, out.status) {
+		t.Line("%s", text)
+	}
+	for _, note := range out.Notes {
+		t.Line("note: %s", text.ControlPictures(note))
+	}
+	if note := out.Left.Note(); note != "" {
+		t.Line("%s", note)
+	}
+	if out.Limit != "" {
+		t.Line("its time was up (%s)", out.Limit)
+	}
+	if out.Output != "" {
+		t.Line(`output_read {"output": %q} reads all %d bytes of stdout, with "stream": "stderr" all %d of stderr`, out.Output, out.StdoutBytes, out.StderrBytes)
+	}
+	return t.Err
+}
+
+// Render writes the result as text, or as JSON if the input asks for that.
+func (out ExecuteOutput) Render(w io.Writer) error {
+	if out.asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(out)
+	}
+	_, err := io.WriteString(w, formatResult(out)+"\n")
+	return err
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"maps"
+	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,23 +19,11 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// ExecuteInput asks for one command that rules have to allow.
-type ExecuteInput struct {
-	WorkingDir string       `json:"working_dir,omitempty" flag:"working-dir" arg:"DIR" help:"directory to work in; \"/\" is the workspace (default)"`
-	Timeout    *Seconds     `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and all it started after this time, 90 or 1.5 say (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
-	Env        op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable; those that decide what programs load or execute are refused (may be repeated)"`
-	Workspace  *string      `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that the command may change (default: the current directory)"`
-	Config     string       `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec's own words count more" within:"files"`
-	SpecFile   string       `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file" within:"files"`
-	Format     string       `json:"format,omitempty" flag:"format" arg:"FORMAT" choices:"text,json" help:"text, for people and models (default), or json, as --json"`
-	Command    Words        `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text; several are a command and its arguments, run without a shell"`
-}
-
-// Words are shell text, where there is one, or else a command and its
-// arguments. In JSON they are a text or a list.
+// Words are either shell text, if there is one, or a command and its arguments. In JSON they
+// are a string or a list.
 type Words []string
 
-// UnmarshalJSON takes a text for a list of one.
+// UnmarshalJSON also accepts a string, as a list of one.
 func (w *Words) UnmarshalJSON(data []byte) error {
 	var text string
 	isNull := string(data) == "null"
@@ -46,11 +37,11 @@ func (w *Words) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// JSONSchema says so.
+// JSONSchema returns the schema of both forms.
 func (Words) JSONSchema() string { return `{"type":["string","array"],"items":{"type":"string"}}` }
 
-// Seconds is a time span that is written as a number of seconds, or with a
-// unit: 90, 1.5, "2m".
+// Seconds is a duration that is written as a number of seconds, or with a unit: 90, 1.5,
+// "2m".
 type Seconds policy.Duration
 
 // UnmarshalText reads a number of seconds or a duration.
@@ -70,7 +61,7 @@ func (s *Seconds) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads a number as well as a text.
+// UnmarshalJSON reads a number or a string.
 func (s *Seconds) UnmarshalJSON(data []byte) error {
 	text := string(data)
 	if len(data) > 0 && data[0] == '"' {
@@ -81,12 +72,13 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 	return s.UnmarshalText([]byte(text))
 }
 
-// JSONSchema says so.
+// JSONSchema returns the schema of both forms.
 func (Seconds) JSONSchema() string {
 	return `{"type":["string","number"],"pattern":"^[0-9]+([.][0-9]+)?(ms|s|m|h)?$","description":"a number of seconds, or with a unit: 90, 1.5, 2m"}`
 }
 
-// settings are what the spec, the configuration and the fields say together.
+// settings returns the spec with the configuration and the fields applied, and the
+// configuration.
 func (in ExecuteInput) settings(ctx context.Context, env *op.Env) (policy.Spec, executor.Config, error) {
 	spec := env.DefaultSpec()
 	var config executor.Config
@@ -116,7 +108,7 @@ func (in ExecuteInput) settings(ctx context.Context, env *op.Env) (policy.Spec, 
 	return executor.Settle(config.Apply(spec)), config, nil
 }
 
-// variables are the names of those that the spec and the caller set.
+// variables returns the names of the variables that the spec and the caller set.
 func (in ExecuteInput) variables(spec policy.Spec) []string {
 	names := slices.Collect(maps.Keys(spec.Env))
 	for _, text := range in.Env {
@@ -126,8 +118,8 @@ func (in ExecuteInput) variables(spec policy.Spec) []string {
 	return names
 }
 
-// Environment is what the command gets beside the sandbox's own: the
-// executor's variables, the spec's over them, and the caller's over both.
+// environment returns the variables that the command gets in addition to the sandbox's: the
+// executor's, overridden by the spec's, overridden by the caller's.
 func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 	env := executor.Environment(max(spec.Limits.Memory, spec.Limits.MemoryHigh))
 	maps.Copy(env, spec.Env)
@@ -136,7 +128,7 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 		name, value, ok := strings.Cut(text, "=")
 		switch {
 		case !ok:
-			// The text is not repeated: it may be a secret without its name.
+			// The error does not repeat the text, which may be a secret without a name.
 			errs = append(errs, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"})
 		case command.DangerousVariable(name) || executor.Reserved(name):
 			errs = append(errs, &policy.FieldError{
@@ -147,7 +139,7 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 			env[name] = value
 		}
 	}
-	// The bounds and the names of variables are the spec's.
+	// A spec checks the names and the bounds of variables.
 	bare := policy.Spec{Workspace: policy.Workspace{Source: policy.WorkspacePath}, Env: env}
 	if _, err := bare.Resolve(policy.Base{}); err != nil {
 		errs = append(errs, err)
@@ -157,4 +149,34 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 		list = append(list, name+"="+env[name])
 	}
 	return list, errors.Join(errs...)
+}
+
+// workingDir checks a directory, given relative to the workspace, and returns its path from
+// there. It looks the path up beneath a handle of the workspace, name by name, so that
+// neither ".." nor a link leads out. A refusal is the contract's text.
+func workingDir(workspace, written string) (rel, refusal string) {
+	const invalid = "Failed to validate working directory"
+	written = strings.TrimPrefix(written, "/")
+	if written == "" || written == "." {
+		return ".", ""
+	}
+	root, err := os.OpenRoot(workspace)
+	if err != nil || strings.ContainsRune(written, 0) {
+		return "", invalid
+	}
+	defer root.Close()
+	info, err := root.Stat(written)
+	switch {
+	case err == nil && !info.IsDir():
+		return "", "Execution failed: the working directory is not a directory: /" + written
+	case err == nil:
+		return path.Clean(written), ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "Working directory does not exist: /" + written
+	}
+	// Package os has no name for the error of a path that leads out of its root.
+	if e := (*fs.PathError)(nil); errors.As(err, &e) && strings.Contains(e.Err.Error(), "escapes") {
+		return "", "Working directory outside workspace is not allowed"
+	}
+	return "", invalid
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/paddock-dev/paddock/op"
@@ -14,33 +13,36 @@ import (
 
 const (
 	maxOutputWait = 10 * time.Minute
-	// gather is how long one that waits is given what comes next, too: who follows
-	// a command that prints line by line would ask for each of them.
+	// gather is how long a waiting call collects more output after the first: a client that
+	// follows a command line by line would otherwise need a call for each line.
 	gather = 200 * time.Millisecond
 )
 
-// OutputReadOp returns the operation output_read.
-func OutputReadOp() op.Op {
-	return op.New(op.Desc{
-		Name: "output_read", Summary: "Read output of a command by cursor, also while it runs",
-		Doc: `Read what a command printed: the rest of what an answer had no room for, or what
-a background exec has printed so far. output is the exec's id, or the id that an
-answer names; stream says which of the two. cursor is where to begin, and
-next_cursor of the answer where to go on; eof says that nothing is left. tail
-gives the last lines instead. With wait the call returns soon after there is
-something new, or the command has ended: ask again with next_cursor to follow
-it, instead of asking often. Text is UTF-8 without control sequences; base64 is
-every byte as it was printed.
+// OutputReadInput is the input of the operation output_read.
+type OutputReadInput struct{ output.OutputReadInput }
 
-Of each stream the first and the last 16 MiB are kept; lost_bytes says how many
-bytes before the text are not. Outputs are dropped with their sandbox, and the
-oldest that have ended where there are too many.`,
-		Lasting: true, Profile: op.ProfileRun | op.ProfileWorkspace, // answers of run name it
+// Desc describes the operation output_read.
+func (OutputReadInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "output_read", Summary: "Read output of a command by cursor, also while it runs",
+		Doc: `Read what a command printed: the rest of output for which an answer had no room,
+or the output of a background exec so far. output is the exec's id, or the id in
+an answer; stream is stdout or stderr. Reading starts at cursor and continues at
+the answer's next_cursor; eof says that nothing is left. tail returns the last
+lines instead. With wait the call returns soon after there is something new, or
+the command has ended: to follow a command, call again with next_cursor instead
+of polling. Text is UTF-8 without control sequences; base64 is every byte as it
+was printed.
+
+The first and the last 16 MiB of each stream are kept; lost_bytes says how many
+bytes before the text are missing. Outputs are dropped with their sandbox; if there
+are too many, the oldest of ended commands are dropped first.`,
+		Lasting: true, Profile: op.ProfileRun | op.ProfileWorkspace, // answers of run have ids for it
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true},
-	}, outputRead, renderOutputRead)
+	}
 }
 
-func check(in output.OutputReadInput) error {
+func (in OutputReadInput) check() error {
 	if in.Cursor != nil && in.Tail != nil {
 		return &policy.FieldError{Field: "tail", Reason: "a cursor is given, too", Hint: "give one of the two"}
 	}
@@ -53,8 +55,9 @@ func check(in output.OutputReadInput) error {
 	return nil
 }
 
-func outputRead(ctx context.Context, env *op.Env, in output.OutputReadInput, stream *op.Stream) (output.OutputReadOutput, error) {
-	if err := check(in); err != nil {
+// Do reads the output, and waits for more if the input asks for that.
+func (in OutputReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (output.OutputReadOutput, error) {
+	if err := in.check(); err != nil {
 		return output.OutputReadOutput{}, err
 	}
 	n, err := env.Outputs.Find(env.PrincipalName(), in.Output)
@@ -71,10 +74,10 @@ func outputRead(ctx context.Context, env *op.Env, in output.OutputReadInput, str
 		timer := time.NewTimer(time.Duration(*in.Wait))
 		defer timer.Stop()
 		late = timer.C
-		defer stream.Beat(time.Duration(*in.Wait), n.Printed)()
+		defer stream.ReportProgress(time.Duration(*in.Wait), n.Printed)()
 	}
 	for {
-		out, more, err := n.Part(in, limit)
+		out, more, err := n.Part(in.OutputReadInput, limit)
 		switch {
 		case err != nil:
 			return output.OutputReadOutput{}, err
@@ -91,9 +94,4 @@ func outputRead(ctx context.Context, env *op.Env, in output.OutputReadInput, str
 			return output.OutputReadOutput{}, fmt.Errorf("cannot wait for output: %w", ctx.Err())
 		}
 	}
-}
-
-func renderOutputRead(w io.Writer, out output.OutputReadOutput) error {
-	_, err := io.WriteString(w, out.Text)
-	return err
 }

@@ -20,9 +20,33 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// RunOp returns the operation run.
-func RunOp() op.Op {
-	return op.New(op.Desc{
+// RunInput is the input of the operation run.
+type RunInput struct {
+	op.SpecInput
+	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
+	TTY   *bool    `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; standard input must be one (default: for a shell without a command, if standard input and output are one)"`
+	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors"`
+	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
+}
+
+// RunOutput is the output of run.
+type RunOutput struct {
+	Command  []string `json:"command"`
+	Sandbox  string   `json:"sandbox"`   // its id
+	ExitCode int      `json:"exit_code"` // -N if signal N ended the command, 124 if it timed out
+	Ended
+	Stdout          string `json:"stdout"` // empty if output went to a stream
+	Stderr          string `json:"stderr"`
+	StdoutTruncated bool   `json:"stdout_truncated"`
+	StderrTruncated bool   `json:"stderr_truncated"`
+	Output          string `json:"output,omitempty"` // if it was cut: the id for output_read, which has all of it
+	op.Left
+	Isolation policy.Isolation `json:"isolation"`
+}
+
+// Desc describes the operation run.
+func (RunInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "run",
 		CLI:     []string{"run"},
 		Summary: "Run a command in a sandbox of its own",
@@ -43,49 +67,50 @@ func RunOp() op.Op {
 		Profile: op.ProfileRun,
 		Hints:   op.Hints{Destructive: true, LongRunning: true, OpenWorld: true},
 		Streams: op.Streams{In: true, Out: true},
-	}, run, renderRun)
+	}
 }
 
 const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 
-The command finds the workspace at /workspace and may change it: the current
-directory, unless --workspace names another. A home, a directory that holds one,
-and the system's own (in /etc, /usr, /var, /opt …) must be named. The system
-directories are read-only, HOME and /tmp are private and empty, and there is no
-network; --network=host gives the host's.
+The workspace is at /workspace, and the command may change it. It is the current
+directory unless --workspace names another; a home directory, a directory that
+has one in it, and directories of the system (/etc, /usr, /var, /opt …) must be
+named. System directories are read-only, HOME and /tmp are private and empty,
+and there is no network; --network=host gives the host's.
 
-The caller's environment stays outside, but for the directories of PATH that are
+Of the caller's environment the command gets only the directories of PATH that are
 visible inside and that commands cannot write. --env sets a variable, and --env-pass
-passes one of the caller's; values in --env show in the list of processes, so secrets
-belong in --env-pass. Without a network, variables of npm, pip, cargo and go make them
-fail at once.
+passes one of the caller's; values in --env are visible in the list of processes, so
+use --env-pass for secrets. Without a network, variables make npm, pip, cargo and go
+fail at once instead of retrying.
 
 git has the user's name and address, and a copy of the repository's configuration:
-what commands add to it is printed at the end, and "paddock git accept" takes it over once you agree.
+what commands add to it is printed at the end, and "paddock git accept" adds it to
+the original once you agree.
 
-On a command line the first argument that is no flag starts the command; "--" may
-stand before it. On a command line paddock plan lists the directories of PATH that
-are left out, with the reasons. On a command line standard input, output and error output are
-passed through as they come. With --json the output is captured instead, and one
-object tells how the command ended. With --max-output on a command line, what a
-stream passes on ends at the bound; the rest is read and dropped, and a line on
-standard error says how much.
+On a command line the command starts at the first argument that is not a flag, or
+after "--". On a command line paddock plan lists the directories of PATH that are
+left out, with the reasons. On a command line standard input, output and error
+output are passed through as they come. With --json the output is captured instead,
+and one JSON object says how the command ended. With --max-output on a command line,
+each stream is cut at the bound; the rest is read and dropped, and a line on standard
+error says how much.
 
-Without a timeout the command takes as long as it likes, and in a server 2m at most.
+Without a timeout the command may take as long as it needs, in a server at most 2m.
 A timeout also bounds the start of the sandbox.
 
-The rules of a spec with "commands" hold: a command that they refuse is not run, and
-only programs that they allow can be executed; see paddock execute.
+If the spec has "commands", those rules apply: a command that they refuse is not run,
+and only programs that they allow can be executed; see paddock execute.
 
-From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to
-the command; the third INT or TERM ends the sandbox, whatever the command makes of it.
+From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are passed to the
+command; the third INT or TERM ends the sandbox even if the command ignores it.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
-// run opens the sandbox, runs the command and closes the sandbox; it returns
-// when the kernel has confirmed that nothing is left.
-func run(ctx context.Context, env *op.Env, in RunInput, stream *op.Stream) (out RunOutput, err error) {
+// Do opens the sandbox, runs the command and closes the sandbox. It returns when the kernel
+// has confirmed that nothing is left.
+func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out RunOutput, err error) {
 	tty := in.terminal(stream)
 	if err := in.check(env, stream, tty); err != nil {
 		return RunOutput{}, err
@@ -123,67 +148,23 @@ func run(ctx context.Context, env *op.Env, in RunInput, stream *op.Stream) (out 
 		return RunOutput{}, err
 	}
 	if !tty && in.TTY == nil && notes != nil && stream.Terminal != nil && stream.Typed && stream.Stdout != nil && wantsTerminal(in.Argv) {
-		_, _ = fmt.Fprintf(notes, "paddock: %s may want a terminal, which -t gives it\n", path.Base(in.Argv[0])) // a note alone
+		_, _ = fmt.Fprintf(notes, "paddock: %s may want a terminal, which -t gives it\n", path.Base(in.Argv[0])) // a failure to print it does not matter
 	}
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
 	cmd.Timeout = limit.Span
 	if stream.Stdout == nil {
-		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
+		out, err = runCaptured(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
-		out, err = follow(cmd, spec, tty, stream)
+		// The default bound is only for captured output.
+		out, err = runStreamed(cmd, int64(spec.Limits.Output), tty, stream)
 		err = errors.Join(err, output.TellDenials(notes, out.Denials, out.ExitStatus()))
 	}
 	if out.TimedOut {
 		out.Limit, out.Denials = limit.Ended(out.Denials)
 	}
 	return out, err
-}
-
-// limit is how long the command may run, below the ceiling.
-func (in RunInput) limit(env *op.Env, spec policy.Spec) (registry.TimeLimit, error) {
-	spec, err := env.UnderCeiling(spec)
-	limit := registry.TimeLimit{Span: time.Duration(spec.Limits.Timeout), From: registry.FromSandbox}
-	switch {
-	case in.Timeout != nil:
-		limit.From = registry.FromCall
-	case env.Sandboxes != nil && limit.Span == 0:
-		limit = registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault} // a model that waits for ever does nothing else
-	}
-	return env.BoundTime(limit), err
-}
-
-// terminal reports whether the command gets a terminal: where that was asked for, and
-// for a shell that somebody is about to type into.
-func (in RunInput) terminal(stream *op.Stream) bool {
-	if in.TTY != nil {
-		return *in.TTY
-	}
-	if stream.Terminal == nil || !stream.Typed || stream.Stdout == nil || len(in.Argv) == 0 {
-		return false
-	}
-	switch path.Base(in.Argv[0]) {
-	case "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh":
-	default:
-		return false
-	}
-	return !slices.ContainsFunc(in.Argv[1:], func(arg string) bool { // a script, or a command
-		long := strings.HasPrefix(arg, "--")
-		return !strings.HasPrefix(arg, "-") || long && strings.HasPrefix(arg, "--c") || !long && strings.Contains(arg, "c")
-	})
-}
-
-// wantsTerminal reports whether a command is for somebody who sits at a terminal: an
-// editor or the like, or an interpreter that is given nothing to read.
-func wantsTerminal(argv []string) bool {
-	switch name := path.Base(argv[0]); name {
-	case "vi", "vim", "nvim", "nano", "emacs", "less", "more", "man", "top", "htop", "tmux", "screen", "tig":
-		return true
-	case "python", "python3", "ipython", "node", "irb", "psql", "sqlite3", "gdb", "bc":
-		return len(argv) == 1
-	}
-	return false
 }
 
 func (in RunInput) check(env *op.Env, stream *op.Stream, tty bool) error {
@@ -209,129 +190,7 @@ func (in RunInput) check(env *op.Env, stream *op.Stream, tty bool) error {
 	return nil
 }
 
-// capture keeps the command's output, bounded by the library, or by the budget
-// of answers.
-func capture(env *op.Env, cmd *paddock.Cmd, bound int64, stream *op.Stream) (RunOutput, error) {
-	k := keep(env, cmd, bound)
-	stop := stream.Beat(cmd.Timeout, k.whole.Printed)
-	out, err := finish(cmd, stream)
-	stop()
-	if out.Command == nil {
-		k.drop()
-		return out, err
-	}
-	c := k.end(cmd.Result().String(), bound)
-	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut
-	out.Stderr, out.StderrTruncated = c.stderr, c.stderrCut
-	out.Output = c.output
-	return out, err
-}
-
-// follow passes the command's output on as it comes. spec is the caller's own
-// word: the default bound is for captured output alone.
-func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *op.Stream) (RunOutput, error) {
-	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
-	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
-	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
-	if spec.Limits.Output > 0 {
-		cmd.Stdout, cmd.Stderr = stdout, stderr
-	}
-	if !tty {
-		listen(cmd)
-	} else {
-		rows, cols, err := stream.Terminal.Size()
-		if err != nil {
-			return RunOutput{}, err
-		}
-		cmd.TTY = &paddock.TTY{Rows: rows, Cols: cols}
-	}
-	out, err := finish(cmd, stream)
-	out.StdoutTruncated, out.StderrTruncated = stdout.dropped > 0, stderr.dropped > 0
-	return out, errors.Join(err, stdout.tell(stream.Stderr, "output"), stderr.tell(stream.Stderr, "error output"))
-}
-
-// finish starts the command and brings it to its end.
-func finish(cmd *paddock.Cmd, stream *op.Stream) (RunOutput, error) {
-	if cmd.TTY != nil {
-		restore, err := stream.Terminal.Raw()
-		if err != nil {
-			return RunOutput{}, err
-		}
-		defer restore()
-	}
-	if err := cmd.Start(); err != nil {
-		return RunOutput{}, err
-	}
-	stop := handOn(cmd, stream)
-	defer stop()
-	err := cmd.Wait()
-	result := cmd.Result()
-	if result == nil {
-		return RunOutput{}, err
-	}
-	return RunOutput{Command: cmd.Args, ExitCode: result.ExitCode, Ended: newEnded(result), Isolation: result.Isolation}, brokenStream(err)
-}
-
-// brokenStream drops the part of a command's error that its result tells.
-func brokenStream(err error) error {
-	if exit := (*paddock.ExitError)(nil); errors.As(err, &exit) {
-		return exit.Unwrap()
-	}
-	return err
-}
-
-// handOn hands signals and window sizes on to the command until stop is called.
-func handOn(cmd *paddock.Cmd, stream *op.Stream) (stop func()) {
-	if stream.Signals == nil {
-		return func() {}
-	}
-	end := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for _, name := range stream.EarlySignals() {
-			handOnOne(cmd, stream, name)
-		}
-		for {
-			select {
-			case name := <-stream.Signals:
-				handOnOne(cmd, stream, name)
-			case <-end:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(end)
-		<-ended
-	}
-}
-
-// handOnOne cannot report a failure to anyone: the command has just ended, or
-// the connection broke, which Wait tells.
-func handOnOne(cmd *paddock.Cmd, stream *op.Stream, name string) {
-	if name == "SIGWINCH" && cmd.TTY != nil {
-		if rows, cols, err := stream.Terminal.Size(); err == nil {
-			_ = cmd.Resize(rows, cols)
-		}
-		return
-	}
-	_ = cmd.Signal(name)
-}
-
-// renderRun writes captured output; a stream has had it already. Not even
-// nothing is written where there is none: it would wait for ever behind output
-// that nobody reads.
-func renderRun(w io.Writer, out RunOutput) error {
-	if out.Stdout == "" {
-		return nil
-	}
-	_, err := io.WriteString(w, out.Stdout)
-	return err
-}
-
-// allowed refuses arguments that the spec's rules, where it has any, do not
-// allow.
+// allowed returns an error if the spec has rules for commands and they refuse argv.
 func allowed(spec policy.Spec, argv []string) error {
 	if spec.Commands == nil {
 		return nil
@@ -345,4 +204,86 @@ func allowed(spec policy.Spec, argv []string) error {
 		return nil
 	}
 	return &paddock.Error{Message: "cannot run: " + v.Reason, Hint: v.Hint, Code: wire.CodeNotExecutable}
+}
+
+// limit returns the command's time limit, below the ceiling.
+func (in RunInput) limit(env *op.Env, spec policy.Spec) (registry.TimeLimit, error) {
+	spec, err := env.UnderCeiling(spec)
+	limit := registry.TimeLimit{Span: time.Duration(spec.Limits.Timeout), From: registry.FromSandbox}
+	switch {
+	case in.Timeout != nil:
+		limit.From = registry.FromCall
+	case env.Sandboxes != nil && limit.Span == 0:
+		limit = registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault} // a model must not wait for ever
+	}
+	return env.BoundTime(limit), err
+}
+
+// terminal reports whether the command gets a terminal: if the input asks for one, and for a
+// shell without a command if the caller is at a terminal.
+func (in RunInput) terminal(stream *op.Stream) bool {
+	if in.TTY != nil {
+		return *in.TTY
+	}
+	if stream.Terminal == nil || !stream.Typed || stream.Stdout == nil || len(in.Argv) == 0 {
+		return false
+	}
+	switch path.Base(in.Argv[0]) {
+	case "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh":
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(in.Argv[1:], func(arg string) bool { // a script, or a command
+		long := strings.HasPrefix(arg, "--")
+		return !strings.HasPrefix(arg, "-") || long && strings.HasPrefix(arg, "--c") || !long && strings.Contains(arg, "c")
+	})
+}
+
+// wantsTerminal reports whether a command probably needs a terminal: an editor or the like,
+// or an interpreter without a script.
+func wantsTerminal(argv []string) bool {
+	switch name := path.Base(argv[0]); name {
+	case "vi", "vim", "nvim", "nano", "emacs", "less", "more", "man", "top", "htop", "tmux", "screen", "tig":
+		return true
+	case "python", "python3", "ipython", "node", "irb", "psql", "sqlite3", "gdb", "bc":
+		return len(argv) == 1
+	}
+	return false
+}
+
+// ExitStatus returns the command's own status, 124 if it timed out, and 128+N if signal N
+// ended it.
+func (out RunOutput) ExitStatus() int { return out.status(out.ExitCode) }
+
+// Render writes captured output; streamed output has been written already. It skips the
+// write if there is none: even a write of nothing can block on a full pipe.
+func (out RunOutput) Render(w io.Writer) error {
+	if out.Stdout == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, out.Stdout)
+	return err
+}
+
+// Tell writes how the command ended and what it printed. Of a command that did not start it
+// writes only the remarks about the sandbox.
+func (out RunOutput) Tell(w io.Writer) error {
+	var said []string
+	if out.Command != nil {
+		said = ExecAnswer{State: registry.Exited, ExitCode: &out.ExitCode, Ended: out.Ended}.said()
+	}
+	for _, one := range []struct {
+		is   bool
+		says string
+	}{
+		{out.StdoutTruncated, "some of stdout left out"}, {out.StderrTruncated, "some of stderr left out"},
+		{op.LostNote(out.Isolation) != "", op.LostNote(out.Isolation)}, {out.Left.Note() != "", out.Left.Note()},
+	} {
+		if one.is {
+			said = append(said, one.says)
+		}
+	}
+	t := output.Teller{W: w}
+	t.Frame(said, out.Stdout, out.Stderr)
+	return t.Err
 }

@@ -17,49 +17,50 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// maxDiff is what an answer holds of a diff, in characters.
+// maxDiff bounds the diff in an answer, in characters.
 const maxDiff = 8000
 
 // FileEdit is one replacement.
 type FileEdit struct {
-	Old string `json:"old" help:"the exact text that is to be replaced, with its white space and enough of its surroundings to be there once; empty: make a new file of new" max:"4194304"`
-	New string `json:"new" help:"the text in its place; empty to remove it" max:"4194304"`
-	All bool   `json:"all,omitempty" help:"replace it wherever it is, and not once"`
+	Old string `json:"old" help:"the exact text to replace, with its white space and enough context to occur only once; empty: create a file with the content of new" max:"4194304"`
+	New string `json:"new" help:"the replacement; empty to remove the old text" max:"4194304"`
+	All bool   `json:"all,omitempty" help:"replace every occurrence, not only one"`
 }
 
-// FileEditInput asks for replacements in one file.
+// FileEditInput is the input of the operation file_edit.
 type FileEditInput struct {
 	op.InSandbox
 	Edits []FileEdit `json:"edits" flag:"edit" arg:"JSON" help:"a replacement, {\"old\": TEXT, \"new\": TEXT, \"all\": BOOL}; they are made in order (may be repeated)" min:"1" max:"500"`
 	Path  string     `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileEditOutput says what was changed.
+// FileEditOutput is the output of file_edit.
 type FileEditOutput struct {
 	Path         string `json:"path"`
 	Replacements int    `json:"replacements"`
 	Created      bool   `json:"created,omitempty"`
 	SizeBytes    int64  `json:"size_bytes"`
 	SHA256       string `json:"sha256"`
-	// Diff is the unified diff of what was changed, as far as there is room. What cannot
-	// be seen is there by number, as file_read shows it.
+	// Diff is the unified diff of the change, as far as there is room. Invisible characters
+	// are written as file_read shows them.
 	Diff string `json:"diff"`
 }
 
-func fileEditOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_edit.
+func (FileEditInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_edit", CLI: []string{"file", "edit"},
 		Summary: "Replace exact text in a file of the workspace",
 		Doc: `Replace text in one file. Each of edits has old, the exact text with its indentation,
-and new, what is to be there instead. old must be in the file once; give more lines
-around it, or set all to replace it everywhere. Edits are made in order, each in what
-the one before has left, and all or none: if one of them does not fit, the file stays
-as it was, and the error says what is there instead. The answer has a diff.
+and new, its replacement. old must occur exactly once in the file: give more lines
+around it, or set all to replace every occurrence. Edits are made in order, each in
+the result of the one before, and all or none: if one does not fit, the file stays
+as it was, and the error says what the file has instead. The answer has a diff.
 
-Do not copy the line numbers that file_read shows. In a file whose lines end in CRLF
-text may be written with plain line feeds: they are taken as CRLF, and what is written
-ends so, too. A byte order mark, the permissions, and a missing end of the last line
-stay as they are. With an empty old a file is made that must not exist or be empty.
+Do not copy the line numbers that file_read shows. In a file whose lines end in CRLF,
+old and new may use plain line feeds: they are taken as CRLF. A byte order mark, the
+permissions, and a missing newline at the end stay as they are. With an empty old the
+file is created; it must not exist, or be empty.
 
 Read the file before you edit it. For many files at once use patch_apply.
 
@@ -67,7 +68,7 @@ Read the file before you edit it. For many files at once use patch_apply.
 		Examples: `  paddock file edit --edit '{"old": "Hello", "new": "Goodbye"}' main.go`,
 		Profile:  op.ProfileWorkspace,
 		Hints:    changeHints,
-	}, fileEdit, renderFileEdit)
+	}
 }
 
 func (in FileEditInput) check() error {
@@ -86,7 +87,8 @@ func (in FileEditInput) check() error {
 	return op.CheckPath("path", in.Path)
 }
 
-func fileEdit(ctx context.Context, env *op.Env, in FileEditInput, _ *op.Stream) (out FileEditOutput, err error) {
+// Do makes the edits.
+func (in FileEditInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileEditOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
 	}
@@ -123,7 +125,8 @@ func fileEdit(ctx context.Context, env *op.Env, in FileEditInput, _ *op.Stream) 
 	return out, err
 }
 
-func renderFileEdit(w io.Writer, out FileEditOutput) error {
+// Render writes the output for people.
+func (out FileEditOutput) Render(w io.Writer) error {
 	verb, times := "edited", "1 replacement"
 	if out.Created {
 		verb = "created"
@@ -135,8 +138,8 @@ func renderFileEdit(w io.Writer, out FileEditOutput) error {
 	return err
 }
 
-// apply makes the edits in a text. Where one does not fit, none is made. Those of a model,
-// to which file_read has shown the text, are as EncodeHidden shows them.
+// apply returns data with the edits made, or an error if one does not fit. If shown, the
+// edits are a model's, which has seen the file as text.EncodeHidden writes it.
 func (in FileEditInput) apply(data []byte, shown bool) (_ []byte, replaced int, _ error) {
 	for i, e := range in.Edits {
 		refuse := func(cause, hint string) error {
@@ -159,13 +162,13 @@ func (in FileEditInput) apply(data []byte, shown bool) (_ []byte, replaced int, 
 				return nil, 0, refuse(`is there with the characters that "⟦U+…⟧" stands for, and with that text itself`, "give more of what is around it, so that one of the two is there, or write ⟦U+27E6⟧U+ for a ⟦U+ that is text")
 			}
 			if e.New = text.DecodeHidden(e.New); literal != meant && is {
-				e.New = in.Edits[i].New // who has written the one as it is has so written the other
+				e.New = in.Edits[i].New // old is meant literally, so new is too
 			} else {
 				e.Old = meant
 			}
 		}
 		old, by := []byte(e.Old), []byte(e.New)
-		if usesCRLF(data) {
+		if crlf := bytes.Count(data, []byte("\r\n")); crlf > 0 && crlf == bytes.Count(data, []byte("\n")) { // on every line
 			old, by = toCRLF(old), toCRLF(by)
 		}
 		n := bytes.Count(data, old)
@@ -187,15 +190,9 @@ func (in FileEditInput) apply(data []byte, shown bool) (_ []byte, replaced int, 
 	return data, replaced, nil
 }
 
-// contains says whether a text has another, however its lines end.
+// contains reports whether text has part, ignoring the kind of line endings.
 func contains(text []byte, part string) bool {
 	return bytes.Contains(text, []byte(part)) || bytes.Contains(text, toCRLF([]byte(part))) || bytes.Contains(text, fromCRLF([]byte(part)))
-}
-
-// usesCRLF says whether all lines of a text end so.
-func usesCRLF(text []byte) bool {
-	n := bytes.Count(text, []byte("\r\n"))
-	return n > 0 && n == bytes.Count(text, []byte("\n"))
 }
 
 func fromCRLF(text []byte) []byte {
@@ -206,7 +203,7 @@ func toCRLF(text []byte) []byte {
 	return bytes.ReplaceAll(fromCRLF(text), []byte("\n"), []byte("\r\n"))
 }
 
-// linesOf are the lines that a text is at, the first ten of them.
+// linesOf returns the numbers of the first ten lines at which old occurs.
 func linesOf(text, old []byte) string {
 	var at []string
 	line := 1
@@ -225,10 +222,10 @@ func linesOf(text, old []byte) string {
 	}
 }
 
-// maxSearched bounds the search for what may have been meant, in lines.
+// maxSearched bounds the search for the text that was probably meant, in lines.
 const maxSearched = 200_000
 
-// notThere says what is there that is like the text that is not.
+// notThere describes why old is not in text: it looks for the most similar text.
 func notThere(text []byte, old string) (cause, hint string) {
 	all := strings.Split(string(text), "\n")
 	all = all[:min(len(all), maxSearched)]
@@ -268,7 +265,7 @@ func notThere(text []byte, old string) (cause, hint string) {
 	return "is not there", nearest(all, want)
 }
 
-// mapped is each of some lines as by makes it.
+// mapped returns lines with by applied to each.
 func mapped(some []string, by func(string) string) []string {
 	out := make([]string, len(some))
 	for i, line := range some {
@@ -277,7 +274,7 @@ func mapped(some []string, by func(string) string) []string {
 	return out
 }
 
-// shownLines are the first lines of some, as a hint tells them.
+// shownLines returns the first of some lines, quoted for a hint.
 func shownLines(some []string) string {
 	text := strings.Join(some[:min(len(some), 6)], "\n")
 	if len(text) > 600 {
@@ -286,8 +283,8 @@ func shownLines(some []string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// nearest tells the line of a file that is most like the first, or longest, line
-// that was looked for.
+// nearest returns a hint with the line that is most similar to the first line of want, or to
+// the longest if the first is very short.
 func nearest(all, want []string) string {
 	const none = "read the file again: it may have changed"
 	line := strings.TrimSpace(want[0])
@@ -309,8 +306,8 @@ func nearest(all, want []string) string {
 	return fmt.Sprintf("the nearest is at line %d: %s; read the file again", best+1, shownLines(all[best:end]))
 }
 
-// likeness is how much of two lines is the same at their beginning and at their
-// end, in hundredths of the longer one.
+// likeness returns the length of the common prefix and suffix of two lines, as a percentage
+// of the longer one.
 func likeness(a, b string) int {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {

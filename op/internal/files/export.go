@@ -26,60 +26,61 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// WorkspaceExportInput asks for a part of a workspace as an archive.
+// WorkspaceExportInput is the input of the operation workspace_export.
 type WorkspaceExportInput struct {
 	op.InSandbox
-	Paths   []string `json:"paths,omitempty" arg:"PATH..." help:"files and directories, relative to the workspace (default: all of it)" max:"256"`
-	Exclude []string `json:"exclude,omitempty" flag:"exclude" arg:"PATTERN" help:"leave out what this matches (*, ?, [a-z]), with all below it: a name anywhere, or with a / a path (may be repeated)" max:"256"`
+	Paths   []string `json:"paths,omitempty" arg:"PATH..." help:"files and directories, relative to the workspace (default: all of the workspace)" max:"256"`
+	Exclude []string `json:"exclude,omitempty" flag:"exclude" arg:"PATTERN" help:"leave out what this matches (*, ?, [a-z]), with everything below it: a name anywhere, or with a / a path (may be repeated)" max:"256"`
 	Format  string   `json:"format,omitempty" flag:"format" arg:"FORMAT" help:"tar.gz or tar (default: tar.gz)" choices:"tar.gz,tar"`
 	Output  string   `json:"output,omitempty" flag:"output" short:"o" arg:"FILE" complete:"file" help:"write the archive to this file (default: standard output)" only:"cli"`
 }
 
-// WorkspaceExportOutput says what was exported.
+// WorkspaceExportOutput is the output of workspace_export.
 type WorkspaceExportOutput struct {
-	// Output is what output_read takes to read the archive (encoding base64);
-	// empty where it was written elsewhere.
+	// Output is the id for output_read to read the archive (encoding base64); empty if
+	// it was written elsewhere.
 	Output  string `json:"output,omitempty"`
-	File    string `json:"file,omitempty"` // that it was written to
+	File    string `json:"file,omitempty"` // the file that it was written to
 	Format  string `json:"format"`
 	Size    int64  `json:"size"` // of the archive, in bytes
 	SHA256  string `json:"sha256"`
 	Entries int64  `json:"entries"` // files, directories and links
 	Bytes   int64  `json:"bytes"`   // of files, before compression
-	// Content is the whole archive in base64, where it is small.
+	// Content is the whole archive in base64, if it is small.
 	Content []byte `json:"content,omitempty"`
 }
 
 // Bounds of exports, in bytes.
 const (
-	// maxKeptExport is what the output store keeps whole.
+	// maxKeptExport is the most that the output store keeps completely.
 	maxKeptExport = output.MaxWhole
-	// maxInline is up to which size an archive is in an answer.
+	// maxInline is the largest archive that is in the answer itself.
 	maxInline = 4 << 10
-	// maxCaptured is the same where nothing keeps it.
+	// maxCaptured is the same if there is no output store.
 	maxCaptured = 8 << 20
 )
 
-// WorkspaceExportOp returns the operation workspace_export.
-func WorkspaceExportOp() op.Op {
-	return op.New(op.Desc{
-		Name: "workspace_export", CLI: []string{"workspace", "export"}, Summary: "Take files out of a workspace, as an archive",
-		Doc: `Pack a workspace, or paths in it, into a tar.gz or tar archive. Links stay links,
-hard links become copies, and what is no file, directory or link is left out.
+// Desc describes the operation workspace_export.
+func (WorkspaceExportInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "workspace_export", CLI: []string{"workspace", "export"}, Summary: "Export files of a workspace as an archive",
+		Doc: `Pack a workspace, or paths in it, into a tar.gz or tar archive. Symbolic links stay
+links, hard links become copies, and everything that is not a file, directory or
+link is left out.
 
 The answer has the archive's size, its SHA-256, and how many entries and bytes it
-holds; content is the archive itself in base64 where it has 4 KiB or less. A
-larger one is kept: output_read with the answer's output and encoding base64
-reads it part by part, as long as the server lives. What is kept has at most 32
-MiB: leave out what is not needed. On the command line it is written to standard
-output or a file, of any size.`,
+has; content is the archive itself in base64 if it has at most 4 KiB. A larger one
+is kept as long as the server runs: output_read with the answer's output and
+encoding base64 reads it in parts. It may have at most 32 MiB: exclude what is not
+needed. On the command line the archive is written to standard output or a file, of
+any size.`,
 		Examples: `  # what is in the current directory, without dependencies
   paddock workspace export --exclude node_modules -o app.tar.gz
 
   # one directory of a sandbox that runs
   paddock workspace export --sandbox ID dist | tar -tz`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Out: true},
-	}, workspaceExport, renderExport)
+	}
 }
 
 func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
@@ -89,7 +90,7 @@ func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
 	}
 	for i, pattern := range in.Exclude {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > 1024 {
-			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.Truncate(pattern, 80), Reason: "it is no pattern"})
+			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.Truncate(pattern, 80), Reason: "it is not a valid pattern"})
 		}
 	}
 	for i, p := range in.Paths {
@@ -103,8 +104,8 @@ func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
 	return errors.Join(errs...)
 }
 
-// workspaceExport packs, and puts the archive where this door has a place for it.
-func workspaceExport(ctx context.Context, env *op.Env, in WorkspaceExportInput, stream *op.Stream) (out WorkspaceExportOutput, err error) {
+// Do packs the files, and writes the archive to where the door has a place for it.
+func (in WorkspaceExportInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out WorkspaceExportOutput, err error) {
 	if err := in.check(env, stream); err != nil {
 		return out, err
 	}
@@ -131,8 +132,8 @@ func workspaceExport(ctx context.Context, env *op.Env, in WorkspaceExportInput, 
 	return out, nil
 }
 
-// interruptible is a context that ends with the signals that end a program: a
-// door with live streams hands them on.
+// interruptible returns a context that ends when the door passes a signal that ends a
+// program.
 func interruptible(ctx context.Context, stream *op.Stream) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if stream.Signals != nil {
@@ -152,32 +153,33 @@ func interruptible(ctx context.Context, stream *op.Stream) (context.Context, con
 	return ctx, cancel
 }
 
-func renderExport(w io.Writer, o WorkspaceExportOutput) error {
-	if o.File == "" && o.Output == "" && o.Content == nil {
-		return nil // standard output has the archive
+// Render writes the text of Tell, unless standard output has the archive.
+func (out WorkspaceExportOutput) Render(w io.Writer) error {
+	if out.File == "" && out.Output == "" && out.Content == nil {
+		return nil
 	}
-	return o.Tell(w)
+	return out.Tell(w)
 }
 
-// Tell is for [Teller].
-func (o WorkspaceExportOutput) Tell(w io.Writer) error {
-	text := fmt.Sprintf("exported %d entries, %d bytes: %s archive of %d bytes, sha256 %s\n", o.Entries, o.Bytes, o.Format, o.Size, o.SHA256)
+// Tell writes what was exported, and how to read it.
+func (out WorkspaceExportOutput) Tell(w io.Writer) error {
+	text := fmt.Sprintf("exported %d entries, %d bytes: %s archive of %d bytes, sha256 %s\n", out.Entries, out.Bytes, out.Format, out.Size, out.SHA256)
 	switch {
-	case o.File != "":
-		text += "written to " + o.File + "\n"
-	case o.Output != "":
-		text += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", o.Output)
+	case out.File != "":
+		text += "written to " + out.File + "\n"
+	case out.Output != "":
+		text += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", out.Output)
 	}
 	_, err := io.WriteString(w, text)
 	return err
 }
 
-// packer makes one archive of what the agent sends for each path, with names
-// from the workspace on.
+// packer makes one archive of the archives that the agent sends for each path. Names are
+// relative to the workspace.
 type packer struct {
 	paths, exclude []string
 	entries, bytes int64
-	seen           map[string]bool // what is in it: paths may overlap
+	seen           map[string]bool // names in the archive, since paths may overlap
 	progress       func(done, total float64, message string)
 }
 
@@ -199,7 +201,7 @@ func (p *packer) pack(ctx context.Context, s *registry.Sandbox, to io.Writer, fo
 	return packError(err)
 }
 
-// packError keeps what says more than that writing failed.
+// packError returns the error of an export.
 func packError(err error) error {
 	var own *paddock.Error
 	switch {
@@ -211,7 +213,7 @@ func packError(err error) error {
 	return fmt.Errorf("cannot export: %w", err)
 }
 
-// path adds what is at a path, and below.
+// path adds the file or directory at a path.
 func (p *packer) path(ctx context.Context, s *registry.Sandbox, t *tar.Writer, from string) error {
 	head, body, err := wire.Download(ctx, s.Client(), wire.ExportArchive, wire.ExportRequest{Path: wire.Path(from)})
 	if err != nil {
@@ -229,7 +231,7 @@ func (p *packer) path(ctx context.Context, s *registry.Sandbox, t *tar.Writer, f
 		h, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			_, err := io.Copy(io.Discard, body) // the rest of the last block: a body that is short is an error
+			_, err := io.Copy(io.Discard, body) // the rest of the last block: a short body is an error
 			return registry.Refusal("export "+from, err)
 		case err != nil:
 			return packError(err)
@@ -243,7 +245,7 @@ func (p *packer) path(ctx context.Context, s *registry.Sandbox, t *tar.Writer, f
 	}
 }
 
-// entry adds one, unless it is left out or in the archive already.
+// entry adds one entry, unless it is excluded or in the archive already.
 func (p *packer) entry(t *tar.Writer, h *tar.Header, at string, content io.Reader) error {
 	name := path.Join(at, h.Name) //nolint:gosec // G305: it is checked before it is used, and names no file of this host
 	if kind := h.Typeflag; !filepath.IsLocal(name) || kind != tar.TypeReg && kind != tar.TypeDir && kind != tar.TypeSymlink {
@@ -269,7 +271,7 @@ func (p *packer) entry(t *tar.Writer, h *tar.Header, at string, content io.Reade
 	return err
 }
 
-// excluded says whether a pattern matches a path, or a directory above it.
+// excluded reports whether a pattern matches a path, or a directory above it.
 func (p *packer) excluded(name string) bool {
 	for _, pattern := range p.exclude {
 		pattern = strings.Trim(pattern, "/")
@@ -286,7 +288,7 @@ func (p *packer) excluded(name string) bool {
 	return false
 }
 
-// compressor is the writer of a format; a plain archive needs none.
+// compressor returns a writer that compresses for a format, and its close function.
 func compressor(format string, to io.Writer) (io.Writer, func() error) {
 	if format == "tar" {
 		return to, func() error { return nil }
@@ -295,26 +297,26 @@ func compressor(format string, to io.Writer) (io.Writer, func() error) {
 	return z, z.Close
 }
 
-// archiveTarget is where an archive goes.
+// archiveTarget is the place where an archive is written to.
 type archiveTarget struct {
 	io.Writer
 	size  int64
 	most  int64 // 0: no bound
 	sum   hash.Hash
-	file  *os.File // beside the file that is meant, until all is written
-	path  string   // where the file goes
+	file  *os.File // a temporary file beside path, until everything is written
+	path  string   // the file that is meant
 	name  string   // as it was written
 	kept  *output.Output
-	inner bytes.Buffer // the beginning, for an archive that is small
-	whole int          // up to which size it is
+	inner bytes.Buffer // the beginning, in case the archive is small
+	whole int          // the largest small archive
 }
 
-// target finds the place: a file, standard output, the store of outputs, or the answer.
+// target returns the place: a file, standard output, the output store, or the answer.
 func (in WorkspaceExportInput) target(env *op.Env, stream *op.Stream) (*archiveTarget, error) {
 	t := &archiveTarget{sum: sha256.New()}
 	switch {
 	case in.Output != "":
-		// Over no link that commands have put there, as for what is read.
+		// Follow no link that commands may have made, as for files that are read.
 		way, err := hostpath.Locate(env.StateDir(), filepath.Dir(in.Output))
 		if err != nil {
 			return nil, op.FieldError("output", in.Output, err)
@@ -335,7 +337,7 @@ func (in WorkspaceExportInput) target(env *op.Env, stream *op.Stream) (*archiveT
 	return t, nil
 }
 
-// Write passes on, counts and sums.
+// Write writes, counts and hashes.
 func (t *archiveTarget) Write(p []byte) (int, error) {
 	if t.most > 0 && t.size+int64(len(p)) > t.most {
 		return 0, &paddock.Error{Message: fmt.Sprintf("cannot keep the archive: it has more than %d bytes", t.most),
@@ -350,7 +352,7 @@ func (t *archiveTarget) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// finish puts the archive in its place, or takes it away where it failed.
+// finish moves the archive to its place, or removes it if the export has failed.
 func (t *archiveTarget) finish(env *op.Env, failed bool, out *WorkspaceExportOutput) error {
 	if t.file != nil {
 		err := t.file.Close()

@@ -28,25 +28,19 @@ import (
 // maxContent bounds a file that an operation holds in memory, in bytes.
 const maxContent = 32 << 20
 
-// filesDoc is what all operations on files have in common.
-const filesDoc = `Paths are relative to the workspace, or absolute below /workspace. Only what is
-in the workspace can be reached; use a command for /tmp and other places. Symbolic
-links are never followed, and what is protected from commands is protected here.`
+// filesDoc is in the manual of every operation on files.
+const filesDoc = `Paths are relative to the workspace, or absolute below /workspace. Only the
+workspace can be reached; use a command for /tmp and other places. Symbolic links
+are never followed, and what is protected from commands is protected here too.`
 
-// Ops are the operations on files of a workspace.
-func Ops() []op.Op {
-	return []op.Op{fileReadOp(), fileWriteOp(), fileEditOp(), fileListOp(), fileStatOp(), fileMkdirOp(), fileMoveOp(), fileDeleteOp(), patchApplyOp()}
-}
-
-// readHints, changeHints are of operations on files.
+// readHints and changeHints are the hints of operations on files.
 var (
 	readHints   = op.Hints{ReadOnly: true, Idempotent: true}
 	changeHints = op.Hints{Destructive: true}
 )
 
-// inFiles does something with the files of the sandbox that is meant. Operations
-// that read a file and write it anew pass lock, so that two of them do not undo
-// each other's work.
+// inFiles runs do in the sandbox that where names. Operations that read a file and then write
+// it set lock, so that they do not overwrite each other's changes.
 func inFiles(ctx context.Context, e *op.Env, where op.InSandbox, lock bool, do func(context.Context, *registry.Sandbox) error) error {
 	return e.WithSandbox(ctx, where, func(ctx context.Context, s *registry.Sandbox) error {
 		if lock {
@@ -60,10 +54,10 @@ func inFiles(ctx context.Context, e *op.Env, where op.InSandbox, lock bool, do f
 	})
 }
 
-// changes are the sandboxes whose files are being changed, by their ids.
+// changes has a lock for each sandbox whose files are being changed, by its id.
 var changes = turns{waiting: map[string]*turn{}}
 
-// turns lets one after the other do something, for each of many names.
+// turns is a set of locks by name. Waiting for one can be cancelled.
 type turns struct {
 	mu      sync.Mutex
 	waiting map[string]*turn
@@ -100,7 +94,7 @@ func (t *turns) lock(ctx context.Context, name string) (unlock func(), err error
 	}
 }
 
-// fileError is what an action on a file failed with, for whoever asked.
+// fileError returns the error of an action on a file, for the caller.
 func fileError(verb, path string, err error) error {
 	we := (*wire.Error)(nil)
 	if !errors.As(err, &we) {
@@ -113,7 +107,7 @@ func fileError(verb, path string, err error) error {
 	told := func(cause string) { e.Message = "cannot " + verb + " " + text.QuoteName(path) + ": " + cause }
 	switch {
 	case we.Code == wire.CodeNotFound:
-		e.Code = "" // that one is for commands that are not there
+		e.Code = "" // doors take that code for a command that does not exist
 		told("it does not exist")
 	case we.Code == wire.CodeConflict && strings.Contains(we.Message, "symlinked parent"):
 		told("a parent of it is a symbolic link, and links are not followed")
@@ -133,7 +127,7 @@ func fileError(verb, path string, err error) error {
 	return e
 }
 
-// missing says whether nothing is there.
+// missing reports whether err says that the path does not exist.
 func missing(err error) bool {
 	we := (*wire.Error)(nil)
 	return errors.As(err, &we) && we.Code == wire.CodeNotFound
@@ -160,13 +154,13 @@ func load(ctx context.Context, h *registry.Sandbox, path string) (*content, erro
 	return &content{head, all}, err
 }
 
-// save replaces a file, or makes it and its parents.
+// save writes a file, and makes it and its parents if necessary.
 func save(ctx context.Context, h *registry.Sandbox, path string, data []byte, mode *uint32) (wire.WriteFileResult, error) {
 	return wire.Upload(ctx, h.Client(), wire.WriteFile,
 		wire.WriteFileRequest{Path: wire.Path(path), ContentSize: int64(len(data)), Mode: mode}, strings.NewReader(string(data)))
 }
 
-// unchanged fails where a file is not as it was when it was read.
+// unchanged returns an error if a file has changed since it was read.
 func unchanged(ctx context.Context, h *registry.Sandbox, path string, was *content) error {
 	st, err := wire.Call(ctx, h.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(path)})
 	if err != nil {
@@ -178,18 +172,19 @@ func unchanged(ctx context.Context, h *registry.Sandbox, path string, was *conte
 	return nil
 }
 
+// digest returns the SHA-256 of data in hexadecimal.
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// pathText is a path as answers tell it.
+// pathText returns a path as outputs have it.
 func pathText(path wire.Path) string { return strings.ToValidUTF8(string(path), "\uFFFD") }
 
-// octal tells permission bits as people write them.
+// octal returns permission bits as people write them.
 func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
 
-// parseMode reads permission bits; nil where there are none.
+// parseMode parses permission bits. An empty text is nil.
 func parseMode(text string) (*uint32, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no mode is a mode: the default
@@ -202,7 +197,7 @@ func parseMode(text string) (*uint32, error) {
 	return &mode, nil
 }
 
-// cutLines returns the first lines of a text that cost so much at most.
+// cutLines returns the beginning of a text that fits into room, cut after a line.
 func cutLines(s string, room int) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {

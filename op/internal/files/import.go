@@ -20,24 +20,24 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// WorkspaceImportInput brings files into a workspace.
+// WorkspaceImportInput is the input of the operation workspace_import.
 type WorkspaceImportInput struct {
 	op.InSandbox
 	File        string       `json:"file,omitempty" arg:"ARCHIVE" complete:"file" help:"a tar archive, or - for standard input" only:"cli"`
 	Archive     []byte       `json:"archive,omitempty" help:"a tar archive in base64, plain or compressed with gzip, bzip2 or xz" flag:"-"`
-	Files       []ImportFile `json:"files,omitempty" help:"files to write, in place of an archive" max:"10000" flag:"-"`
-	Destination string       `json:"destination,omitempty" flag:"into" arg:"DIR" help:"directory in the workspace, which is made (default: the workspace itself)" max:"4096"`
+	Files       []ImportFile `json:"files,omitempty" help:"files to write, instead of an archive" max:"10000" flag:"-"`
+	Destination string       `json:"destination,omitempty" flag:"into" arg:"DIR" help:"directory in the workspace, created if it is missing (default: the workspace itself)" max:"4096"`
 }
 
 // ImportFile is one file of an import.
 type ImportFile struct {
-	Path       string `json:"path" help:"where it goes, relative to the destination" min:"1" max:"4096"`
-	Content    string `json:"content" help:"what is in it, in the encoding"`
+	Path       string `json:"path" help:"its path, relative to the destination" min:"1" max:"4096"`
+	Content    string `json:"content" help:"its content, in the encoding"`
 	Encoding   string `json:"encoding,omitempty" help:"of the content (default: text)" choices:"text,base64"`
-	Executable bool   `json:"executable,omitempty" help:"it is a program"`
+	Executable bool   `json:"executable,omitempty" help:"make it executable"`
 }
 
-// WorkspaceImportOutput says what was brought in.
+// WorkspaceImportOutput is the output of workspace_import.
 type WorkspaceImportOutput struct {
 	Destination string `json:"destination"`
 	Entries     int64  `json:"entries"` // files, directories and links
@@ -47,33 +47,36 @@ type WorkspaceImportOutput struct {
 // maxImport bounds an archive as it is sent, in bytes.
 const maxImport = 8 << 30
 
-// WorkspaceImportOp returns the operation workspace_import.
-func WorkspaceImportOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation workspace_import.
+func (WorkspaceImportInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "workspace_import", CLI: []string{"workspace", "import"}, Summary: "Bring an archive, or many files at once, into a workspace",
-		Doc: `Unpack a tar archive into a workspace, or write a list of files, all or nothing:
-where something in it cannot be, the error names it and nothing has changed.
-Files replace files of the same name, directories are made and merged. An
-archive may be plain or compressed with gzip, bzip2 or xz; hard links, devices
-and names that lead out of the destination are refused. Files become executable
-where the archive says so; owners and times are not kept. In JSON the whole
-input has at most 16 MiB.
+		Doc: `Unpack a tar archive into a workspace, or write a list of files, all or nothing: if
+one entry cannot be written, the error names it and nothing has changed. Files
+replace files of the same name, directories are created and merged. An archive may
+be plain or compressed with gzip, bzip2 or xz; hard links, devices and names that
+lead out of the destination are refused. Files are executable if they are in the
+archive; owners and times are not kept. In JSON the whole input has at most 16 MiB.
 
-The answer says how many entries and bytes were written. For one file,
-file_write serves better.`,
+The answer says how many entries and bytes were written. For a single file use
+file_write.`,
 		Examples: `  # unpack into the current directory, from inside a sandbox
   paddock workspace import app.tar.gz
 
   # into a directory of a sandbox that runs
   tar -cz . | paddock workspace import --sandbox ID --into src -`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true},
-	}, workspaceImport, func(w io.Writer, o WorkspaceImportOutput) error {
-		_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", o.Destination, o.Entries, o.Bytes)
-		return err
-	})
+	}
 }
 
-func workspaceImport(ctx context.Context, env *op.Env, in WorkspaceImportInput, stream *op.Stream) (out WorkspaceImportOutput, err error) {
+// Render writes the output for people.
+func (out WorkspaceImportOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", out.Destination, out.Entries, out.Bytes)
+	return err
+}
+
+// Do imports the archive or the files.
+func (in WorkspaceImportInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out WorkspaceImportOutput, err error) {
 	if err := op.CheckGiven("destination", in.Destination); err != nil {
 		return out, err
 	}
@@ -94,8 +97,8 @@ func workspaceImport(ctx context.Context, env *op.Env, in WorkspaceImportInput, 
 	return out, err
 }
 
-// refused is what the agent said, with the file of the list that it is about, or the
-// entry of the archive. Nothing was changed.
+// refused returns the agent's error with the file of the list, or the entry of the archive,
+// that it is about. Nothing was changed.
 func (in WorkspaceImportInput) refused(err error) error {
 	var own *wire.Error
 	if !errors.As(err, &own) {
@@ -109,7 +112,7 @@ func (in WorkspaceImportInput) refused(err error) error {
 	for i, f := range in.Files {
 		name := path.Clean(f.Path)
 		if object != name && object != below+name && (!strings.HasPrefix(object, below) || !strings.HasPrefix(below+name, object+"/")) {
-			continue // it is about neither the file nor a directory above it
+			continue // the error is not about the file or a directory above it
 		}
 		reason := strings.TrimPrefix(strings.TrimSuffix(told.Message, ": "+own.Object), "cannot unpack "+text.QuoteName(own.Object)+": ")
 		return &policy.FieldError{Field: fmt.Sprintf("files[%d].path", i), Value: f.Path, Reason: reason, Hint: told.Hint}
@@ -120,7 +123,7 @@ func (in WorkspaceImportInput) refused(err error) error {
 	return told
 }
 
-// upload tells how much of an archive is on its way, every 4 MiB.
+// upload reports progress every 4 MiB of an archive.
 type upload struct {
 	r           io.Reader
 	done, total int64
@@ -136,7 +139,7 @@ func (f *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// archive is what is to be unpacked, and its size in bytes.
+// archive returns the archive to unpack, and its size in bytes.
 func (in WorkspaceImportInput) archive(env *op.Env, stream *op.Stream) (io.ReadCloser, int64, error) {
 	ways := 0
 	for _, given := range []bool{in.File != "", in.Archive != nil, in.Files != nil} {
@@ -160,7 +163,7 @@ func (in WorkspaceImportInput) archive(env *op.Env, stream *op.Stream) (io.ReadC
 	return io.NopCloser(bytes.NewReader(in.Archive)), int64(len(in.Archive)), nil
 }
 
-// fromHost reads an archive that somebody at this host's terminal names.
+// fromHost returns the archive in a file of the host, which only the command line can name.
 func (in WorkspaceImportInput) fromHost(env *op.Env, stream *op.Stream) (io.ReadCloser, int64, error) {
 	if err := env.MayRead("file", in.File); err != nil {
 		return nil, 0, err
@@ -183,12 +186,12 @@ func (in WorkspaceImportInput) fromHost(env *op.Env, stream *op.Stream) (io.Read
 	return f, info.Size(), nil
 }
 
-// atTerminal refuses a file of the host to who is not at its terminal.
+// atTerminal returns the error of a file of the host that was not named on a command line.
 func atTerminal(field, value string) error {
 	return &policy.FieldError{Field: field, Value: value, Reason: "files of the host are for the command line alone"}
 }
 
-// spooled is a stream whose length was found out, in a file that nobody else finds.
+// spooled copies a stream to an unnamed file, and returns the file and its size.
 func spooled(from io.Reader) (io.ReadCloser, int64, error) {
 	f, err := output.Nameless()
 	if err != nil {
@@ -203,7 +206,7 @@ func spooled(from io.Reader) (io.ReadCloser, int64, error) {
 	return f, n, nil
 }
 
-// packFiles makes an archive of a list of files.
+// packFiles returns an archive of a list of files.
 func packFiles(files []ImportFile) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
@@ -246,5 +249,5 @@ func packFiles(files []ImportFile) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// exactName is the record that says that white space around a name is a part of it.
+// exactName is the PAX record that says that white space around a name is part of it.
 const exactName = "PADDOCK.name"

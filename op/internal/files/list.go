@@ -23,60 +23,62 @@ const (
 	maxListed     = 10_000
 	maxListDepth  = 100
 	maxListText   = 2 << 20 // in characters, as JSON
-	// maxLooked bounds the entries that are looked at for one answer.
+	// maxLooked bounds the entries that are examined for one answer.
 	maxLooked = 200_000
 )
 
-// FileListInput asks for what is in a directory.
+// FileListInput is the input of the operation file_list.
 type FileListInput struct {
 	op.InSandbox
-	Recursive bool     `json:"recursive,omitempty" flag:"recursive" short:"r" help:"list all that is below, too"`
+	Recursive bool     `json:"recursive,omitempty" flag:"recursive" short:"r" help:"also list everything below"`
 	Depth     uint64   `json:"depth,omitempty" flag:"depth" arg:"N" help:"how many levels to list (default: 1; with recursive: all)" min:"1" max:"100"`
-	Kinds     []string `json:"kinds,omitempty" flag:"kind" arg:"KIND" choices:"file,directory,symlink,other" help:"list these kinds alone (may be repeated)" max:"4"`
-	All       bool     `json:"all,omitempty" flag:"all" short:"a" help:"look into .git directories, too"`
+	Kinds     []string `json:"kinds,omitempty" flag:"kind" arg:"KIND" choices:"file,directory,symlink,other" help:"list only these kinds (may be repeated)" max:"4"`
+	All       bool     `json:"all,omitempty" flag:"all" short:"a" help:"also look into .git directories"`
 	Limit     uint64   `json:"limit,omitempty" flag:"limit" arg:"N" help:"entries in one answer (default: 1000)" min:"1" max:"10000"`
-	Cursor    string   `json:"cursor,omitempty" flag:"cursor" arg:"CURSOR" help:"next_cursor of the answer before, to go on" max:"8192"`
+	Cursor    string   `json:"cursor,omitempty" flag:"cursor" arg:"CURSOR" help:"next_cursor of the previous answer, to continue" max:"8192"`
 	Path      string   `json:"path,omitempty" arg:"[PATH]" help:"the directory (default: the workspace)" max:"4096"`
 }
 
-// FileListOutput is a listing.
+// FileListOutput is the output of file_list.
 type FileListOutput struct {
 	Path      string      `json:"path"`
 	Entries   []FileEntry `json:"entries"`
 	Truncated bool        `json:"truncated"` // there is more
-	// NextCursor is for the rest.
+	// NextCursor is the cursor for the rest.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// FileEntry is one thing in a directory.
+// FileEntry is one entry of a directory.
 type FileEntry struct {
 	Path      string `json:"path"`           // from the directory that was listed
 	Kind      string `json:"kind"`           // file, directory, symlink or other
 	SizeBytes int64  `json:"size_bytes"`     // 0 for a directory
-	Link      string `json:"link,omitempty"` // where a symbolic link leads
+	Link      string `json:"link,omitempty"` // the target of a symbolic link
 }
 
-func fileListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_list.
+func (FileListInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_list", CLI: []string{"file", "list"},
 		Summary: "List what is in a directory of the workspace",
-		Doc: `List a directory, or with recursive or depth what is below it, too, in the order of
-names, each directory before what is in it, with kinds and sizes. What is inside
-.git directories is left out unless all is set or the path leads into one. At most
-limit entries come at once; next_cursor goes on behind the last. To find files by
-name or content use file_search. In the text a name with a character that is not
-seen, or that a terminal would obey, is quoted; path has it as it is, except for
-bytes that are no UTF-8, which are U+FFFD in both.
+		Doc: `List a directory with kinds and sizes; with recursive or depth, also what is below
+it. Entries are sorted by name, each directory before its content. The content of
+.git directories is left out unless all is set or path is inside one. An answer has
+at most limit entries; next_cursor continues after the last. To find files by name
+or content use file_search. In the text, a name with invisible characters or
+characters that a terminal would obey is quoted; path has the name itself, except
+that bytes that are not UTF-8 are U+FFFD in both.
 
 ` + filesDoc,
 		Examples: `  # two levels
   paddock file list --depth 2 src`,
 		Profile: op.ProfileWorkspace,
 		Hints:   readHints,
-	}, fileList, renderFileList)
+	}
 }
 
-func fileList(ctx context.Context, env *op.Env, in FileListInput, _ *op.Stream) (out FileListOutput, err error) {
+// Do lists the directory.
+func (in FileListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileListOutput, err error) {
 	if in.Path == "" {
 		in.Path = "/workspace"
 	}
@@ -116,7 +118,7 @@ func fileList(ctx context.Context, env *op.Env, in FileListInput, _ *op.Stream) 
 	return out, err
 }
 
-// fileLister lists level by level.
+// fileLister is the state of a listing.
 type fileLister struct {
 	in     FileListInput
 	out    *FileListOutput
@@ -125,17 +127,17 @@ type fileLister struct {
 	room   int
 	levels int
 	looked int
-	after  []string // where the answer before ended
+	after  []string // the last entry of the previous answer
 }
 
-// list lists one directory. below is its path from where the listing began.
+// list lists one directory. below is its path from the directory where the listing began.
 func (l *fileLister) list(ctx context.Context, dir, below string, level int) error {
 	q := wire.ListRequest{Path: wire.Path(dir)}
 	for {
 		r, err := wire.Call(ctx, l.client, wire.ListWorkspace, q)
 		if err != nil {
 			if below != "" && missing(err) {
-				return nil // it was there
+				return nil // it was deleted meanwhile
 			}
 			return fileError("list", l.in.Path, err)
 		}
@@ -154,13 +156,13 @@ func (l *fileLister) list(ctx context.Context, dir, below string, level int) err
 	}
 }
 
-// add takes one entry, and what is below it.
+// add adds one entry, and what is below it.
 func (l *fileLister) add(ctx context.Context, e wire.Entry, below string, level int) error {
 	name := path.Base(strings.TrimSuffix(string(e.Path), "/."))
 	at := path.Join(below, name)
 	order := l.order(strings.Split(at, "/"))
 	if order < 0 {
-		return nil // the answer before had it, and all that is below
+		return nil // the previous answer had it, with everything below
 	}
 	if l.looked++; l.looked > maxLooked {
 		l.end()
@@ -177,8 +179,8 @@ func (l *fileLister) add(ctx context.Context, e wire.Entry, below string, level 
 	return l.list(ctx, string(e.Path), at, level+1)
 }
 
-// order says whether an entry is behind where the answer before ended (1), is
-// that place or leads to it (0), or is before it (-1).
+// order returns 1 if an entry comes after the last entry of the previous answer, 0 if it is
+// that entry or a directory above it, and -1 if it comes before.
 func (l *fileLister) order(names []string) int {
 	if len(l.after) == 0 {
 		return 1
@@ -190,7 +192,7 @@ func (l *fileLister) order(names []string) int {
 	return 1
 }
 
-// take adds an entry where there is room.
+// take adds an entry if there is room, and reports whether it did.
 func (l *fileLister) take(e wire.Entry, at string) bool {
 	one := FileEntry{Path: pathText(wire.Path(at)), Kind: e.ArtifactType, SizeBytes: e.SizeBytes}
 	if e.LinkTarget != nil {
@@ -206,7 +208,7 @@ func (l *fileLister) take(e wire.Entry, at string) bool {
 	return true
 }
 
-// end ends the listing behind the last entry.
+// end ends the listing after the last entry.
 func (l *fileLister) end() {
 	l.out.Truncated = true
 	if n := len(l.out.Entries); n > 0 {
@@ -214,7 +216,8 @@ func (l *fileLister) end() {
 	}
 }
 
-func renderFileList(w io.Writer, out FileListOutput) error {
+// Render writes the output for people.
+func (out FileListOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, e := range out.Entries {
 		switch e.Kind {
@@ -230,7 +233,7 @@ func renderFileList(w io.Writer, out FileListOutput) error {
 	}
 	switch {
 	case out.Truncated && out.NextCursor != "":
-		fmt.Fprintf(&b, "there is more: go on with cursor %s\n", out.NextCursor)
+		fmt.Fprintf(&b, "there is more: continue with cursor %s\n", out.NextCursor)
 	case out.Truncated:
 		b.WriteString("there is more than can be looked at: list a directory in it\n")
 	case len(out.Entries) == 0:

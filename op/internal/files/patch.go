@@ -20,29 +20,29 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// PatchApplyInput asks for a patch to be applied.
+// PatchApplyInput is the input of the operation patch_apply.
 type PatchApplyInput struct {
 	op.InSandbox
 	Patch   string  `json:"patch,omitempty" flag:"-" help:"the patch: a unified diff, as git diff or diff -u make them" max:"8388608"`
-	Dir     string  `json:"dir,omitempty" flag:"dir" arg:"DIR" help:"the directory of the workspace that the patch's paths begin in (default: the workspace)" max:"4096"`
-	Strip   *uint64 `json:"strip,omitempty" flag:"strip" arg:"N" help:"how many leading names the patch's paths lose (default: 1 where they look like a/FILE and b/FILE, else 0)" max:"32"`
-	Check   bool    `json:"check,omitempty" flag:"check" help:"only say whether it applies, and what it would change"`
-	Reverse bool    `json:"reverse,omitempty" flag:"reverse" help:"take the patch back"`
-	Recount bool    `json:"recount,omitempty" flag:"recount" help:"take the lengths of hunks from their lines, where headers tell them wrongly"`
-	File    string  `json:"patch_file,omitempty" arg:"[FILE]" help:"a file of the workspace that holds the patch (default: the patch itself, on the command line standard input)" max:"4096"`
+	Dir     string  `json:"dir,omitempty" flag:"dir" arg:"DIR" help:"the directory of the workspace that the patch's paths are relative to (default: the workspace)" max:"4096"`
+	Strip   *uint64 `json:"strip,omitempty" flag:"strip" arg:"N" help:"how many leading directories to remove from the patch's paths (default: 1 if they look like a/FILE and b/FILE, else 0)" max:"32"`
+	Check   bool    `json:"check,omitempty" flag:"check" help:"change nothing, only report whether it applies and what it would change"`
+	Reverse bool    `json:"reverse,omitempty" flag:"reverse" help:"apply the patch in reverse"`
+	Recount bool    `json:"recount,omitempty" flag:"recount" help:"count the lines of hunks, instead of trusting wrong lengths in their headers"`
+	File    string  `json:"patch_file,omitempty" arg:"[FILE]" help:"a file of the workspace that has the patch (default: the field patch, on the command line standard input)" max:"4096"`
 }
 
-// PatchApplyOutput says what a patch has changed.
+// PatchApplyOutput is the output of patch_apply.
 type PatchApplyOutput struct {
-	Applied bool          `json:"applied"` // false where it was only checked
+	Applied bool          `json:"applied"` // false if it was only checked
 	Files   []PatchedFile `json:"files"`
-	More    int           `json:"more,omitempty"` // files that are not listed for want of room
+	More    int           `json:"more,omitempty"` // files that are not listed because there is no room
 }
 
 // PatchedFile is one file that a patch changes.
 type PatchedFile struct {
 	Path    string        `json:"path"`
-	From    string        `json:"from,omitempty"` // of what is renamed or copied
+	From    string        `json:"from,omitempty"` // the original of a renamed or copied file
 	Change  string        `json:"change"`         // created, modified, deleted, renamed or copied
 	Added   int           `json:"added"`          // lines
 	Removed int           `json:"removed"`
@@ -56,24 +56,25 @@ type PatchedHunk struct {
 	Offset int `json:"offset"` // lines from where its header says
 }
 
-func patchApplyOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation patch_apply.
+func (PatchApplyInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "patch_apply", CLI: []string{"patch"},
 		Summary: "Apply a patch to the workspace",
-		Doc: `Apply a unified diff, as git diff and diff -u make them: files are created, changed,
-deleted, renamed and copied, get or lose the right to be executed, and binary
-patches of git are taken, too. All of it is applied or nothing: first everything is
-tried in memory, and an error names each file and hunk that does not fit, with the
-line that is expected and the one that is found.
+		Doc: `Apply a unified diff, as git diff and diff -u make them. It can create, change,
+delete, rename and copy files and make them executable or not; git's binary patches
+work too. All of it is applied, or nothing: everything is tried in memory first, and
+an error names each file and hunk that does not fit, with the expected and the actual
+line.
 
-Paths begin in the workspace, or in dir; with a/ and b/ before them, or without.
-Absolute paths, "..", and .git are refused, and so are symbolic links and submodules.
-A hunk may be at other lines than its header says: it is searched for, and the answer
-tells the offset; its context must match exactly. Where the lengths in headers of hunks
-are wrong, recount ignores them. Directories that become empty stay.
+Paths are relative to the workspace, or to dir, with or without a/ and b/ before
+them. Absolute paths, "..", .git, symbolic links and submodules are refused. A hunk
+may be at other lines than its header says: it is searched for, and the answer has
+the offset; its context must match exactly. If the lengths in headers of hunks are
+wrong, recount ignores them. Directories that become empty stay.
 
-check only tries; reverse takes a patch back. A patch may have up to 8 MiB, 1000
-files and 10000 hunks. For a single change in one file file_edit is simpler.
+check only tries; reverse undoes a patch. A patch may have up to 8 MiB, 1000 files
+and 10000 hunks. For a single change in one file file_edit is simpler.
 
 On the command line the patch is standard input, or a file of the workspace.`,
 		Examples: `  # the last commit of another tree
@@ -81,10 +82,10 @@ On the command line the patch is standard input, or a file of the workspace.`,
 		Profile: op.ProfileWorkspace,
 		Hints:   changeHints,
 		Streams: op.Streams{In: true},
-	}, patchApply, renderPatch)
+	}
 }
 
-// text is the patch. It is nil where it is in a file.
+// text returns the patch, or nil if it is in a file of the workspace.
 func (in PatchApplyInput) text(stream *op.Stream) ([]byte, error) {
 	switch {
 	case in.Patch != "" && in.File != "":
@@ -103,6 +104,7 @@ func (in PatchApplyInput) text(stream *op.Stream) ([]byte, error) {
 	return append([]byte{}, all...), nil
 }
 
+// options returns the options of the package patch.
 func (in PatchApplyInput) options() patch.Options {
 	o := patch.Options{Recount: in.Recount, Reverse: in.Reverse}
 	if in.Strip != nil {
@@ -112,7 +114,8 @@ func (in PatchApplyInput) options() patch.Options {
 	return o
 }
 
-func patchApply(ctx context.Context, env *op.Env, in PatchApplyInput, stream *op.Stream) (out PatchApplyOutput, err error) {
+// Do applies the patch.
+func (in PatchApplyInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out PatchApplyOutput, err error) {
 	if in.Dir != "" {
 		if err := op.CheckPath("dir", in.Dir); err != nil {
 			return out, err
@@ -124,7 +127,7 @@ func patchApply(ctx context.Context, env *op.Env, in PatchApplyInput, stream *op
 	}
 	var p *patch.Patch
 	if data != nil {
-		if env.Budget > 0 { // of a model, to which file_read has shown the files
+		if env.Budget > 0 { // the patch of a model, which has seen files as file_read shows them
 			data = []byte(text.DecodeHidden(string(data)))
 		}
 		if p, err = patch.Parse(data, in.options()); err != nil {
@@ -158,7 +161,7 @@ func patchApply(ctx context.Context, env *op.Env, in PatchApplyInput, stream *op
 	return out, err
 }
 
-// patchError is what is wrong with a patch, for whoever gave it.
+// patchError returns the error of a patch for the caller.
 func patchError(err error) error {
 	syntax, reject := (*patch.SyntaxError)(nil), (*patch.RejectError)(nil)
 	switch {
@@ -170,7 +173,7 @@ func patchError(err error) error {
 	return err
 }
 
-// rejectText tells each reject in a line of its own, where there are several.
+// rejectText returns each reject in a line of its own, if there are several.
 func rejectText(e *patch.RejectError) string {
 	if len(e.Rejects) == 1 {
 		return e.Error()
@@ -204,7 +207,8 @@ func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
 	return out
 }
 
-func renderPatch(w io.Writer, out PatchApplyOutput) error {
+// Render writes the output for people.
+func (out PatchApplyOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range out.Files {
 		fmt.Fprintf(&b, "%s %s", f.Change, text.QuoteName(f.Path))
@@ -226,7 +230,7 @@ func renderPatch(w io.Writer, out PatchApplyOutput) error {
 	return err
 }
 
-// patchTree is a workspace as a patch is applied to it.
+// patchTree is the workspace to which a patch is applied.
 type patchTree struct {
 	*registry.Sandbox
 	dir      string
@@ -248,7 +252,7 @@ func (t *patchTree) Read(ctx context.Context, name string) (patch.File, error) {
 	return patch.File{Content: c.bytes, Perm: c.Mode}, nil
 }
 
-// Room looks for what is in the way of a new file: its own place, and those above.
+// Room returns an error if something is in the way of a new file, or of its directories.
 func (t *patchTree) Room(ctx context.Context, name string, gone func(string) bool) error {
 	for at := name; at != "."; at = path.Dir(at) {
 		st, err := wire.Call(ctx, t.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(t.path(at))})
@@ -267,11 +271,11 @@ func (t *patchTree) Room(ctx context.Context, name string, gone func(string) boo
 	return nil
 }
 
-// takeBack is how long taking a patch back may take, when its caller has gone.
+// takeBack bounds the time for undoing a patch when its caller has gone.
 const takeBack = time.Minute
 
-// Write takes the steps of a patch. Where one fails, those before it are taken
-// back, and the error says what the workspace holds then.
+// Write performs the steps of a patch. If one fails, those before it are undone, and the
+// error says what the state of the workspace is.
 func (t *patchTree) Write(ctx context.Context, steps []patch.Step, progress func(done, total float64, message string)) error {
 	for _, s := range steps { // as late as possible: a command may have changed one meanwhile
 		if s.Old != nil {
@@ -288,7 +292,7 @@ func (t *patchTree) Write(ctx context.Context, steps []patch.Step, progress func
 		if err == nil {
 			continue
 		}
-		// What was under way when the caller went may have been done.
+		// The step under way when the caller went may have been performed.
 		done := steps[:i]
 		if registry.Cancelled(err) || isGone(err) {
 			done = steps[:i+1]

@@ -20,21 +20,21 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// The bounds of what one answer of file_read holds.
+// Bounds of an answer of file_read.
 const (
 	maxReadLines = 2000
 	maxReadText  = 1 << 20 // in characters, as JSON
-	// maxCounted bounds the files whose lines are counted to the end, in bytes.
+	// maxCounted bounds the size of files whose lines are all counted, in bytes.
 	maxCounted = 64 << 20
 )
 
-// FileReadInput asks for a file's text, or its bytes.
+// FileReadInput is the input of the operation file_read.
 type FileReadInput struct {
 	op.InSandbox
 	StartLine uint64 `json:"start_line,omitempty" flag:"start-line" arg:"N" help:"first line, from 1 (default: 1)" min:"1"`
-	EndLine   uint64 `json:"end_line,omitempty" flag:"end-line" arg:"N" help:"last line (default: as far as the answer has room, at most 2000 lines)" min:"1"`
-	Encoding  string `json:"encoding,omitempty" flag:"encoding" arg:"NAME" choices:"text,base64" help:"text (default), or base64 for the bytes of any file"`
-	Offset    uint64 `json:"offset,omitempty" flag:"offset" arg:"BYTES" help:"with base64: where to begin, in bytes" max:"9007199254740991"`
+	EndLine   uint64 `json:"end_line,omitempty" flag:"end-line" arg:"N" help:"last line (default: as many as the answer has room for, at most 2000 lines)" min:"1"`
+	Encoding  string `json:"encoding,omitempty" flag:"encoding" arg:"NAME" choices:"text,base64" help:"text (default), or base64 for the raw bytes of any file"`
+	Offset    uint64 `json:"offset,omitempty" flag:"offset" arg:"BYTES" help:"with base64: the byte to start at" max:"9007199254740991"`
 	Length    uint64 `json:"length,omitempty" flag:"length" arg:"BYTES" help:"with base64: how many bytes (default: as many as the answer has room for)" max:"9007199254740991"`
 	Path      string `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
 }
@@ -55,30 +55,30 @@ func (in FileReadInput) check() error {
 	return op.CheckPath("path", in.Path)
 }
 
-// FileReadOutput is a part of a file.
+// FileReadOutput is the output of file_read.
 type FileReadOutput struct {
 	Path       string `json:"path"`
 	SizeBytes  int64  `json:"size_bytes"` // of the whole file
 	Mode       string `json:"mode"`
 	ModifiedAt string `json:"modified_at"`
-	// SHA256 is of the whole file, where it was read whole: file_write takes it as expected_sha256.
+	// SHA256 is of the whole file, if all of it was read: for expected_sha256 of file_write.
 	SHA256 string `json:"sha256,omitempty"`
-	// Binary files have no text; Type says what the file seems to be.
+	// Binary files have no text; Type is what the file seems to be.
 	Binary bool   `json:"binary"`
 	Type   string `json:"type,omitempty"`
 	Text   string `json:"text"`
-	// StartLine and EndLine are of Text, from 1; both are 0 where it has no line.
+	// StartLine and EndLine are the lines in Text, from 1; both are 0 if it has none.
 	StartLine  int64 `json:"start_line"`
 	EndLine    int64 `json:"end_line"`
 	TotalLines int64 `json:"total_lines,omitempty"` // absent in files above 64MiB that were not read to their end
-	NextLine   int64 `json:"next_line,omitempty"`   // where to read on; absent at the end
-	// CutBytes are missing at the end of the one line of Text, which is too long.
+	NextLine   int64 `json:"next_line,omitempty"`   // where to continue; absent at the end
+	// CutBytes counts the bytes missing at the end of Text, if it is one line that is too long.
 	CutBytes int64 `json:"cut_bytes,omitempty"`
-	// LineEnding is lf, crlf or mixed, of the lines that were read.
+	// LineEnding is lf, crlf or mixed, for the lines that were read.
 	LineEnding     string `json:"line_ending,omitempty"`
 	NoFinalNewline bool   `json:"no_final_newline,omitempty"`
-	InvalidUTF8    bool   `json:"invalid_utf8,omitempty"` // bytes of Text that are no UTF-8 are replaced
-	// Content is what encoding base64 asks for.
+	InvalidUTF8    bool   `json:"invalid_utf8,omitempty"` // invalid bytes were replaced in Text
+	// Content has the bytes for encoding base64.
 	Content    []byte `json:"content_base64,omitempty"`
 	Offset     int64  `json:"offset,omitempty"`
 	NextOffset int64  `json:"next_offset,omitempty"` // absent at the end
@@ -86,34 +86,36 @@ type FileReadOutput struct {
 	streamed bool
 }
 
-func fileReadOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_read.
+func (FileReadInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_read", CLI: []string{"file", "read"},
 		Summary: "Read a file of the workspace, or some of its lines",
-		Doc: `Read a text file, whole or from start_line to end_line. Use it rather than cat: the
-text comes with line numbers, and is exact. At most 2000 lines, and no more than
-an answer has room for, come at once; the answer says with which start_line to read
-on, how many lines there are, and the file's SHA-256, which file_write can ask for.
-The numbers and the tab behind them are not part of the text. Models are shown a
-character that is not seen, or that a terminal would obey, by its number,
-⟦U+001B⟧, and file_edit, file_write and patch_apply take that back as the character;
-"⟦U+" itself is ⟦U+27E6⟧U+. So it is in the lines of file_search and in diffs.
+		Doc: `Read a text file, all of it or from start_line to end_line. Use it instead of cat:
+the text is exact and has line numbers. An answer has at most 2000 lines, and no more
+than it has room for; it says with which start_line to continue, how many lines there
+are, and the file's SHA-256, which file_write can check. The numbers and the tab
+after them are not part of the text. Models see an invisible character, or one that a
+terminal would obey, as its number, ⟦U+001B⟧, and file_edit, file_write and
+patch_apply turn that back into the character; "⟦U+" itself is ⟦U+27E6⟧U+. The same
+holds for the lines of file_search and for diffs.
 
-Of a binary file only the size and the type are told; encoding base64 reads the
-bytes of any file, from offset on.
+For a binary file the answer has only the size and the type; encoding base64 reads
+the bytes of any file, starting at offset.
 
 ` + filesDoc + `
 
-On the command line the file, or the lines, are written as they are.`,
+On the command line the file, or its lines, are written unchanged.`,
 		Examples: `  # lines of a file, as the sandbox sees it
   paddock file read --start-line 10 --end-line 20 main.go`,
 		Profile: op.ProfileWorkspace,
 		Hints:   readHints,
 		Streams: op.Streams{Out: true},
-	}, fileRead, renderFileRead)
+	}
 }
 
-func fileRead(ctx context.Context, env *op.Env, in FileReadInput, stream *op.Stream) (out FileReadOutput, err error) {
+// Do reads the file.
+func (in FileReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out FileReadOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
 	}
@@ -151,7 +153,7 @@ func fileRead(ctx context.Context, env *op.Env, in FileReadInput, stream *op.Str
 	return out, err
 }
 
-// raw takes the bytes as they are, or passes them on.
+// raw reads the bytes unchanged, into the output or to a stream.
 func (in FileReadInput) raw(body io.Reader, out *FileReadOutput, to io.Writer) error {
 	out.Offset = int64(in.Offset)
 	if to == nil {
@@ -187,22 +189,22 @@ func (in FileReadInput) raw(body io.Reader, out *FileReadOutput, to io.Writer) e
 	return nil
 }
 
-// window takes lines out of a file that goes by.
+// window selects lines from a file while it is read.
 type window struct {
-	from, to int64 // lines; to is 0 where there is no last
+	from, to int64 // lines; to is 0 for no last line
 	room     int
 	out      *FileReadOutput
 	sum      hash.Hash
 
 	text     strings.Builder
-	line     int64 // the present one
+	line     int64 // the current one
 	part     []byte
 	cut      int64 // bytes of it that were not kept
 	full     bool
 	crlf, lf bool
 }
 
-// read reads a file of a size that was told.
+// read reads a file of the given size.
 func (w *window) read(body io.Reader, size int64) error {
 	br := bufio.NewReaderSize(body, 64<<10)
 	head, _ := br.Peek(sniffed)
@@ -229,7 +231,7 @@ func (w *window) read(body io.Reader, size int64) error {
 	}
 }
 
-// keep keeps a part of a line that is in the window.
+// keep keeps a part of the current line if it is in the window.
 func (w *window) keep(part []byte) {
 	if w.full || w.line < w.from {
 		return
@@ -239,7 +241,7 @@ func (w *window) keep(part []byte) {
 	w.cut += int64(len(part) - n)
 }
 
-// take takes the line that ends with a part.
+// take ends the current line, whose last part is end.
 func (w *window) take(end []byte, ended bool) {
 	w.out.NoFinalNewline = !ended
 	if !w.full && w.line >= w.from {
@@ -249,9 +251,10 @@ func (w *window) take(end []byte, ended bool) {
 	w.line++
 }
 
-// lineOverhead is what a line takes beside its text where it has a number.
+// lineOverhead is the room that a line's number takes.
 const lineOverhead = 8
 
+// put adds the current line to the output, or ends the window if there is no room.
 func (w *window) put(end []byte) {
 	if w.to > 0 && w.line > w.to || w.line-w.from >= maxReadLines {
 		w.full, w.out.NextLine = true, w.line
@@ -279,7 +282,7 @@ func (w *window) put(end []byte) {
 	}
 }
 
-// close says what was read.
+// close completes the output.
 func (w *window) close(whole bool) error {
 	w.out.Text = w.text.String()
 	if whole {
@@ -300,15 +303,15 @@ func (w *window) close(whole bool) error {
 	return nil
 }
 
-// sniffed is how much of a file says whether it is a text, in bytes.
+// sniffed is how much of a file decides whether it is text, in bytes.
 const sniffed = 8000
 
-// isBinary says whether a file that begins so is no text, as git does.
+// isBinary reports whether a file that begins with head is binary, by the rule of git.
 func isBinary(head []byte) bool {
 	return bytes.IndexByte(head[:min(len(head), sniffed)], 0) >= 0
 }
 
-// magics are how files of some kinds begin.
+// magics are the first bytes of some kinds of files.
 var magics = []struct{ head, kind string }{
 	{"\x7fELF", "ELF program or library"}, {"\x89PNG\r\n\x1a\n", "image/png"}, {"\xff\xd8\xff", "image/jpeg"}, {"GIF8", "image/gif"},
 	{"%PDF-", "application/pdf"}, {"PK\x03\x04", "application/zip"}, {"\x1f\x8b", "application/gzip"}, {"BZh", "application/x-bzip2"},
@@ -317,7 +320,7 @@ var magics = []struct{ head, kind string }{
 	{"wOF2", "font/woff2"}, {"ID3", "audio/mpeg"}, {"OggS", "audio/ogg"}, {"\xff\xfe", "UTF-16 text"}, {"\xfe\xff", "UTF-16 text"}, {"DIRC", "git index"},
 }
 
-// kindOfFile says what a file that begins so seems to be.
+// kindOfFile returns what a file that begins with head seems to be.
 func kindOfFile(head []byte) string {
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m.head)) {
@@ -333,63 +336,65 @@ func kindOfFile(head []byte) string {
 	return "text/plain"
 }
 
-// Tell numbers the lines.
-func (o FileReadOutput) Tell(w io.Writer) error {
+// Tell writes the lines with numbers, and remarks.
+func (out FileReadOutput) Tell(w io.Writer) error {
 	var b strings.Builder
 	switch {
-	case o.Content != nil:
-		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", text.QuoteName(o.Path), len(o.Content), o.SizeBytes, o.Offset)
-		if o.NextOffset > 0 {
-			fmt.Fprintf(&b, "; read on with offset %d", o.NextOffset)
+	case out.Content != nil:
+		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", text.QuoteName(out.Path), len(out.Content), out.SizeBytes, out.Offset)
+		if out.NextOffset > 0 {
+			fmt.Fprintf(&b, "; read on with offset %d", out.NextOffset)
 		}
 		b.WriteByte('\n')
-	case o.Binary:
-		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", text.QuoteName(o.Path), o.Type, o.SizeBytes)
-	case o.EndLine == 0:
-		fmt.Fprintf(&b, "%s is empty\n", text.QuoteName(o.Path))
+	case out.Binary:
+		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", text.QuoteName(out.Path), out.Type, out.SizeBytes)
+	case out.EndLine == 0:
+		fmt.Fprintf(&b, "%s is empty\n", text.QuoteName(out.Path))
 	default:
-		o.numbered(&b)
+		out.numbered(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (o FileReadOutput) numbered(b *strings.Builder) {
-	n := o.StartLine
-	for line := range strings.Lines(o.Text) {
+// numbered writes the lines with numbers, and remarks.
+func (out FileReadOutput) numbered(b *strings.Builder) {
+	n := out.StartLine
+	for line := range strings.Lines(out.Text) {
 		body := strings.TrimSuffix(line, "\n")
-		if o.LineEnding != "mixed" {
-			body = strings.TrimSuffix(body, "\r") // a note says it of all lines
+		if out.LineEnding != "mixed" {
+			body = strings.TrimSuffix(body, "\r") // a remark says it for all lines
 		}
 		fmt.Fprintf(b, "%6d\t%s\n", n, text.EncodeHidden(body))
 		n++
 	}
 	var notes []string
-	if o.CutBytes > 0 {
-		notes = append(notes, fmt.Sprintf("line %d goes on for %d bytes, which encoding base64 reads", o.StartLine, o.CutBytes))
+	if out.CutBytes > 0 {
+		notes = append(notes, fmt.Sprintf("line %d goes on for %d bytes, which encoding base64 reads", out.StartLine, out.CutBytes))
 	}
-	if o.NextLine > 0 {
+	if out.NextLine > 0 {
 		of := ""
-		if o.TotalLines > 0 {
-			of = fmt.Sprintf(" of %d", o.TotalLines)
+		if out.TotalLines > 0 {
+			of = fmt.Sprintf(" of %d", out.TotalLines)
 		}
-		notes = append(notes, fmt.Sprintf("lines %d to %d%s; read on with start_line %d", o.StartLine, o.EndLine, of, o.NextLine))
+		notes = append(notes, fmt.Sprintf("lines %d to %d%s; read on with start_line %d", out.StartLine, out.EndLine, of, out.NextLine))
 	}
-	if o.LineEnding == "crlf" || o.LineEnding == "mixed" {
-		notes = append(notes, "line endings: "+o.LineEnding)
+	if out.LineEnding == "crlf" || out.LineEnding == "mixed" {
+		notes = append(notes, "line endings: "+out.LineEnding)
 	}
-	if o.NoFinalNewline && o.NextLine == 0 {
+	if out.NoFinalNewline && out.NextLine == 0 {
 		notes = append(notes, "no newline at the end of the file")
 	}
-	if o.InvalidUTF8 {
-		notes = append(notes, "some bytes are no UTF-8 and are shown as \uFFFD")
+	if out.InvalidUTF8 {
+		notes = append(notes, "some bytes are not UTF-8 and are shown as \uFFFD")
 	}
 	if len(notes) > 0 {
 		fmt.Fprintf(b, "[%s]\n", strings.Join(notes, "; "))
 	}
 }
 
-func renderFileRead(w io.Writer, out FileReadOutput) error {
+// Render writes the output for people.
+func (out FileReadOutput) Render(w io.Writer) error {
 	if out.streamed {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// What a search tells where the call does not say.
+// Defaults of a search.
 const (
 	defaultLines       = 200 // lines that match
 	defaultFiles       = 1000
@@ -28,53 +28,53 @@ const (
 	defaultSearchBytes = 1 << 20
 )
 
-// FileSearchInput asks for lines of files, or for files.
+// FileSearchInput is the input of the operation file_search.
 type FileSearchInput struct {
 	op.InSandbox
-	Glob       []string         `json:"glob,omitempty" flag:"glob" short:"g" arg:"GLOB" help:"search these files alone: '*.go' in any directory, 'src/**/*.{ts,tsx}' below the path, 'docs' all that is in it (may be repeated)" max:"64"`
-	Exclude    []string         `json:"exclude,omitempty" flag:"exclude" short:"x" arg:"GLOB" help:"leave these files and directories out, written as globs are (may be repeated)" max:"64"`
-	Fixed      bool             `json:"fixed,omitempty" flag:"fixed" short:"F" help:"the pattern is plain text, not an expression"`
-	IgnoreCase bool             `json:"ignore_case,omitempty" flag:"ignore-case" short:"i" help:"small letters and capitals are the same"`
-	Word       bool             `json:"word,omitempty" flag:"word" help:"match whole words alone"`
-	Output     string           `json:"output,omitempty" flag:"output" arg:"WHAT" help:"content: lines that match (default), files: paths alone, count: paths with the number of lines that match" choices:"content,files,count"`
-	Context    uint64           `json:"context,omitempty" flag:"context" short:"C" arg:"N" help:"show so many lines before and after each that matches" max:"50"`
-	Before     uint64           `json:"before,omitempty" flag:"before" short:"B" arg:"N" help:"show so many lines before each that matches" max:"50"`
-	After      uint64           `json:"after,omitempty" flag:"after" short:"A" arg:"N" help:"show so many lines after each that matches" max:"50"`
-	NoIgnore   bool             `json:"no_ignore,omitempty" flag:"no-ignore" help:"search what .gitignore files leave out, too"`
-	Limit      uint64           `json:"limit,omitempty" flag:"limit" arg:"N" help:"lines that match, or files, in one answer (default: 200 lines, 1000 files)" min:"1" max:"10000"`
-	PerFile    uint64           `json:"per_file,omitempty" flag:"per-file" arg:"N" help:"lines that are shown of one file; count says how many match (default: no bound)" min:"1" max:"10000"`
-	LineBytes  uint64           `json:"line_bytes,omitempty" flag:"line-bytes" arg:"N" help:"how much of a line is shown, around the match (default: 300)" min:"16" max:"65536"`
-	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DURATION" help:"tell what was found until then: 10s (default: 30s; at most 5m)"`
-	Cursor     string           `json:"cursor,omitempty" flag:"cursor" arg:"CURSOR" help:"next_cursor of the answer before, to go on" max:"131072"`
-	Pattern    string           `json:"pattern,omitempty" arg:"[PATTERN]" help:"an expression in RE2 syntax for a part of a line; without one, files are found by their names (glob)" max:"1024"`
+	Glob       []string         `json:"glob,omitempty" flag:"glob" short:"g" arg:"GLOB" help:"search only these files: '*.go' in any directory, 'src/**/*.{ts,tsx}' below the path, 'docs' everything in it (may be repeated)" max:"64"`
+	Exclude    []string         `json:"exclude,omitempty" flag:"exclude" short:"x" arg:"GLOB" help:"leave out these files and directories, with the syntax of glob (may be repeated)" max:"64"`
+	Fixed      bool             `json:"fixed,omitempty" flag:"fixed" short:"F" help:"the pattern is plain text, not a regular expression"`
+	IgnoreCase bool             `json:"ignore_case,omitempty" flag:"ignore-case" short:"i" help:"ignore the case of letters"`
+	Word       bool             `json:"word,omitempty" flag:"word" help:"match only whole words"`
+	Output     string           `json:"output,omitempty" flag:"output" arg:"WHAT" help:"content: matching lines (default), files: only paths, count: paths with the number of matching lines" choices:"content,files,count"`
+	Context    uint64           `json:"context,omitempty" flag:"context" short:"C" arg:"N" help:"show this many lines before and after each match" max:"50"`
+	Before     uint64           `json:"before,omitempty" flag:"before" short:"B" arg:"N" help:"show this many lines before each match" max:"50"`
+	After      uint64           `json:"after,omitempty" flag:"after" short:"A" arg:"N" help:"show this many lines after each match" max:"50"`
+	NoIgnore   bool             `json:"no_ignore,omitempty" flag:"no-ignore" help:"also search what .gitignore files exclude"`
+	Limit      uint64           `json:"limit,omitempty" flag:"limit" arg:"N" help:"matching lines, or files, in one answer (default: 200 lines, 1000 files)" min:"1" max:"10000"`
+	PerFile    uint64           `json:"per_file,omitempty" flag:"per-file" arg:"N" help:"lines to show of one file; count says how many match (default: no bound)" min:"1" max:"10000"`
+	LineBytes  uint64           `json:"line_bytes,omitempty" flag:"line-bytes" arg:"N" help:"how much of a line to show, around the match (default: 300)" min:"16" max:"65536"`
+	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DURATION" help:"stop after this time and return what was found, such as 10s (default: 30s; at most 5m)"`
+	Cursor     string           `json:"cursor,omitempty" flag:"cursor" arg:"CURSOR" help:"next_cursor of the previous answer, to continue" max:"131072"`
+	Pattern    string           `json:"pattern,omitempty" arg:"[PATTERN]" help:"a regular expression (RE2 syntax) for a part of a line; without one, files are found by name (glob)" max:"1024"`
 	Path       string           `json:"path,omitempty" arg:"[PATH]" help:"the directory or the file to search (default: the workspace)" max:"4096"`
 }
 
-// FileSearchOp returns the operation file_search.
-func FileSearchOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_search.
+func (FileSearchInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_search", CLI: []string{"file", "search"},
 		Summary: "Search the files of the workspace by content and by name",
-		Doc: `Search files for lines that match an expression, or find files by name. Use it in
-place of grep, rg and find: it is as fast, bounded, and says what it left out.
+		Doc: `Search files for lines that match a regular expression, or find files by name. Use
+it instead of grep, rg and find: it is as fast, bounded, and says what it left out.
 
 pattern is a regular expression (RE2: no look-around, no back-references) for a
-part of one line; fixed makes it plain text. glob and exclude choose files, as in
-a .gitignore: without a slash they are about names in any directory, with one
-about paths below path; what matches a directory means all that is in it; ** is
-any number of directories, {a,b} either. With glob alone, files are found by name.
+part of one line; fixed makes it plain text. glob and exclude select files like a
+.gitignore: without a slash they match names in any directory, with one they match
+paths below path; a match of a directory selects everything in it; ** is any number
+of directories, {a,b} is either. With glob alone, files are found by name.
 
 Not searched: .git, what .gitignore files (and .git/info/exclude) ignore unless
-no_ignore is set, symbolic links, files that are no text (with a NUL byte). Hidden
-files are searched; exclude ".*" leaves them out. A path that is given is searched
-even if it is ignored.
+no_ignore is set, symbolic links, and binary files (with a NUL byte). Hidden files
+are searched; exclude ".*" leaves them out. A path that is given is searched even
+if it is ignored.
 
-The answer has files in the order of their paths, with line numbers and the column
-of the first match in bytes, both from 1. A long line is cut around its match;
-too_long counts lines of more than 1 MiB, which are not searched.
-matches counts the lines that match up to where the search ended. truncated says why there
-is more (limit, size of the answer, time); next_cursor goes on behind the last, and
-a narrower glob or path, or output "files" or "count", is often better.`,
+The answer has files sorted by path, with line numbers and the column of the first
+match in bytes, both from 1. A long line is cut around its match; too_long counts
+lines of more than 1 MiB, which are not searched. matches counts the matching lines
+up to where the search ended. truncated says why there may be more (limit, size of
+the answer, time); next_cursor continues after the last. A narrower glob or path, or
+output "files" or "count", is often better.`,
 		Examples: `  # where something is called, with a line around it
   paddock file search --glob '*.go' -C 1 'Open\(ctx'
 
@@ -85,10 +85,10 @@ a narrower glob or path, or output "files" or "count", is often better.`,
   paddock file search --output count -i todo src`,
 		Profile: op.ProfileWorkspace,
 		Hints:   readHints,
-	}, fileSearch, renderFileSearch)
+	}
 }
 
-// check refuses what makes no sense, before a sandbox is made for it.
+// check checks the input, before a sandbox is opened for it.
 func (in FileSearchInput) check() error {
 	if in.Pattern == "" && len(in.Glob) == 0 {
 		return &policy.FieldError{Field: "pattern", Reason: "there is no pattern, and no glob", Hint: "give a pattern for lines, or a glob for files"}
@@ -120,7 +120,7 @@ func (in FileSearchInput) check() error {
 	return nil
 }
 
-// request is what the agent is asked, for an answer that takes so many characters.
+// request returns the request to the agent, for an answer of at most room characters.
 func (in FileSearchInput) request(room int) wire.SearchRequest {
 	number := func(n uint64, otherwise int64) int64 { return cmp.Or(int64(n), otherwise) } // bounded by their tags
 	limit := int64(defaultLines)
@@ -140,7 +140,8 @@ func (in FileSearchInput) request(room int) wire.SearchRequest {
 	}
 }
 
-func fileSearch(ctx context.Context, env *op.Env, in FileSearchInput, _ *op.Stream) (out FileSearchOutput, err error) {
+// Do searches the files.
+func (in FileSearchInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileSearchOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
 	}
@@ -155,7 +156,7 @@ func fileSearch(ctx context.Context, env *op.Env, in FileSearchInput, _ *op.Stre
 	return out, err
 }
 
-// searchError is what the agent said, by the field that it is about.
+// searchError returns the agent's error with the field that it is about.
 func searchError(in FileSearchInput, err error) error {
 	var own *wire.Error
 	if !errors.As(err, &own) {
@@ -170,46 +171,46 @@ func searchError(in FileSearchInput, err error) error {
 	return fileError("search", cmp.Or(in.Path, "/workspace"), err)
 }
 
-// plainPath is a path as answers tell it: from the workspace.
+// plainPath returns a path as outputs have it: relative to the workspace.
 func plainPath(p wire.Path) string {
 	text := strings.TrimPrefix(strings.ToValidUTF8(string(p), "\uFFFD"), "/workspace")
 	return cmp.Or(strings.TrimPrefix(text, "/"), ".")
 }
 
-// FileSearchOutput is what was found, in the order of paths and lines.
+// FileSearchOutput is the output of file_search.
 type FileSearchOutput struct {
 	Path  string            `json:"path"` // that was searched, from the workspace
 	Files []FileSearchFound `json:"files"`
-	// Matches are lines that match, shown or not, up to where the search ended.
+	// Matches counts the matching lines, shown or not, up to where the search ended.
 	Matches int64 `json:"matches"`
-	// Searched are the files that were searched; Binary those that were not, or not
-	// to their end, for they are no text; Ignored the files and directories that
-	// .gitignore files left out; Unreadable those that could not be read.
+	// Searched counts the files that were searched; Binary those that were not, or not
+	// to their end, because they are binary; Ignored the files and directories that
+	// .gitignore files exclude; Unreadable those that could not be read.
 	Searched   int64 `json:"searched"`
 	Binary     int64 `json:"binary"`
 	Ignored    int64 `json:"ignored"`
 	Unreadable int64 `json:"unreadable"`
-	// TooLong are lines of more than 1 MiB, which were not searched.
+	// TooLong counts lines of more than 1 MiB, which were not searched.
 	TooLong int64 `json:"too_long,omitempty"`
-	// Truncated says why there may be more: limit, size or time.
+	// Truncated is why there may be more: limit, size or time.
 	Truncated  string `json:"truncated,omitempty"`
 	NextCursor string `json:"next_cursor,omitempty"`
 
 	asked FileSearchInput
 }
 
-// FileSearchFound is one file.
+// FileSearchFound is one file with its matches.
 type FileSearchFound struct {
 	Path  string           `json:"path"`            // from the workspace
-	Count int64            `json:"count,omitempty"` // lines that match; not with output files
+	Count int64            `json:"count,omitempty"` // matching lines; absent with output files
 	Lines []FileSearchLine `json:"lines,omitempty"`
 }
 
 // FileSearchLine is one line.
 type FileSearchLine struct {
 	Line   int64  `json:"line"`             // from 1
-	Column int64  `json:"column,omitempty"` // where the first match begins, in bytes from 1; not of lines around
-	Text   string `json:"text"`             // what cannot be seen by number, as file_read shows it
+	Column int64  `json:"column,omitempty"` // of the first match, in bytes from 1; absent in lines around a match
+	Text   string `json:"text"`             // invisible characters as file_read shows them
 	// CutBefore and CutAfter are how many bytes of the line are not shown.
 	CutBefore int64 `json:"cut_before,omitempty"`
 	CutAfter  int64 `json:"cut_after,omitempty"`
@@ -231,27 +232,17 @@ func newFileSearchOutput(in FileSearchInput, r wire.SearchResult) FileSearchOutp
 	return out
 }
 
-// around says that lines around those that match were asked for.
-func (o FileSearchOutput) around() bool { return o.asked.Context+o.asked.Before+o.asked.After > 0 }
-
-// shown is a line, marked where it is cut.
-func (l FileSearchLine) shown() string {
-	text := l.Text
-	if l.CutBefore > 0 {
-		text = "…" + text
-	}
-	if l.CutAfter > 0 {
-		text += "…"
-	}
-	return text
+// around reports whether the input asks for lines around matches.
+func (out FileSearchOutput) around() bool {
+	return out.asked.Context+out.asked.Before+out.asked.After > 0
 }
 
-// Tell is for [Teller]: each path once, and its lines below it.
-func (o FileSearchOutput) Tell(w io.Writer) error {
+// Tell writes each path once, with its lines below it.
+func (out FileSearchOutput) Tell(w io.Writer) error {
 	var b strings.Builder
-	for i, f := range o.Files {
+	for i, f := range out.Files {
 		if len(f.Lines) == 0 {
-			b.WriteString(o.entry(f))
+			b.WriteString(out.entry(f))
 			continue
 		}
 		if i > 0 {
@@ -262,45 +253,45 @@ func (o FileSearchOutput) Tell(w io.Writer) error {
 			fmt.Fprintf(&b, " (%d more lines match)", hidden)
 		}
 		b.WriteByte('\n')
-		o.lines(&b, f, "")
+		out.lines(&b, f, "")
 	}
-	if len(o.Files) > 0 {
+	if len(out.Files) > 0 {
 		b.WriteByte('\n')
 	}
-	b.WriteString(o.summary())
+	b.WriteString(out.summary())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// renderFileSearch writes lines as grep does.
-func renderFileSearch(w io.Writer, o FileSearchOutput) error {
+// Render writes lines in the format of grep.
+func (out FileSearchOutput) Render(w io.Writer) error {
 	var b strings.Builder
-	for i, f := range o.Files {
+	for i, f := range out.Files {
 		if len(f.Lines) == 0 {
-			b.WriteString(o.entry(f))
+			b.WriteString(out.entry(f))
 			continue
 		}
-		if i > 0 && o.around() {
+		if i > 0 && out.around() {
 			b.WriteString("--\n")
 		}
-		o.lines(&b, f, text.QuoteName(f.Path))
+		out.lines(&b, f, text.QuoteName(f.Path))
 	}
-	if o.Truncated != "" || o.TooLong > 0 {
-		b.WriteString(o.summary())
+	if out.Truncated != "" || out.TooLong > 0 {
+		b.WriteString(out.summary())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// entry is a file without lines.
-func (o FileSearchOutput) entry(f FileSearchFound) string {
+// entry returns the text of a file without lines.
+func (out FileSearchOutput) entry(f FileSearchFound) string {
 	if f.Count == 0 {
 		return text.QuoteName(f.Path) + "\n"
 	}
 	return fmt.Sprintf("%s:%d\n", text.QuoteName(f.Path), f.Count)
 }
 
-// matches are the lines that match, of those shown.
+// matches counts the matching lines among those shown.
 func (f FileSearchFound) matches() (n int64) {
 	for _, l := range f.Lines {
 		if l.Column > 0 {
@@ -310,11 +301,11 @@ func (f FileSearchFound) matches() (n int64) {
 	return n
 }
 
-// lines writes the lines of a file: a colon follows the number of one that
-// matches, a minus that of another.
-func (o FileSearchOutput) lines(b *strings.Builder, f FileSearchFound, path string) {
+// lines writes the lines of a file: the number of a matching line is followed by a colon,
+// that of another line by a minus.
+func (out FileSearchOutput) lines(b *strings.Builder, f FileSearchFound, path string) {
 	for i, l := range f.Lines {
-		if i > 0 && l.Line != f.Lines[i-1].Line+1 && o.around() {
+		if i > 0 && l.Line != f.Lines[i-1].Line+1 && out.around() {
 			b.WriteString("--\n")
 		}
 		mark := byte(':')
@@ -325,33 +316,40 @@ func (o FileSearchOutput) lines(b *strings.Builder, f FileSearchFound, path stri
 			b.WriteString(path)
 			b.WriteByte(mark)
 		}
-		fmt.Fprintf(b, "%d%c%s\n", l.Line, mark, l.shown())
+		shown := l.Text
+		if l.CutBefore > 0 {
+			shown = "…" + shown
+		}
+		if l.CutAfter > 0 {
+			shown += "…"
+		}
+		fmt.Fprintf(b, "%d%c%s\n", l.Line, mark, shown)
 	}
 }
 
-// summary says in a line or two what was searched, and how to go on.
-func (o FileSearchOutput) summary() string {
+// summary returns what was searched and how to continue, in one or two lines.
+func (out FileSearchOutput) summary() string {
 	var b strings.Builder
 	switch {
-	case o.asked.Pattern == "":
-		fmt.Fprintf(&b, "[%s", text.Count(int64(len(o.Files)), "file"))
-	case o.asked.Output == wire.SearchPaths:
-		fmt.Fprintf(&b, "[%s with a match, of %d searched", text.Count(int64(len(o.Files)), "file"), o.Searched)
+	case out.asked.Pattern == "":
+		fmt.Fprintf(&b, "[%s", text.Count(int64(len(out.Files)), "file"))
+	case out.asked.Output == wire.SearchPaths:
+		fmt.Fprintf(&b, "[%s with a match, of %d searched", text.Count(int64(len(out.Files)), "file"), out.Searched)
 	default:
-		fmt.Fprintf(&b, "[%s in %s, of %d searched", text.Count(o.Matches, "matching line"), text.Count(int64(len(o.Files)), "file"), o.Searched)
+		fmt.Fprintf(&b, "[%s in %s, of %d searched", text.Count(out.Matches, "matching line"), text.Count(int64(len(out.Files)), "file"), out.Searched)
 	}
 	for _, left := range []struct {
 		n    int64
 		what string
-	}{{o.Ignored, "ignored by .gitignore (no_ignore searches them)"}, {o.Binary, "no text"}, {o.Unreadable, "not readable"}, {o.TooLong, "lines longer than 1 MiB"}} {
+	}{{out.Ignored, "ignored by .gitignore (no_ignore searches them)"}, {out.Binary, "no text"}, {out.Unreadable, "not readable"}, {out.TooLong, "lines longer than 1 MiB"}} {
 		if left.n > 0 {
 			fmt.Fprintf(&b, "; %d %s", left.n, left.what)
 		}
 	}
 	b.WriteString("]\n")
-	why := map[string]string{"limit": "the limit is reached", "size": "the answer is full", "time": "the time is up"}[o.Truncated]
-	if o.Truncated != "" {
-		fmt.Fprintf(&b, "[there may be more: %s. Go on with cursor %s, or narrow glob or path]\n", why, o.NextCursor)
+	why := map[string]string{"limit": "the limit is reached", "size": "the answer is full", "time": "the time is up"}[out.Truncated]
+	if out.Truncated != "" {
+		fmt.Fprintf(&b, "[there may be more: %s. Go on with cursor %s, or narrow glob or path]\n", why, out.NextCursor)
 	}
 	return b.String()
 }

@@ -18,40 +18,41 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileWriteInput asks for a file with a content.
+// FileWriteInput is the input of the operation file_write.
 type FileWriteInput struct {
 	op.InSandbox
 	Content      *string `json:"content,omitempty" flag:"content" arg:"TEXT" help:"the content (default, on the command line: standard input)"`
 	Encoding     string  `json:"encoding,omitempty" flag:"encoding" arg:"NAME" choices:"text,base64" help:"how content is written: text (default) or base64"`
-	Append       bool    `json:"append,omitempty" flag:"append" help:"add the content to the end of the file, if there is one"`
+	Append       bool    `json:"append,omitempty" flag:"append" help:"append the content to the file, if it exists"`
 	Mode         string  `json:"mode,omitempty" flag:"mode" arg:"OCTAL" help:"permissions, such as 0755 (default: as the file had them, else 0644)" max:"4"`
-	MustNotExist bool    `json:"must_not_exist,omitempty" flag:"must-not-exist" help:"fail where there is something of that name"`
-	Expected     string  `json:"expected_sha256,omitempty" flag:"expected-sha256" arg:"HEX" help:"fail unless the file is there with this SHA-256 of its content" max:"64"`
+	MustNotExist bool    `json:"must_not_exist,omitempty" flag:"must-not-exist" help:"fail if the path exists"`
+	Expected     string  `json:"expected_sha256,omitempty" flag:"expected-sha256" arg:"HEX" help:"fail unless the file exists and its content has this SHA-256" max:"64"`
 	Path         string  `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileWriteOutput says what was written.
+// FileWriteOutput is the output of file_write.
 type FileWriteOutput struct {
 	Path      string `json:"path"`
 	SizeBytes int64  `json:"size_bytes"` // of the whole file
 	Mode      string `json:"mode"`
 	SHA256    string `json:"sha256"`
-	Created   bool   `json:"created"` // it was not there before
+	Created   bool   `json:"created"` // it did not exist before
 }
 
-func fileWriteOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation file_write.
+func (FileWriteInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "file_write", CLI: []string{"file", "write"},
 		Summary: "Write a file of the workspace",
-		Doc: `Write a whole file: make it, with the directories above it, or replace what it
-holds. Readers see the old content or the new one, never a part. An existing file
-keeps its permissions unless mode says otherwise. To change some of a file use
+		Doc: `Write a whole file: create it, with missing directories above it, or replace its
+content. Readers see the old content or the new one, never a part. An existing file
+keeps its permissions unless mode is given. To change a part of a file use
 file_edit, which needs less text and cannot lose the rest.
 
-With expected_sha256 (file_read and file_write tell it) the file is replaced only
-if it still is what was read; with must_not_exist only a new file is made. append
-adds to the end. A content may have up to 32 MiB. In a model's, ⟦U+001B⟧ is the
-character that file_read shows so; encoding base64 writes any bytes.
+With expected_sha256 (from file_read or file_write) the file is replaced only if it
+has not changed since; with must_not_exist only a new file is created. append adds
+to the end. The content may have up to 32 MiB. In a model's text, ⟦U+001B⟧ stands
+for the character that file_read shows so; encoding base64 writes any bytes.
 
 ` + filesDoc,
 		Examples: `  # from standard input
@@ -59,17 +60,20 @@ character that file_read shows so; encoding base64 writes any bytes.
 		Profile: op.ProfileWorkspace,
 		Hints:   changeHints,
 		Streams: op.Streams{In: true},
-	}, fileWrite, func(w io.Writer, out FileWriteOutput) error {
-		verb := "replaced"
-		if out.Created {
-			verb = "created"
-		}
-		_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, text.QuoteName(out.Path), out.SizeBytes, out.Mode)
-		return err
-	})
+	}
 }
 
-// data is the content, from the input or from standard input.
+// Render writes the output for people.
+func (out FileWriteOutput) Render(w io.Writer) error {
+	verb := "replaced"
+	if out.Created {
+		verb = "created"
+	}
+	_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, text.QuoteName(out.Path), out.SizeBytes, out.Mode)
+	return err
+}
+
+// data returns the content, from the input or from standard input.
 func (in FileWriteInput) data(stream *op.Stream) ([]byte, error) {
 	var text string
 	field := "content"
@@ -108,7 +112,8 @@ func (in FileWriteInput) check() error {
 	return errors.Join(op.OneOf("encoding", in.Encoding, "text", "base64"), op.CheckPath("path", in.Path))
 }
 
-func fileWrite(ctx context.Context, env *op.Env, in FileWriteInput, stream *op.Stream) (out FileWriteOutput, err error) {
+// Do writes the file.
+func (in FileWriteInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out FileWriteOutput, err error) {
 	mode, wrong := parseMode(in.Mode)
 	if err := errors.Join(wrong, in.check()); err != nil {
 		return out, err
@@ -143,8 +148,8 @@ func fileWrite(ctx context.Context, env *op.Env, in FileWriteInput, stream *op.S
 	return out, err
 }
 
-// onto looks at what is there: whether it is what was expected, and, where data
-// is to be appended, what it holds.
+// onto reads the existing file: it checks that the file is the expected one, and returns its
+// content with data appended if the input asks for that, else data.
 func (in FileWriteInput) onto(ctx context.Context, s *registry.Sandbox, data []byte) ([]byte, error) {
 	old, err := load(ctx, s, in.Path)
 	switch {
@@ -163,8 +168,8 @@ func (in FileWriteInput) onto(ctx context.Context, s *registry.Sandbox, data []b
 	return data, nil
 }
 
-// saveNew writes a file where nothing is: it is written beside its place and
-// moved there, which the kernel refuses where something is by then.
+// saveNew writes a file that must not exist: beside its place, and then moves it there,
+// which the kernel refuses if the path exists by then.
 func saveNew(ctx context.Context, h *registry.Sandbox, file string, data []byte, mode *uint32) (wire.WriteFileResult, error) {
 	if _, err := wire.Call(ctx, h.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(file)}); err == nil {
 		return wire.WriteFileResult{}, &wire.Error{Code: wire.CodeExists, Message: "something is there already"}

@@ -1,6 +1,7 @@
 // Package host has the host tools: operations on control groups and namespaces of the
-// host, outside every sandbox. A contract fixes their names, inputs and answers
-// (host_tools.json); each needs a privilege.
+// host, outside every sandbox. Each needs a privilege. A contract (host_tools.json) fixes
+// their names, their inputs, and the form of their answers: an object with "success", and
+// "error" if that is false.
 package host
 
 import (
@@ -25,30 +26,26 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// The host tools reach the host itself, outside every sandbox. A contract fixes their
-// names, what programs are told of them, and the form of their answers: an
-// object with "success", and "error" where that is false.
-
-// Ops are the host tools, and what Paddock adds to them.
+// Ops returns the host tools, and cgroup_stat, which Paddock adds to them.
 func Ops() []op.Op {
 	return []op.Op{
-		cgroupReadOp(), cgroupWriteOp(), cgroupMkdirOp(), cgroupRmdirOp(), cgroupMoveOp(), cgroupStatOp(),
-		unshareOp(), nsenterOp(),
+		hostTool[CgroupReadInput](), hostTool[CgroupWriteInput](), hostTool[CgroupMkdirInput](), hostTool[CgroupRmdirInput](),
+		hostTool[CgroupMoveInput](), hostTool[CgroupStatInput](), hostTool[UnshareInput](), hostTool[NsenterInput](),
 	}
 }
 
 //go:embed host_tools.json
 var hostTools []byte
 
-type hostTool struct {
+type contractTool struct {
 	Name, Description string
 	Parameters        json.RawMessage
 }
 
-// contractTools are those of the contract, by name.
-var contractTools = sync.OnceValue(func() map[string]hostTool {
-	var list []hostTool
-	tools := map[string]hostTool{}
+// contractTools returns the tools of the contract by name.
+var contractTools = sync.OnceValue(func() map[string]contractTool {
+	var list []contractTool
+	tools := map[string]contractTool{}
 	if err := json.Unmarshal(hostTools, &list); err != nil {
 		panic(err) // it is part of this program
 	}
@@ -58,18 +55,18 @@ var contractTools = sync.OnceValue(func() map[string]hostTool {
 	return tools
 })
 
-// Answer is what a host tool answers: an object with success, error where that is false, and
-// the fields of Result where there is one.
+// Answer is the answer of a host tool: an object with success, with error if that is false,
+// and with the fields of Result if it is not nil.
 type Answer[R any] struct {
 	Success bool
-	Error   string // a sentence, empty where it succeeded
-	Hint    string // what to do about it, where there is something to say
+	Error   string // a sentence, empty if it succeeded
+	Hint    string // what to do about the error, or empty
 	Result  *R
 
 	cause error
 }
 
-// MarshalJSON puts the fields of the result beside the others.
+// MarshalJSON returns an object with the fields of the answer and those of the result.
 func (a Answer[R]) MarshalJSON() ([]byte, error) {
 	head, err := plainJSON(struct {
 		Success bool   `json:"success"`
@@ -95,7 +92,7 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// ExitStatus is the result's own where it has one.
+// ExitStatus returns the result's own exit status if it has one.
 func (a Answer[R]) ExitStatus() int {
 	s, ok := any(a.Result).(op.Statuser)
 	switch {
@@ -111,12 +108,12 @@ func (a Answer[R]) ExitStatus() int {
 	return op.StatusFailed
 }
 
-// Failed is for [Failer].
+// Failed reports whether the tool failed.
 func (a Answer[R]) Failed() bool { return !a.Success }
 
-// Contracted is the answer as a model gets it, whole, as JSON: with the hint in the
-// words of say. Of what was read or printed at most so many bytes are left, with
-// the contract's mark; nothing else is cut.
+// Contracted returns the answer for a model, which gets it as JSON: the hint is translated by
+// say, and what was read or printed is cut to most bytes, with the contract's mark. Nothing
+// else is cut.
 func (a Answer[R]) Contracted(say func(string) string, most int) any {
 	a.Hint = say(a.Hint)
 	if a.Result == nil {
@@ -133,7 +130,7 @@ func (a Answer[R]) Contracted(say func(string) string, most int) any {
 	return a
 }
 
-// answerOf makes an answer of a result, an error, or both.
+// answerOf returns the answer with a result, an error, or both.
 func answerOf[R any](r *R, err error) Answer[R] {
 	if err == nil {
 		return Answer[R]{Success: true, Result: r}
@@ -141,7 +138,7 @@ func answerOf[R any](r *R, err error) Answer[R] {
 	return Answer[R]{Error: err.Error(), Hint: toolHint(err), Result: r, cause: err}
 }
 
-// toolHint is HintOf with the errors of host tools.
+// toolHint is like op.HintOf, and also knows the errors of host tools.
 func toolHint(err error) string {
 	group, space := (*cgroup.Error)(nil), (*namespace.Error)(nil)
 	place, flag := (*cgroup.PathError)(nil), (*namespace.FlagError)(nil)
@@ -158,19 +155,24 @@ func toolHint(err error) string {
 	return op.HintOf(err)
 }
 
-// newHostTool makes an operation whose errors are answers. In texts for people
-// they are errors like any other.
-func newHostTool[I, R any](desc op.Desc, do func(context.Context, *op.Env, I, *op.Stream) (*R, error), render func(io.Writer, *R) error) op.Op {
+// hostTool returns the operation of a host tool, whose errors are answers. For people they
+// are errors like any other.
+func hostTool[I op.Operation[P], P interface {
+	*R
+	op.Output
+}, R any]() op.Op {
+	var in I
+	desc := in.Desc()
 	desc.Needs, desc.Hints.OpenWorld = privilege.UnsandboxedExec, true
 	if t, ok := contractTools()[desc.Name]; ok {
 		desc.Description, desc.Schema = t.Description, t.Parameters
 	}
 	o := op.New(desc, func(ctx context.Context, env *op.Env, in I, stream *op.Stream) (Answer[R], error) {
-		r, err := do(ctx, env, in, stream)
+		r, err := in.Do(ctx, env, stream)
 		return answerOf(r, err), nil
 	}, func(w io.Writer, a Answer[R]) error {
 		if a.Result != nil {
-			if err := render(w, a.Result); err != nil {
+			if err := P(a.Result).Render(w); err != nil {
 				return err
 			}
 		}
@@ -179,7 +181,7 @@ func newHostTool[I, R any](desc op.Desc, do func(context.Context, *op.Env, I, *o
 	return o.AnsweringErrors(func(err error) any { return answerOf[R](nil, err) })
 }
 
-// Outcome tells the record how it ended.
+// Outcome returns the outcome and the error for the audit record.
 func (a Answer[R]) Outcome() (outcome, text string) {
 	if a.Success {
 		return audit.OutcomeOK, ""
@@ -190,7 +192,7 @@ func (a Answer[R]) Outcome() (outcome, text string) {
 	return audit.OutcomeError, a.Error
 }
 
-// failure is the error for people, nil where there is none, or where they have been told.
+// failure returns the error for people, or nil if a stream has shown it already.
 func (a Answer[R]) failure() error {
 	if a.Success || errors.Is(a.cause, errTold) {
 		return nil
@@ -205,10 +207,10 @@ func (a Answer[R]) failure() error {
 	return e
 }
 
-// errTold is behind an error that a stream has told of.
+// errTold is wrapped by an error that a stream has shown already.
 var errTold = errors.New("told")
 
-// sayError is an error with a text of its own.
+// sayError is an error whose text hides its cause.
 type sayError struct {
 	text  string
 	cause error
@@ -217,11 +219,11 @@ type sayError struct {
 func (e *sayError) Error() string { return e.text }
 func (e *sayError) Unwrap() error { return e.cause }
 
-// sentence is an error in the words of the contract, or in their manner.
+// sentence returns an error with a text of the contract, or one in its style.
 func sentence(text string) error { return &sayError{text: text} }
 
-// failed puts the contract's words before what the system said. What Paddock
-// itself refuses is a sentence already.
+// failed returns err after the contract's words. Paddock's own refusals stay as they are: they
+// are sentences already.
 func failed(words string, err error) error {
 	var place *cgroup.PathError
 	var guarded *cgroup.GuardError

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Loose values take whatever JSON holds, so that what is wrong with one is
-// told in the words of a contract, and after what is checked before it.
+// Loose values accept any JSON, so that an invalid one is reported with the contract's text,
+// and in the contract's order of checks.
 
 // looseText is a string.
 type looseText struct {
 	text  string
-	set   bool   // it is there
-	wrong string // what it is instead
+	set   bool   // it is present
+	wrong string // why it is invalid, or empty
 }
 
 // UnmarshalJSON never fails.
@@ -29,12 +29,12 @@ func (l *looseText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON is for the record, and so are those below.
+// MarshalJSON is for the audit record, like those below.
 func (l looseText) MarshalJSON() ([]byte, error) {
 	return json.Marshal(cmp.Or(l.text, l.wrong))
 }
 
-// stringIn is a JSON string.
+// stringIn decodes a JSON string.
 func stringIn(data []byte) (text string, ok bool) {
 	if len(data) == 0 || data[0] != '"' {
 		return "", false
@@ -43,7 +43,7 @@ func stringIn(data []byte) (text string, ok bool) {
 	return text, ok
 }
 
-// check names the field where it is wrong.
+// check returns an error with the field's name if the value is invalid.
 func (l looseText) check(name string) error {
 	if l.wrong != "" {
 		return errors.New(name + " " + l.wrong)
@@ -51,8 +51,8 @@ func (l looseText) check(name string) error {
 	return nil
 }
 
-// looseInt is a whole number, or one written as a string. What is out of
-// range is the end of the range.
+// looseInt is a whole number, or one written as a string. A number out of range becomes the
+// end of the range.
 type looseInt struct {
 	n          int64
 	set, wrong bool
@@ -71,7 +71,7 @@ func (l *looseInt) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON is null where there is no number.
+// MarshalJSON returns null if there is no number.
 func (l looseInt) MarshalJSON() ([]byte, error) {
 	if !l.set || l.wrong {
 		return []byte("null"), nil
@@ -79,7 +79,7 @@ func (l looseInt) MarshalJSON() ([]byte, error) {
 	return json.Marshal(l.n)
 }
 
-// wholeNumber reads one, in decimal alone where it was quoted.
+// wholeNumber parses a whole number. If it was quoted, it must be decimal.
 func wholeNumber(text string, quoted bool) (n int64, wrong bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err == nil || errors.Is(err, strconv.ErrRange) {
@@ -92,8 +92,8 @@ func wholeNumber(text string, quoted bool) (n int64, wrong bool) {
 	return int64(max(min(f, 1<<53), -1<<53)), false
 }
 
-// within is the number, or what stands for none, at the nearer end of a range
-// where it is outside.
+// within returns the number, moved into the range from least to most, or none if it is
+// absent.
 func (l looseInt) within(least, most, none int64) int64 {
 	if !l.set {
 		return none
@@ -106,12 +106,12 @@ type looseList []looseItem
 
 type looseItem struct {
 	text   string
-	string bool // as it should be
-	scalar bool // a number, true, false or null, which can be written as one
-	noList bool // it stands for something that is no list
+	string bool // it is a string
+	scalar bool // it is a number, true, false or null, which can be written as a string
+	noList bool // it stands for a value that is not a list
 }
 
-// MarshalJSON is the text, null where there is none.
+// MarshalJSON returns the text, or null if there is none.
 func (l looseItem) MarshalJSON() ([]byte, error) {
 	if !l.string && !l.scalar {
 		return []byte("null"), nil
@@ -150,7 +150,7 @@ func looseItemOf(raw json.RawMessage) looseItem {
 	return looseItem{text: string(raw), scalar: true}
 }
 
-// command is a command: not empty, with numbers written out.
+// command returns the list as a command, which must not be empty.
 func (l looseList) command() ([]string, error) {
 	wrong := sentence("command must be a non-empty list of strings.")
 	if len(l) == 0 {
@@ -172,7 +172,7 @@ func (l looseList) command() ([]string, error) {
 	return argv, nil
 }
 
-// strings are the strings of a list that may be empty.
+// strings returns the list, which may be empty and must have strings.
 func (l looseList) strings(name string) ([]string, error) {
 	var all []string
 	for _, item := range l {

@@ -25,43 +25,43 @@ const (
 	execTimeoutMost    = 600
 )
 
-// ExecOutput is how a command ended.
+// ExecOutput is the result of linux_unshare_exec and linux_nsenter_exec.
 type ExecOutput struct {
-	ReturnCode int    `json:"returncode"` // -N where signal N ended it, -1 where it timed out or was not started
-	Stdout     string `json:"stdout"`     // without white space around it; empty where output went to a stream
+	ReturnCode int    `json:"returncode"` // -N if signal N ended it, -1 if it timed out or was not started
+	Stdout     string `json:"stdout"`     // without white space around it; empty if output went to a stream
 	Stderr     string `json:"stderr"`
-	// Command is what unshare(1) or nsenter(1) would have been asked for.
+	// Command is the equivalent call of unshare(1) or nsenter(1).
 	Command         []string `json:"command"`
 	TimedOut        bool     `json:"timed_out"`
-	SurvivorsKilled int      `json:"survivors_killed"` // those of Survivors that were killed
-	Survivors       int      `json:"survivors"`        // processes that still ran when the command had ended or its time was up
+	SurvivorsKilled int      `json:"survivors_killed"` // how many of Survivors were killed
+	Survivors       int      `json:"survivors"`        // processes that were running when the command had ended or timed out
 	DeathProved     bool     `json:"death_proved"`     // none is left
 
-	failed bool // it was not started, or not waited for: ReturnCode is no signal
+	failed bool // it was not started, or not waited for: ReturnCode means nothing
 }
 
-// ExitStatus is the command's own.
-func (o *ExecOutput) ExitStatus() int {
+// ExitStatus returns the command's own status.
+func (out *ExecOutput) ExitStatus() int {
 	switch {
-	case o.failed:
+	case out.failed:
 		return op.StatusFailed
-	case o.TimedOut:
+	case out.TimedOut:
 		return op.StatusTimedOut
-	case o.ReturnCode < 0:
-		return op.StatusSignal - o.ReturnCode
+	case out.ReturnCode < 0:
+		return op.StatusSignal - out.ReturnCode
 	}
-	return o.ReturnCode
+	return out.ReturnCode
 }
 
-// hostCommand is one command on its way.
+// hostCommand is a command to run in namespaces.
 type hostCommand struct {
 	setup   namespace.Setup
 	argv    []string
-	spelled []string // as the tools would have been called
+	spelled []string // the equivalent call of unshare(1) or nsenter(1)
 	timeout time.Duration
 }
 
-// run runs it. What was printed is kept, also where it timed out or failed.
+// run runs the command. The result has the output even if the command timed out or failed.
 func (x *hostCommand) run(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	limited, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (x *hostCommand) run(ctx context.Context, env *op.Env, stream *op.Stream) (
 	return out, late
 }
 
-// joinLines adds a line to what may be empty.
+// joinLines adds a line to a text, which may be empty.
 func joinLines(text, line string) string {
 	if text == "" {
 		return line
@@ -158,16 +158,16 @@ func handOnSignals(stream *op.Stream, terminal bool) (signals <-chan syscall.Sig
 	return out, func() { close(end) }
 }
 
-// renderExec writes captured output; a stream has had it already.
-func renderExec(w io.Writer, o *ExecOutput) error {
-	if o.Stdout == "" {
+// Render writes captured output; streamed output has been written already.
+func (out *ExecOutput) Render(w io.Writer) error {
+	if out.Stdout == "" {
 		return nil
 	}
-	_, err := io.WriteString(w, o.Stdout+"\n")
+	_, err := io.WriteString(w, out.Stdout+"\n")
 	return err
 }
 
-// execTimeout reads a number of seconds.
+// execTimeout returns a time limit from a number of seconds.
 func execTimeout(l looseInt) (time.Duration, error) {
 	if l.wrong {
 		return 0, sentence("timeout must be an integer.")
@@ -175,7 +175,7 @@ func execTimeout(l looseInt) (time.Duration, error) {
 	return time.Duration(l.within(1, execTimeoutMost, execTimeoutDefault)) * time.Second, nil
 }
 
-// switches spells the fields of a struct that hold flags by their tags.
+// switches returns the flags that are set in a struct, by the tags of its fields.
 func switches(in any) []string {
 	v := reflect.ValueOf(in)
 	var flags []string
@@ -199,7 +199,7 @@ func switches(in any) []string {
 	return flags
 }
 
-// absolute makes the paths of a person's flags absolute.
+// absolute makes paths absolute that a person gave in flags.
 func absolute(paths ...*string) error {
 	for _, p := range paths {
 		if *p == "" || strings.HasPrefix(*p, "/") {

@@ -9,12 +9,12 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// NsenterInput asks for a command in the namespaces of another process.
+// NsenterInput is the input of the operation linux_nsenter_exec.
 type NsenterInput struct {
 	Target looseInt `json:"target_pid" flag:"target" short:"t" arg:"PID" help:"the process whose namespaces are entered"`
 	NsenterSwitches
 	Flags   looseList `json:"nsenter_flags" flag:"flag" arg:"FLAG" help:"one more flag of the list, by name, short or long"`
-	Timeout looseInt  `json:"timeout" flag:"timeout" arg:"SECONDS" help:"end it after so many seconds (default 120, at most 600)"`
+	Timeout looseInt  `json:"timeout" flag:"timeout" arg:"SECONDS" help:"end the command after this many seconds (default 120, at most 600)"`
 	Command looseList `json:"command" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 
@@ -37,23 +37,25 @@ type NsenterSwitches struct {
 	Preserve bool   `json:"preserve-credentials" flag:"preserve-credentials" help:"stay the user one is in a user namespace, in place of root"`
 }
 
-func nsenterOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation linux_nsenter_exec.
+func (NsenterInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "linux_nsenter_exec", CLI: []string{"nsenter"},
 		Summary: "Run a command in the namespaces of another process, without a sandbox",
 		Doc: `Run a command in the namespaces of another process, as nsenter(1) does. The process is
-held by a handle from the first moment: a number that is used again leads to
-an error, never to another process.
+held by a handle from the start: if its id is reused, the result is an error, never
+another process.
 
 ` + execDoc,
 		Examples: `  paddock nsenter -t 4711 --all -- ps
   paddock nsenter -t 4711 --net -- ip address`,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
-	}, nsenter, renderExec)
+	}
 }
 
-func nsenter(ctx context.Context, env *op.Env, in NsenterInput, stream *op.Stream) (*ExecOutput, error) {
+// Do runs the command.
+func (in NsenterInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	if in.Target.wrong || in.Target.n < 1 || in.Target.n > maxPID {
 		return nil, sentence("target_pid must be a positive integer.")
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// UnshareInput asks for a command in new namespaces.
+// UnshareInput is the input of the operation linux_unshare_exec.
 type UnshareInput struct {
 	UnshareSwitches
 	Flags   looseList `json:"unshare_flags" flag:"flag" arg:"FLAG" help:"one more flag of the list, by name, short or long, with its value: mount-proc=/mnt/proc"`
-	Timeout looseInt  `json:"timeout" flag:"timeout" arg:"SECONDS" help:"end it after so many seconds (default 120, at most 600)"`
+	Timeout looseInt  `json:"timeout" flag:"timeout" arg:"SECONDS" help:"end the command after this many seconds (default 120, at most 600)"`
 	Command looseList `json:"command" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 
@@ -31,7 +31,7 @@ type UnshareSwitches struct {
 	MapCurrent  bool     `json:"map-current-user" flag:"map-current-user" short:"c" help:"be oneself in a new user namespace"`
 	MapUsers    []string `json:"map-users" flag:"map-users" arg:"INSIDE:OUTSIDE:COUNT" help:"map users of a new user namespace; may be repeated"`
 	MapGroups   []string `json:"map-groups" flag:"map-groups" arg:"INSIDE:OUTSIDE:COUNT" help:"map groups of a new user namespace; may be repeated"`
-	MountProc   bool     `json:"mount-proc" flag:"mount-proc" help:"mount /proc anew, in a new mount namespace"`
+	MountProc   bool     `json:"mount-proc" flag:"mount-proc" help:"mount a new /proc, in a new mount namespace"`
 	KillChild   bool     `json:"kill-child" flag:"kill-child" help:"fork, and kill the command when Paddock dies (it is killed in any case)"`
 	Propagation string   `json:"propagation" flag:"propagation" arg:"HOW" help:"propagation of mounts in the new mount namespace (default private)" choices:"private,shared,slave,unchanged"`
 	Root        string   `json:"root" flag:"root" short:"R" arg:"DIR" help:"make DIR the root directory" complete:"dir"`
@@ -41,21 +41,21 @@ type UnshareSwitches struct {
 	Setgroups   string   `json:"setgroups" flag:"setgroups" arg:"HOW" help:"whether setgroups(2) works in the new user namespace" choices:"allow,deny"`
 }
 
-const execDoc = `No other program is needed for it. The command has a clean environment (PATH,
-LANG, and HOME and TERM of the caller's on the command line), the current
-directory, and no descriptors but its input and output. There are no walls:
-it reaches all that its caller does, and it needs the privilege
-UNSANDBOXED_EXEC.
+const execDoc = `No other program is needed. The command has a clean environment (PATH, LANG, and on
+the command line the caller's HOME and TERM), the current directory, and no
+descriptors but its input and output. There are no walls: it can reach everything
+that its caller can, and it needs the privilege UNSANDBOXED_EXEC.
 
-The end of the command, or of its time, is the end of every process that it has
-started, daemons too; the answer says whether that is proved (death_proved). It
-cannot be proved against root's privilege to leave both control group and ancestors.
+When the command exits or times out, every process that it has started is ended,
+daemons too; the answer says whether that is proved (death_proved). It cannot be
+proved if root processes leave both their control group and their ancestors.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed; 127 it does not exist; 128+N signal N ended it.`
 
-func unshareOp() op.Op {
-	return newHostTool(op.Desc{
+// Desc describes the operation linux_unshare_exec.
+func (UnshareInput) Desc() op.Desc {
+	return op.Desc{
 		Name: "linux_unshare_exec", CLI: []string{"unshare"},
 		Summary: "Run a command in new namespaces, without a sandbox",
 		Doc:     "Run a command in new namespaces, as unshare(1) does.\n\n" + execDoc,
@@ -66,10 +66,11 @@ func unshareOp() op.Op {
   paddock unshare --net -- ip link`,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
-	}, unshare, renderExec)
+	}
 }
 
-func unshare(ctx context.Context, env *op.Env, in UnshareInput, stream *op.Stream) (*ExecOutput, error) {
+// Do runs the command.
+func (in UnshareInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	argv, err := in.Command.command()
 	if err != nil {
 		return nil, err

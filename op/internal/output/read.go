@@ -46,7 +46,13 @@ type OutputReadOutput struct {
 	Denials []paddock.Denial `json:"denials,omitempty"`
 }
 
-// Tell writes the text for models. A line before it says what it is a part of, and how to go on.
+// Render writes the text alone.
+func (out OutputReadOutput) Render(w io.Writer) error {
+	_, err := io.WriteString(w, out.Text)
+	return err
+}
+
+// Tell says before the text what it is a part of, and how to go on.
 func (out OutputReadOutput) Tell(w io.Writer) error {
 	state := "running"
 	if out.Ended {

@@ -154,6 +154,16 @@ type SecretOutput struct {
 	Path string `json:"path,omitempty"`
 }
 
+// Render writes the names of the secrets and the directory that they are in.
+func (out SecretOutput) Render(w io.Writer) error {
+	if len(out.Names) == 0 {
+		_, err := fmt.Fprintln(w, "there are no secrets")
+		return err
+	}
+	_, err := fmt.Fprintf(w, "secrets in %s: %s\n", out.Path, strings.Join(out.Names, ", "))
+	return err
+}
+
 // ErrNoSecret returns the error of a secret that is unknown.
 func ErrNoSecret(verb, name string) error {
 	return &paddock.Error{Message: fmt.Sprintf("cannot %s secret %q: there is none of that name", verb, name), Hint: "secret_list names those that there are", Code: wire.CodeNotFound}

@@ -19,55 +19,54 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// DoctorInput asks about all backends, or one.
+// DoctorInput is the input of the operation doctor.
 type DoctorInput struct {
-	Backend *string `json:"backend,omitempty" flag:"backend" arg:"NAME" choices:"linux,host,docker,codex,wrapper" help:"look at this backend alone (default: all)"`
+	Backend *string `json:"backend,omitempty" flag:"backend" arg:"NAME" choices:"linux,host,docker,codex,wrapper" help:"check only this backend (default: all)"`
 }
 
-// DoctorOutput is what the host can do.
+// DoctorOutput is the output of doctor.
 type DoctorOutput struct {
-	// Usable says that the default spec can be kept here; where one backend was
-	// asked about, that its default spec can.
+	// Usable reports that the default spec can be enforced here, with the backend that
+	// the input names or with the default one.
 	Usable   bool             `json:"usable"`
 	Backends []backend.Report `json:"backends"`
 }
 
-// ExitStatus is 0 only where the default spec can be kept.
-func (o DoctorOutput) ExitStatus() int {
-	if o.Usable {
+// ExitStatus returns 0 if the default spec can be enforced, else 1.
+func (out DoctorOutput) ExitStatus() int {
+	if out.Usable {
 		return 0
 	}
 	return 1
 }
 
-// DoctorOp returns the operation doctor.
-func DoctorOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation doctor.
+func (DoctorInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "doctor",
 		CLI:     []string{"doctor"},
-		Summary: "Try what this host can do, and say what to do about what is missing",
-		Doc: `Try each thing that Paddock needs of the kernel and of this host's settings, by
-doing it, and make a sandbox with all default walls, in which a command runs and
-nothing can be written. Print first whether that can be had, and what to do if
-not; then each thing, what a spec can ask for here (the levels, networks and
-limits), and what to do about the rest. The other backends follow, of which no
-sandbox is made.
+		Summary: "Check what this host can do, and say how to get what is missing",
+		Doc: `Try each feature that Paddock needs of the kernel and of this host's settings, and
+then make a sandbox with all default walls, in which a command runs and nothing can
+be written. Print first whether that works, and what to do if not; then each
+feature, what a spec can ask for here (levels, networks and limits), and how to get
+the rest. The other backends follow; no sandbox is made with them.
 
-What sandboxes left behind whose paddock was killed is reported on standard error,
-once, as by the next start.
+If the paddock of a sandbox was killed, what its commands left behind is reported
+on standard error, once, as by the next start of a sandbox.
 
-Exit status: 0 where a sandbox with all default walls can be made here, else 1;
-with --backend, whether that backend can make one.`,
+Exit status: 0 if a sandbox with all default walls can be made here, else 1; with
+--backend, whether that backend can make one.`,
 		Examples: `  paddock doctor
   paddock doctor --backend docker
   paddock doctor --json`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, doctor, renderDoctor)
+	}
 }
 
-// doctor probes all at once: some wait for an engine, or for a program's start.
-func doctor(ctx context.Context, env *op.Env, in DoctorInput, _ *op.Stream) (DoctorOutput, error) {
-	backends, err := env.Probed(in.Backend)
+// Do probes all backends at the same time: some wait for an engine, or for a program's start.
+func (in DoctorInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (DoctorOutput, error) {
+	backends, err := env.BackendsToProbe(in.Backend)
 	if err != nil {
 		return DoctorOutput{}, err
 	}
@@ -91,7 +90,7 @@ func doctor(ctx context.Context, env *op.Env, in DoctorInput, _ *op.Stream) (Doc
 	return DoctorOutput{Usable: reports[0].Usable, Backends: reports}, errors.Join(late, errors.Join(errs...))
 }
 
-// withPrivilege adds whether who asks may use a backend that has no walls.
+// withPrivilege adds whether the caller may use a backend without walls.
 func withPrivilege(ctx context.Context, e *op.Env, r *backend.Report) {
 	f := backend.Feature{Name: "the privilege for it", OK: true}
 	if err := privilege.CheckOpened(ctx, e.Privileges, e.Principal, privilege.UnsandboxedExec); err != nil {
@@ -103,12 +102,12 @@ func withPrivilege(ctx context.Context, e *op.Env, r *backend.Report) {
 	r.Features = append(r.Features, f)
 }
 
-// attemptTime bounds a sandbox that is made to see whether one can be.
+// attemptTime bounds the attempt to make a sandbox.
 const attemptTime = time.Minute
 
-// attempt makes a sandbox with all default walls and runs a command in it: each
-// thing that it needs may be there, and the whole fail. Its empty workspace is
-// read-only, so that it leaves nothing; no ceiling bounds what is tried.
+// attempt makes a sandbox with all default walls and runs a command in it, because that can
+// fail although each feature works. The workspace is empty and read-only, so that nothing
+// is left, and no ceiling applies.
 func attempt(ctx context.Context, e *op.Env, r *backend.Report) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
@@ -135,7 +134,8 @@ func attempt(ctx context.Context, e *op.Env, r *backend.Report) {
 	r.Features = append(r.Features, f)
 }
 
-func renderDoctor(w io.Writer, out DoctorOutput) error {
+// Render writes the output for people.
+func (out DoctorOutput) Render(w io.Writer) error {
 	for i, report := range out.Backends {
 		if i > 0 {
 			if _, err := io.WriteString(w, "\n"); err != nil {
@@ -149,8 +149,8 @@ func renderDoctor(w io.Writer, out DoctorOutput) error {
 	return nil
 }
 
-// renderReport puts first whether the default spec can be kept, and what to do
-// if not. Other remedies are below the tables: they are sentences.
+// renderReport writes first whether the default spec can be enforced, and what to do if not.
+// Other remedies are below the tables, since they are sentences.
 func renderReport(w io.Writer, report backend.Report) error {
 	var b strings.Builder
 	what := "a sandbox with all default walls"
@@ -162,7 +162,7 @@ func renderReport(w io.Writer, report backend.Report) error {
 		usable = "not usable: " + what + " cannot be made here"
 	}
 	fmt.Fprintf(&b, "backend %s\n\n%s\n", report.Backend, usable)
-	var missing, without []string // what the default spec needs, and what more cannot be asked for
+	var missing, without []string // what the default spec lacks, and what else specs cannot ask for
 	for i, a := range report.Abilities {
 		switch {
 		case i == 0:
@@ -187,11 +187,15 @@ func renderReport(w io.Writer, report backend.Report) error {
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, f := range report.Features {
 		// A Builder cannot fail, so neither can the table before its Flush.
-		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", f.Name, standing(f.OK), f.Detail)
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", f.Name, map[bool]string{true: "ok", false: "missing"}[f.OK], f.Detail)
 	}
 	_, _ = fmt.Fprint(table, "\n")
 	for _, a := range report.Abilities {
-		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", a.Name, verdict(a.OK), lacks(a.Missing))
+		lacks := ""
+		if len(a.Missing) > 0 {
+			lacks = "missing: " + strings.Join(a.Missing, ", ")
+		}
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", a.Name, map[bool]string{true: "yes", false: "no"}[a.OK], lacks)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -205,28 +209,7 @@ func renderReport(w io.Writer, report backend.Report) error {
 	return err
 }
 
-func standing(ok bool) string {
-	if ok {
-		return "ok"
-	}
-	return "missing"
-}
-
-func verdict(ok bool) string {
-	if ok {
-		return "yes"
-	}
-	return "no"
-}
-
-func lacks(missing []string) string {
-	if len(missing) == 0 {
-		return ""
-	}
-	return "for want of " + strings.Join(missing, ", ")
-}
-
-// trimLines removes the blanks that a table leaves behind an empty last cell.
+// trimLines removes the spaces that a table writes for an empty last cell.
 func trimLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {

@@ -12,75 +12,76 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// GitAcceptInput asks for what commands added to be taken over.
+// GitAcceptInput is the input of the operation git_accept.
 type GitAcceptInput struct {
-	Sandbox   string `json:"sandbox,omitempty" arg:"ID" help:"what this sandbox added alone; \"paddock run\" prints the ID"`
-	Workspace string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace of the sandboxes, or the root of a repository (default: the current directory; with ID any)"`
-	Yes       bool   `json:"yes,omitempty" flag:"yes" short:"y" help:"add it without a question"`
-	Drop      bool   `json:"drop,omitempty" flag:"drop" help:"forget it instead"`
+	Sandbox   string `json:"sandbox,omitempty" arg:"ID" help:"only what this sandbox added; \"paddock run\" prints the ID"`
+	Workspace string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace of the sandboxes, or the root of a repository (default: the current directory; with an ID, any)"`
+	Yes       bool   `json:"yes,omitempty" flag:"yes" short:"y" help:"add it without asking"`
+	Drop      bool   `json:"drop,omitempty" flag:"drop" help:"discard it instead"`
 }
 
-// GitAcceptOutput is what became of it.
+// GitAcceptOutput is the output of git_accept.
 type GitAcceptOutput struct {
 	Files []GitAcceptedFile `json:"files"`
-	// Forgotten says of which sandboxes nothing could be read, and why.
+	// Forgotten lists sandboxes whose record could not be read, and why.
 	Forgotten []string `json:"forgotten,omitempty"`
 
 	dropped bool
-	again   string // the words that add what is offered; "" where nothing is
+	again   string // the command that adds what is offered; "" if nothing is
 }
 
 // GitAcceptedFile is one file of git's configuration.
 type GitAcceptedFile struct {
 	File      string   `json:"file"`
-	Sandboxes []string `json:"sandboxes"` // whose commands added it, the newest first
-	// Added are the settings that the file has now, and Offered those that it would
-	// take over: nobody has agreed to them, or they were forgotten.
+	Sandboxes []string `json:"sandboxes"` // whose commands added settings, the newest first
+	// Added are the settings that were added to the file. Offered are those that could
+	// have been: nobody has agreed to them, or they were discarded.
 	Added   []string `json:"added"`
 	Offered []string `json:"offered,omitempty"`
-	// Left are those that it does not take over, and Error says why they are still kept.
+	// Left are settings that are never added. Error is why the file could not be changed.
 	Left  []GitLeft `json:"left,omitempty"`
 	Error string    `json:"error,omitempty"`
 }
 
-// GitLeft is a setting that a file does not take over.
+// GitLeft is a setting that is never added to a file.
 type GitLeft struct {
 	Setting string `json:"setting"`
 	Why     string `json:"why"`
 }
 
-// GitAcceptOp returns the operation git_accept.
-func GitAcceptOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation git_accept.
+func (GitAcceptInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "git_accept",
 		CLI:     []string{"git", "accept"},
 		Summary: "Add to git's configuration what commands added to their copy of it",
-		Doc: `Commands of a sandbox change a copy of .git/config, which ends with the sandbox, so
+		Doc: `Commands in a sandbox change a copy of .git/config, which ends with the sandbox, so
 that the host's git obeys nothing that they wrote. What they added is printed when
-the sandbox ends. This prints all that it would add to the host's file, and adds it
-once you say yes: what one sandbox added, by its ID, or what sandboxes over this
-directory did. Where several gave a key the newest counts.
+the sandbox ends. This command prints everything that it would add to the host's
+file, and adds it once you say yes: what one sandbox added, by its ID, or what all
+sandboxes over this directory added. If several set the same key, the newest counts.
 
-  remote.NAME.url      where it is an https or ssh URL
-  remote.NAME.fetch    where NAME has a URL and it writes to refs/remotes/NAME/ alone
+  remote.NAME.url      if it is an https or ssh URL
+  remote.NAME.fetch    if NAME has a URL and it writes only to refs/remotes/NAME/
   branch.NAME.remote, .pushremote, .merge and .rebase
   user.name and user.email
 
-A value that is there is never changed, a file that includes others is left alone,
-and nothing else is taken over: write that yourself, with git config.
+Existing values are never changed, a file that includes others is not changed, and
+no other settings are added: write those yourself, with git config.
 
-Where nobody can be asked, since standard input or standard error is no terminal,
---yes or an ID adds it. Without them it is printed, and nothing is added.
+If standard input or standard error is not a terminal, nobody can be asked. Then
+--yes or an ID adds the settings; without them they are only printed.
 
-Exit status: 0; 1 nothing was added that could have been, or a file could not be
-changed.`,
+Exit status: 0; 1 if settings could have been added and were not, or a file could
+not be changed.`,
 		Examples: "  paddock run -- git remote add origin https://example.com/app.git\n  paddock git accept",
 		Local:    true,
 		Hints:    op.Hints{OpenWorld: true},
-	}, gitAccept, renderGitAccept)
+	}
 }
 
-func gitAccept(_ context.Context, env *op.Env, in GitAcceptInput, stream *op.Stream) (GitAcceptOutput, error) {
+// Do asks, and adds the settings or discards them.
+func (in GitAcceptInput) Do(_ context.Context, env *op.Env, stream *op.Stream) (GitAcceptOutput, error) {
 	if in.Yes && in.Drop {
 		return GitAcceptOutput{}, &policy.FieldError{Field: "drop", Reason: "with --yes it says two things"}
 	}
@@ -130,7 +131,7 @@ func gitAccept(_ context.Context, env *op.Env, in GitAcceptInput, stream *op.Str
 		Hint: "name its workspace with -w, or the sandbox by its ID"}
 }
 
-// chosen are the words that say again which sandboxes are meant.
+// chosen returns the arguments that select the same sandboxes again.
 func (in GitAcceptInput) chosen() (words []string) {
 	if in.Workspace != "" || in.Sandbox == "" {
 		dir := in.Workspace
@@ -145,7 +146,7 @@ func (in GitAcceptInput) chosen() (words []string) {
 	return words
 }
 
-// ExitStatus is 1 where something is still kept that a file could have.
+// ExitStatus returns 1 if settings were not added that could have been, else 0.
 func (out GitAcceptOutput) ExitStatus() int {
 	if out.again != "" || !out.dropped && slices.ContainsFunc(out.Files, func(f GitAcceptedFile) bool { return f.Error != "" }) {
 		return 1
@@ -153,7 +154,7 @@ func (out GitAcceptOutput) ExitStatus() int {
 	return 0
 }
 
-// gitQuestion asks whether all of it is to be added.
+// gitQuestion returns the question whether to add the settings.
 func gitQuestion(offered []paddock.GitAccepted) string {
 	var b strings.Builder
 	for _, f := range offered {
@@ -169,7 +170,8 @@ func gitQuestion(offered []paddock.GitAccepted) string {
 	return b.String()
 }
 
-func renderGitAccept(w io.Writer, out GitAcceptOutput) error {
+// Render writes the output for people.
+func (out GitAcceptOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	offered := "would add"
 	if out.dropped {

@@ -17,12 +17,15 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// ListOutput are the sandboxes that run.
+// ListInput is the input of the operation list.
+type ListInput struct{}
+
+// ListOutput is the output of list.
 type ListOutput struct {
 	Sandboxes []RunningSandbox `json:"sandboxes"`
 }
 
-// RunningSandbox is a sandbox that runs, and what runs in it.
+// RunningSandbox is a running sandbox and what runs in it.
 type RunningSandbox struct {
 	ID        string          `json:"id"`
 	State     string          `json:"state"` // starting, ready, or silent: its agent does not answer
@@ -31,35 +34,35 @@ type RunningSandbox struct {
 	Workspace string          `json:"workspace,omitempty"` // its directory on this host
 	StartedAt time.Time       `json:"started_at"`
 	Uptime    policy.Duration `json:"uptime"`
-	// Running, Processes and MemoryBytes are the agent's word.
+	// Running, Processes and MemoryBytes come from the agent and are not verified.
 	Running     []RunningTree `json:"running"`
 	Processes   int           `json:"processes"`
 	MemoryBytes int64         `json:"memory_bytes"`
 }
 
-// RunningTree is a command, with all that it has started.
+// RunningTree is a command with everything that it has started.
 type RunningTree struct {
 	Kind      string    `json:"kind"` // exec, shell or service
-	Name      string    `json:"name"` // a program, or what the shell or service is called
+	Name      string    `json:"name"` // a program, or the name of the shell or service
 	StartedAt time.Time `json:"started_at"`
 	Processes int       `json:"processes"`
 }
 
-// listTime bounds what each agent is asked.
+// listTime bounds the request to each agent.
 const listTime = 2 * time.Second
 
-// ListOp returns the operation list.
-func ListOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation list.
+func (ListInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "list",
 		CLI:     []string{"list"},
 		Alias:   "ps",
-		Summary: "List the sandboxes that run, and what runs in them",
-		Doc: `List the sandboxes that run, of every paddock of this user with the same directory
-of state: their ids, since when they run, their workspaces, and the commands,
-shells and services in them.
+		Summary: "List running sandboxes, and what runs in them",
+		Doc: `List the running sandboxes of every paddock of this user with the same state
+directory: their ids, for how long they have run, their workspaces, and the
+commands, shells and services in them.
 
-The id is in the JSON result of "paddock run" and in the audit log, too, and
+The id is also in the JSON result of "paddock run" and in the audit log.
 "paddock exec --sandbox ID" runs a command there. A sandbox ends with the process
 that opened it.`,
 		Examples: `  paddock list
@@ -67,10 +70,11 @@ that opened it.`,
   paddock exec --sandbox "$(paddock ps --json | jq -r '.sandboxes[0].id')" -- ps aux`,
 		Local: true,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, list, renderList)
+	}
 }
 
-func list(ctx context.Context, env *op.Env, _ struct{}, _ *op.Stream) (ListOutput, error) {
+// Do asks the agents of all running sandboxes at the same time.
+func (ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutput, error) {
 	running, err := paddock.List(ctx, env.Options)
 	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running))}
 	var wait sync.WaitGroup
@@ -87,7 +91,7 @@ func list(ctx context.Context, env *op.Env, _ struct{}, _ *op.Stream) (ListOutpu
 	return out, err
 }
 
-// ask asks the agent what runs.
+// ask asks the sandbox's agent what runs. It clears State if the sandbox has ended.
 func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -100,7 +104,7 @@ func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
 	case err != nil:
 		return
 	}
-	defer func() { _ = sandbox.Close() }() // it is only let go of
+	defer func() { _ = sandbox.Close() }() // this only detaches
 	now, err := sandbox.Stats(ctx)
 	if err != nil {
 		return
@@ -114,7 +118,8 @@ func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
 	}
 }
 
-func renderList(w io.Writer, out ListOutput) error {
+// Render writes the output for people.
+func (out ListOutput) Render(w io.Writer) error {
 	if len(out.Sandboxes) == 0 {
 		_, err := fmt.Fprintln(w, "no sandbox runs")
 		return err

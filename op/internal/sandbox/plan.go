@@ -17,12 +17,12 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// PlanInput asks what a sandbox would be.
+// PlanInput is the input of the operation plan.
 type PlanInput struct {
 	op.SpecInput
 }
 
-// PlanOutput is the spec with all defaults, and how it would be kept.
+// PlanOutput is the output of plan: the spec with all defaults, and how it would be enforced.
 type PlanOutput struct {
 	Spec policy.Spec   `json:"spec"`
 	Plan *confine.Plan `json:"plan"`
@@ -30,24 +30,25 @@ type PlanOutput struct {
 	Protected []string `json:"protected"`
 }
 
-// PlanOp returns the operation plan.
-func PlanOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation plan.
+func (PlanInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "plan",
 		CLI:     []string{"plan"},
 		Summary: "Print the steps that would build a sandbox, and change nothing",
 		Doc: `Print what "paddock run" with the same flags would do: each step that builds the
-sandbox, each step that every command goes through, what then holds, and which
-paths of the workspace stay protected. Nothing is started or changed. Ask this
-before a sandbox is made, to learn what it would allow and refuse.`,
+sandbox, each step for every command, the isolation that then holds, and which paths
+of the workspace stay protected. Nothing is started or changed. Use it to learn what
+a sandbox would allow and refuse.`,
 		Examples: `  paddock plan
   paddock plan --network host --rw ~/.cache/go-build
   paddock plan --json --spec sandbox.yaml`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, plan, renderPlan)
+	}
 }
 
-func plan(ctx context.Context, env *op.Env, in PlanInput, _ *op.Stream) (PlanOutput, error) {
+// Do makes the plan.
+func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutput, error) {
 	spec, err := in.Spec(ctx, env)
 	if err != nil {
 		return PlanOutput{}, err
@@ -57,21 +58,22 @@ func plan(ctx context.Context, env *op.Env, in PlanInput, _ *op.Stream) (PlanOut
 		return PlanOutput{}, err
 	}
 	if env.Ceiling != nil {
-		p.LeftOut = nil // where programs of the operator's lie is not for who asks
+		p.LeftOut = nil // the caller must not learn where the operator's programs are
 	}
 	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec)}, nil
 }
 
+// protected returns the paths of the workspace that commands cannot change.
 func protected(s policy.Spec) []string {
 	paths := []string{}
 	w := s.Workspace
 	if w.Mode == policy.ModeCopy || s.Level == policy.LevelLandlock {
-		return paths // the host's are out of reach, or cannot be covered
+		return paths // the host's files are out of reach, or cannot be protected
 	}
 	for _, o := range policy.Inventory() {
 		name := o.Name()
 		if o.Repositories {
-			continue // what lies in each of them is read-only
+			continue // a directory of repositories: what is in each of them is protected
 		}
 		if o.ReadOnly() && o.Under != policy.Home && !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, name) {
 			paths = append(paths, name)
@@ -80,7 +82,8 @@ func protected(s policy.Spec) []string {
 	return paths
 }
 
-func renderPlan(w io.Writer, out PlanOutput) error {
+// Render writes the output for people.
+func (out PlanOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	p := out.Plan
 	fmt.Fprintf(&b, "workspace   %s (%s)\n", out.Spec.Workspace.Source, out.Spec.Workspace.Access)
@@ -125,7 +128,7 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 	return err
 }
 
-// writeSteps writes a numbered line for each step, aligned, with its reason.
+// writeSteps writes a numbered, aligned line for each step, with its reason.
 func writeSteps(b *strings.Builder, steps []confine.Step) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i, s := range steps {
@@ -137,7 +140,7 @@ func writeSteps(b *strings.Builder, steps []confine.Step) {
 	_ = table.Flush() // a Builder cannot fail
 }
 
-// object is what a step is applied to and with, in one cell.
+// object returns a step's arguments, as one cell of the table.
 func object(s confine.Step) string {
 	var words []string
 	switch {
@@ -169,6 +172,7 @@ func object(s confine.Step) string {
 	return strings.TrimSpace(strings.Join(words, " "))
 }
 
+// writeHolds writes the isolation that holds.
 func writeHolds(b *strings.Builder, h policy.Isolation) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text.OrNone(value)) }

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -13,56 +11,68 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SecretSetInput gives secrets to a sandbox.
+// SecretSetInput is the input of the operation secret_set.
 type SecretSetInput struct {
 	op.InSandbox
-	Secrets map[string]string `json:"secrets" help:"the values by their names, which are those of environment variables" secret:"env"`
-	Replace bool              `json:"replace,omitempty" help:"forget all secrets that are not given here"`
+	Secrets map[string]string `json:"secrets" help:"the values by their names, which must be valid names of environment variables" secret:"env"`
+	Replace bool              `json:"replace,omitempty" help:"remove all secrets that are not given here"`
 }
 
-// SecretDeleteInput takes secrets away.
+// SecretListInput is the input of the operation secret_list.
+type SecretListInput struct {
+	op.InSandbox
+}
+
+// SecretDeleteInput is the input of the operation secret_delete.
 type SecretDeleteInput struct {
 	op.InSandbox
-	Names []string `json:"names" help:"which secrets" min:"1" max:"128"`
+	Names []string `json:"names" help:"the names of the secrets" min:"1" max:"128"`
 }
 
 const secretDoc = `Secrets are values that commands may use and that answers never show. In the
-sandbox each is a file of its name below the path in the answer, readable to
-commands: $(cat PATH/NAME). exec, shell_open and service_start also give them as
-environment variables (secret_env). Wherever a value is printed afterwards, in output, logs
-and errors, [REDACTED] stands in its place; a program that encodes it another way
-is not caught, nor is a file that commands write it to. They live as long as the
-sandbox.`
+sandbox each is a file with its name below the path in the answer, which commands
+can read: $(cat PATH/NAME). exec, shell_open and service_start can also pass them as
+environment variables (secret_env). From then on [REDACTED] replaces the value
+wherever it is printed, in output, logs and errors. A program that encodes the value
+differently is not detected, nor is a file that commands write it to. Secrets exist
+as long as the sandbox.`
 
-// SecretOps returns the operations on secrets.
-func SecretOps() []op.Op {
-	return []op.Op{
-		op.New(op.Desc{
-			Name: "secret_set", Summary: "Give secrets to a sandbox",
-			Doc: secretDoc + `
+// Desc describes the operation secret_set.
+func (SecretSetInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "secret_set", Summary: "Add secrets to a sandbox",
+		Doc: secretDoc + `
 
-Adds to those that are there, and replaces those of the same name; with replace
-all others are forgotten. A value has 4 bytes to 64 KiB. The answer has the names
-and the path, never a value.`,
-			Lasting: true, Hints: op.Hints{Destructive: true, Idempotent: true},
-		}, secretSet, renderSecrets),
-		op.New(op.Desc{
-			Name: "secret_list", Summary: "List the names of a sandbox's secrets",
-			Doc:     secretDoc + "\n\nThe answer has the names and the path, never a value.",
-			Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
-		}, secretList, renderSecrets),
-		op.New(op.Desc{
-			Name: "secret_delete", Summary: "Take secrets away from a sandbox",
-			Doc: secretDoc + `
-
-The files are removed, and the values no longer replaced in output. What has read
-a secret before keeps it. The answer has the names that are left.`,
-			Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true},
-		}, secretDelete, renderSecrets),
+Adds secrets, and replaces those with the same name; with replace all others are
+removed. A value has from 4 bytes to 64 KiB. The answer has the names and the path,
+never a value.`,
+		Lasting: true, Hints: op.Hints{Destructive: true, Idempotent: true},
 	}
 }
 
-func secretSet(ctx context.Context, env *op.Env, in SecretSetInput, _ *op.Stream) (out registry.SecretOutput, err error) {
+// Desc describes the operation secret_list.
+func (SecretListInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "secret_list", Summary: "List the names of a sandbox's secrets",
+		Doc:     secretDoc + "\n\nThe answer has the names and the path, never a value.",
+		Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}
+}
+
+// Desc describes the operation secret_delete.
+func (SecretDeleteInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "secret_delete", Summary: "Delete secrets of a sandbox",
+		Doc: secretDoc + `
+
+The files are removed, and the values are no longer replaced in output. A process
+that has read a secret still has it. The answer has the names that are left.`,
+		Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true},
+	}
+}
+
+// Do runs the operation.
+func (in SecretSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
 	if err := checkSecrets(in.Secrets); err != nil {
 		return registry.SecretOutput{}, err
 	}
@@ -79,7 +89,8 @@ func secretSet(ctx context.Context, env *op.Env, in SecretSetInput, _ *op.Stream
 	return out, err
 }
 
-func secretDelete(ctx context.Context, env *op.Env, in SecretDeleteInput, _ *op.Stream) (out registry.SecretOutput, err error) {
+// Do runs the operation.
+func (in SecretDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
 	if len(in.Names) == 0 {
 		return out, &policy.FieldError{Field: "names", Reason: "there is none"}
 	}
@@ -98,15 +109,16 @@ func secretDelete(ctx context.Context, env *op.Env, in SecretDeleteInput, _ *op.
 	return out, err
 }
 
-func secretList(ctx context.Context, env *op.Env, in op.InSandbox, _ *op.Stream) (out registry.SecretOutput, err error) {
-	err = env.WithSandbox(ctx, in, func(_ context.Context, s *registry.Sandbox) error {
+// Do runs the operation.
+func (in SecretListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
+	err = env.WithSandbox(ctx, in.InSandbox, func(_ context.Context, s *registry.Sandbox) error {
 		out = s.SecretNames()
 		return nil
 	})
 	return out, err
 }
 
-// checkSecrets refuses what could not be hidden in output afterwards.
+// checkSecrets refuses invalid names, and values that could not be hidden in output.
 func checkSecrets(given map[string]string) error {
 	refuse := func(name, reason string) error {
 		return &policy.FieldError{Field: policy.FieldPath("secrets", name), Reason: reason}
@@ -128,13 +140,4 @@ func checkSecrets(given map[string]string) error {
 		}
 	}
 	return nil
-}
-
-func renderSecrets(w io.Writer, out registry.SecretOutput) error {
-	if len(out.Names) == 0 {
-		_, err := fmt.Fprintln(w, "there are no secrets")
-		return err
-	}
-	_, err := fmt.Fprintf(w, "secrets in %s: %s\n", out.Path, strings.Join(out.Names, ", "))
-	return err
 }

@@ -16,25 +16,24 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SandboxStatusInput asks how a sandbox is.
+// SandboxStatusInput is the input of the operation sandbox_status.
 type SandboxStatusInput struct {
 	op.InSandbox
 }
 
-// SandboxStatusOutput is how a sandbox is, and what runs in it.
+// SandboxStatusOutput is the output of sandbox_status.
 type SandboxStatusOutput struct {
 	SandboxSummary
 	Uptime policy.Duration `json:"uptime"`
 	Limits policy.Limits   `json:"limits"`
-	// Shells, Services and Sessions count those that run; Processes those of all
-	// commands together. They, and MemoryBytes, are the agent's word.
+	// Shells, Services and Sessions count those that run; Processes counts those of all
+	// commands. They and MemoryBytes come from the agent and are not verified.
 	Shells      int   `json:"shells"`
 	Services    int   `json:"services"`
 	Sessions    int   `json:"sessions"`
 	Processes   int   `json:"processes"`
 	MemoryBytes int64 `json:"memory_bytes"`
-	// Execs are the latest commands, the latest first, and MoreExecs counts
-	// those before them.
+	// Execs are the latest commands, the latest first. MoreExecs counts earlier ones.
 	Execs     []ExecSummary    `json:"execs"`
 	MoreExecs int              `json:"more_execs"`
 	Isolation policy.Isolation `json:"isolation"`
@@ -54,19 +53,20 @@ type ExecSummary struct {
 // shownExecs is how many commands a status lists.
 const shownExecs = 40
 
-func sandboxStatusOp() op.Op {
-	return op.New(op.Desc{
-		Name: "sandbox_status", Summary: "Look at a sandbox and what runs in it",
-		Doc: `Look at a sandbox: where its workspace is, what it may use, which walls really
-stand and what is not kept (isolation), how many shells, services, sessions and
-processes run in it, and its latest commands with their ids, for output_read and
-exec_kill.`,
+// Desc describes the operation sandbox_status.
+func (SandboxStatusInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "sandbox_status", Summary: "Describe a sandbox and what runs in it",
+		Doc: `Describe a sandbox: its workspace, its limits, which isolation really holds and
+which does not, how many shells, services, sessions and processes run in it, and its
+latest commands with their ids, for output_read and exec_kill.`,
 		Lasting: true, Profile: op.ProfileWorkspace,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, Control: true},
-	}, sandboxStatus, renderSandboxStatus)
+	}
 }
 
-func sandboxStatus(ctx context.Context, env *op.Env, in SandboxStatusInput, _ *op.Stream) (out SandboxStatusOutput, err error) {
+// Do asks the agent what runs.
+func (in SandboxStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out SandboxStatusOutput, err error) {
 	if env.Sandboxes == nil {
 		return out, registry.ErrNoSandboxes
 	}
@@ -77,7 +77,7 @@ func sandboxStatus(ctx context.Context, env *op.Env, in SandboxStatusInput, _ *o
 	if err := env.Enter(ctx, h); err != nil {
 		return out, err
 	}
-	h.Introduced.First() // the answer has it
+	h.Introduced.First() // the output has the isolation
 	out = SandboxStatusOutput{SandboxSummary: summary(env, h), Uptime: policy.Duration(time.Since(h.Since).Round(time.Millisecond)),
 		Limits: h.Spec().Limits, Execs: []ExecSummary{}, Isolation: h.Isolation()}
 	all := h.Execs.All()
@@ -92,7 +92,7 @@ func sandboxStatus(ctx context.Context, env *op.Env, in SandboxStatusInput, _ *o
 	return out, nil
 }
 
-// count asks the agent what runs.
+// count sets the numbers of what runs, from the agent.
 func (out *SandboxStatusOutput) count(ctx context.Context, h *registry.Sandbox) error {
 	now, err := h.Stats(ctx)
 	if err != nil {
@@ -116,8 +116,8 @@ func (out *SandboxStatusOutput) count(ctx context.Context, h *registry.Sandbox) 
 	return nil
 }
 
-// execSummary is the command as it is told, without secrets that the sandbox has got since
-// it began either.
+// execSummary returns the summary of a command. It also hides secrets that the sandbox got
+// after the command was started.
 func execSummary(x *registry.Exec, h *registry.Sandbox) ExecSummary {
 	s := ExecSummary{Exec: x.Out.ID(), Command: text.Label(h.Hide(x.Command)), State: registry.Running, StartedAt: x.Began.UTC()}
 	if !x.Running() {
@@ -127,7 +127,8 @@ func execSummary(x *registry.Exec, h *registry.Sandbox) ExecSummary {
 	return s
 }
 
-func renderSandboxStatus(w io.Writer, out SandboxStatusOutput) error {
+// Render writes the output for people.
+func (out SandboxStatusOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Line("sandbox %s, %s, up %s, workspace %s", out.Name, out.State, out.Uptime, out.Workspace)
 	t.Line("%s", op.IsolationNote(out.Isolation))

@@ -12,10 +12,10 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// VersionInput asks for nothing.
+// VersionInput is the input of the operation version.
 type VersionInput struct{}
 
-// VersionOutput says what this program is.
+// VersionOutput is the output of version.
 type VersionOutput struct {
 	Version  string `json:"version"` // of the module, "(devel)" in a build from a tree
 	Build    string `json:"build"`   // empty in a plain go build
@@ -24,21 +24,22 @@ type VersionOutput struct {
 	Platform string `json:"platform"`
 }
 
-// VersionOp returns the operation version.
-func VersionOp() op.Op {
-	return op.New(op.Desc{
+// Desc describes the operation version.
+func (VersionInput) Desc() op.Desc {
+	return op.Desc{
 		Name:    "version",
 		CLI:     []string{"version"},
-		Summary: "Say which Paddock this is",
-		Doc: `Say which Paddock this is: its version, its build, the version of the protocol
-that it speaks with its agents, and what it was built with and for.`,
+		Summary: "Print the version of Paddock",
+		Doc: `Print Paddock's version, its build, the version of the protocol between host and
+agent, and the Go version and platform that it was built with and for.`,
 		Examples: `  paddock version
   paddock version --json`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
-	}, version, renderVersion)
+	}
 }
 
-func version(context.Context, *op.Env, VersionInput, *op.Stream) (VersionOutput, error) {
+// Do returns the build information of this program.
+func (VersionInput) Do(context.Context, *op.Env, *op.Stream) (VersionOutput, error) {
 	out := VersionOutput{
 		Version: "(devel)", Build: wire.Build, Wire: wire.Version,
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
@@ -49,7 +50,8 @@ func version(context.Context, *op.Env, VersionInput, *op.Stream) (VersionOutput,
 	return out, nil
 }
 
-func renderVersion(w io.Writer, v VersionOutput) error {
+// Render writes the output for people.
+func (v VersionOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "paddock %s\nbuild    %s\nwire     %d\ngo       %s\nplatform %s\n",
 		v.Version, cmp.Or(v.Build, "none"), v.Wire, v.Go, v.Platform)
 	return err

@@ -17,17 +17,46 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// What a look at a failed service shows of its logs.
-const (
-	logTailLines = 20
-	logTailChars = 2000
-	// readyEvery is the time between two looks at readiness, in milliseconds.
-	readyEvery = 50
-)
+// ServiceStartInput is the input of the operation service_start.
+type ServiceStartInput struct {
+	op.InSandbox
+	Name         string           `json:"name" flag:"name" arg:"NAME" help:"a name for the service" min:"1" max:"64"`
+	Command      string           `json:"command,omitempty" flag:"command" arg:"TEXT" help:"what to run, as shell text for /bin/sh" max:"131072"`
+	Argv         []string         `json:"argv,omitempty" arg:"COMMAND..." help:"what to run, as a program with arguments, without a shell" max:"4096"`
+	Cwd          string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"its directory, in the workspace (default: the workspace)" max:"4096"`
+	Env          op.Variables     `json:"env,omitempty" flag:"env" arg:"K=V" help:"environment variables to add" secret:"env"`
+	SecretEnv    []string         `json:"secret_env,omitempty" flag:"-" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
+	ReadyPort    *uint64          `json:"ready_port,omitempty" flag:"ready-port" arg:"PORT" help:"it is ready when it accepts connections on this port of 127.0.0.1" min:"1" max:"65535"`
+	ReadyHTTP    string           `json:"ready_http,omitempty" flag:"ready-http" arg:"URL" help:"it is ready when this URL (http://127.0.0.1:PORT/…) is answered with a status from 200 to 399" max:"4096"`
+	ReadyFile    string           `json:"ready_file,omitempty" flag:"ready-file" arg:"PATH" help:"it is ready when this path exists, relative to the workspace" max:"4096"`
+	ReadyCommand string           `json:"ready_command,omitempty" flag:"ready-command" arg:"TEXT" help:"it is ready when this shell text succeeds, run by /bin/sh" max:"32768"`
+	Timeout      *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"how long it may take to become ready, at most 10m (default: 30s)"`
+}
 
-// serviceStart starts a service and waits until it is ready. Where its caller
-// gives up, nothing of it is left.
-func serviceStart(ctx context.Context, env *op.Env, in ServiceStartInput, stream *op.Stream) (out ServiceOutput, err error) {
+// Desc describes the operation service_start.
+func (ServiceStartInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "service_start", CLI: []string{"service", "start"}, Summary: "Start a service, and wait until it is ready",
+		Doc: serviceDoc + `
+
+The call returns when the service is ready: when a port accepts connections
+(ready_port), a URL is answered (ready_http), a file exists (ready_file) or a command
+succeeds (ready_command); with none of them, at once. A port or URL that is answered
+before the service is started is refused, since something else answers there. If the
+service exits before it is ready, or is not ready within timeout, it is ended, and the
+error has the last lines of its output. A service that has ended can be started again
+with the same name; its logs are then new. A sandbox can run 64 services.
+
+On the command line --sandbox names a running sandbox.`,
+		Examples: `  # in a sandbox that another paddock keeps
+  paddock service start --sandbox ID --name web --ready-port 8000 -- python3 -m http.server 8000`,
+		Profile: op.ProfileWorkspace, Hints: op.Hints{Destructive: true, LongRunning: true},
+	}
+}
+
+// Do starts a service and waits until it is ready. If the call is cancelled, nothing of the
+// service is left.
+func (in ServiceStartInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out ServiceOutput, err error) {
 	q, limit, err := in.request()
 	if err != nil {
 		return out, err
@@ -55,7 +84,7 @@ func serviceStart(ctx context.Context, env *op.Env, in ServiceStartInput, stream
 	return out, err
 }
 
-// request checks what can be checked here, and puts it in the agent's words.
+// request checks the input and returns the request to the agent, and the time limit.
 func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Duration, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return q, 0, err
@@ -67,13 +96,17 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 	case in.Command == "" && len(in.Argv) == 0:
 		return q, 0, &policy.FieldError{Field: "command", Reason: "there is nothing to run"}
 	case len(in.Argv) > 0:
-		command = "exec " + quoted(in.Argv)
+		words := make([]string, 0, len(in.Argv))
+		for _, arg := range in.Argv {
+			words = append(words, "'"+strings.ReplaceAll(arg, "'", `'\''`)+"'")
+		}
+		command = "exec " + strings.Join(words, " ")
 	}
 	if strings.IndexByte(command, 0) >= 0 {
 		return q, 0, &policy.FieldError{Field: "command", Reason: "it holds a NUL byte"}
 	}
-	limit, err = op.Span("timeout", in.Timeout, 30*time.Second, op.MaxTimeout)
-	err = errors.Join(err, in.Env.Check(), in.checkPaths())
+	limit, err = op.DurationWithin("timeout", in.Timeout, 30*time.Second, op.MaxTimeout)
+	err = errors.Join(err, in.Env.Check(), op.CheckGiven("cwd", in.Cwd), op.CheckGiven("ready_file", in.ReadyFile))
 	q = wire.StartServiceRequest{ServiceName: in.Name, Command: command, Cwd: wire.Path(in.Cwd),
 		ReadyUnused: true, ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
 	if err == nil {
@@ -82,16 +115,7 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 	return q, limit, err
 }
 
-// quoted is a command for a shell that does nothing but run it.
-func quoted(argv []string) string {
-	words := make([]string, 0, len(argv))
-	for _, arg := range argv {
-		words = append(words, "'"+strings.ReplaceAll(arg, "'", `'\''`)+"'")
-	}
-	return strings.Join(words, " ")
-}
-
-// readiness is what makes the service ready; nil where nothing is asked.
+// readiness returns the agent's condition for readiness, or nil.
 func (in ServiceStartInput) readiness() (json.RawMessage, error) {
 	var all []map[string]string
 	add := func(kind, field, value string) {
@@ -119,8 +143,8 @@ func (in ServiceStartInput) readiness() (json.RawMessage, error) {
 		Reason: "another way to see that it is ready is given, too", Hint: "give one of them"}
 }
 
-// taken names the field of a readiness that somebody else gives: the service
-// would count as ready whatever becomes of it.
+// taken returns the agent's error with the field of a port or URL at which something else
+// answers already. The service would count as ready even if it failed.
 func (in ServiceStartInput) taken(err error) error {
 	own := (*wire.Error)(nil)
 	if !errors.As(err, &own) || own.Code != wire.CodeConflict || own.Object != "readiness" {
@@ -134,8 +158,21 @@ func (in ServiceStartInput) taken(err error) error {
 	return e
 }
 
-// startService starts it. The agent waits for its readiness whoever has gone, so
-// that a caller who gives up has it ended here.
+// refused returns the agent's error with the field that it is about.
+func (in ServiceStartInput) refused(err error) error {
+	var own *wire.Error
+	if errors.As(err, &own) && own.Object == "readiness" {
+		for field, value := range map[string]string{"ready_http": in.ReadyHTTP, "ready_file": in.ReadyFile, "ready_command": in.ReadyCommand} {
+			if value != "" { // at most one is given
+				return &policy.FieldError{Field: field, Value: value, Reason: strings.Replace(own.Message, "readiness url", "it", 1)}
+			}
+		}
+	}
+	return registry.Refusal("start service "+in.Name, err)
+}
+
+// startService starts the service. The agent waits for readiness even if the connection is
+// closed, so if the call is cancelled, the service is ended here.
 func startService(ctx context.Context, h *registry.Sandbox, q wire.StartServiceRequest, limit time.Duration, progress func(done, total float64, message string)) (wire.Service, error) {
 	if now, err := wire.Call(ctx, h.Client(), wire.StatusService, wire.ServiceRequest{ServiceName: q.ServiceName}); err == nil && now.State == registry.Running {
 		return now, &paddock.Error{Message: "cannot start service " + q.ServiceName + ": it is running already",
@@ -178,43 +215,28 @@ func startService(ctx context.Context, h *registry.Sandbox, q wire.StartServiceR
 			if a.err != nil { // nothing was started
 				return wire.Service{}, ctx.Err()
 			}
-			started = true // perhaps after the look: one more
+			started = true // perhaps after the kill: kill once more
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// serviceOutput is a service's record, with the end of its logs where it failed.
-func serviceOutput(ctx context.Context, h *registry.Sandbox, r wire.Service) (ServiceOutput, error) {
-	out := newServiceOutput(r)
-	if r.State == registry.Running && r.ReadyAt != nil || r.State == "stopped" {
-		return out, nil
-	}
-	tail := int64(logTailLines)
-	logs, err := wire.Call(ctx, h.Client(), wire.LogsService, wire.LogsServiceRequest{ServiceName: r.ServiceName, TailLines: &tail})
-	if err != nil {
-		return out, registry.Refusal("read the logs of service "+r.ServiceName, err)
-	}
-	out.LogTail = text.Tail(text.RenderTerminal(logs.Stdout), logTailChars/2) + text.Tail(text.RenderTerminal(logs.Stderr), logTailChars/2)
-	return out, nil
-}
-
-// unready is an error where a service that was started is not ready.
-func (o ServiceOutput) unready(limit time.Duration) error {
+// unready returns an error if a service that was started is not ready.
+func (out ServiceOutput) unready(limit time.Duration) error {
 	var why string
 	switch {
-	case o.State == registry.Running || o.State == "exited" && o.ReadyAt != nil:
+	case out.State == registry.Running || out.State == "exited" && out.ReadyAt != nil:
 		return nil
-	case o.StopReason == "readiness_timeout":
+	case out.StopReason == "readiness_timeout":
 		why = fmt.Sprintf("it was not ready within %s, and was ended", policy.Duration(limit))
-	case o.ExitCode != nil:
-		why = fmt.Sprintf("it ended with status %d before it was ready", *o.ExitCode)
+	case out.ExitCode != nil:
+		why = fmt.Sprintf("it ended with status %d before it was ready", *out.ExitCode)
 	default:
 		why = "it ended before it was ready"
 	}
 	hint := "it printed nothing"
-	if lines := strings.TrimSpace(o.LogTail); lines != "" {
+	if lines := strings.TrimSpace(out.LogTail); lines != "" {
 		hint = "the last that it printed: " + text.Truncate(lines[strings.LastIndexByte(lines, '\n')+1:], maxShown)
 	}
-	return &paddock.Error{Message: "cannot start service " + o.Name + ": " + why, Hint: hint, Code: wire.CodeStart}
+	return &paddock.Error{Message: "cannot start service " + out.Name + ": " + why, Hint: hint, Code: wire.CodeStart}
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -14,52 +18,164 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// Texts is a list of commands, written as one string or several.
-type Texts []string
-
-// UnmarshalJSON reads a string or a list of strings.
-func (t *Texts) UnmarshalJSON(data []byte) error {
-	var one string
-	const takes = "startup_commands and shutdown_commands take a command, or a list of commands"
-	if string(data) == "null" {
-		return errors.New(takes)
-	}
-	if json.Unmarshal(data, &one) == nil {
-		*t = Texts{one}
-		return nil
-	}
-	var list []string
-	if err := json.Unmarshal(data, &list); err != nil {
-		return errors.New(takes)
-	}
-	*t = list
-	return nil
+// SessionOpenInput is the input of the operation session_open.
+type SessionOpenInput struct {
+	SessionFields
+	Sandbox   string `json:"sandbox,omitempty" help:"the sandbox for the session, without any field that describes one (default: the default sandbox, if there is one and no field describes another; else one of its own)" max:"64"`
+	SessionID string `json:"session_id,omitempty" help:"the session's id (default: a random one)" max:"64"`
 }
 
-// JSONSchema is for [Schematic].
-func (Texts) JSONSchema() string {
-	return `{"type": ["string", "array"], "items": {"type": "string"}, "description": "one command or several"}`
+// SessionOpenOutput is the output of session_open.
+type SessionOpenOutput struct {
+	SessionID string           `json:"session_id"`
+	Sandbox   string           `json:"sandbox"`
+	Workspace string           `json:"workspace"` // in a server the path inside, else the directory of the host
+	Temporary bool             `json:"temporary"` // the workspace is removed with the session
+	Isolation policy.Isolation `json:"isolation"`
 }
 
-// SessionInput is how doors ask for a session: for a sandbox, and for the shell
-// in it. An execution policy says both; fields override it.
-type SessionInput struct {
+// Desc describes the operation session_open.
+func (SessionOpenInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "session_open", Summary: "Open a session: a shell that stays",
+		Doc: sessionDoc + `
+
+The answer has the session's id, which session_run needs. The session is in the
+sandbox that sandbox names, or in the default sandbox if there is one. With fields
+that describe a sandbox it gets one of its own, which ends with it; without a
+workspace that has the default sandbox's, if there is one, or else an empty one,
+which is removed with it.`,
+		Lasting: true, Profile: op.ProfileWorkspace,
+		Hints: op.Hints{Destructive: true, LongRunning: true},
+	}
+}
+
+// Do opens the session and keeps it.
+func (in SessionOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionOpenOutput, error) {
+	key, err := env.Sessions.Reserve(env.PrincipalName(), in.SessionID)
+	if err != nil {
+		return SessionOpenOutput{}, err
+	}
+	k, err := openSession(ctx, env, in, key)
+	if !env.Sessions.Put(key, k) && err == nil {
+		err = errors.Join(registry.ErrNoSessions, k.Close(ctx))
+	}
+	if err != nil {
+		return SessionOpenOutput{}, err
+	}
+	return SessionOpenOutput{SessionID: key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
+		Temporary: k.Scratch != "", Isolation: k.Sandbox.Isolation()}, nil
+}
+
+// Render writes the session's id.
+func (out SessionOpenOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintln(w, out.SessionID)
+	return err
+}
+
+// Tell writes the session's id, its sandbox and its workspace.
+func (out SessionOpenOutput) Tell(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "session %s, in sandbox %s, at %s: session_run {\"session_id\": %q, …} runs a command in it\n", out.SessionID, out.Sandbox, out.Workspace, out.SessionID)
+	return err
+}
+
+// where returns the sandbox that the input names for the session, and whether the session is
+// in a sandbox that the server keeps.
+func (in SessionOpenInput) where(e *op.Env) (name string, shared bool, err error) {
+	described := !reflect.DeepEqual(in.SpecInput, op.SpecInput{}) || in.Policy != ""
+	switch {
+	case in.Sandbox != "" && e.Sandboxes == nil:
+		return "", false, &policy.FieldError{Field: "sandbox", Value: in.Sandbox, Reason: "this door keeps no sandboxes", Hint: "leave it out"}
+	case in.Sandbox != "" && described:
+		return "", false, &policy.FieldError{Field: "sandbox", Value: in.Sandbox, Reason: "other fields describe another sandbox",
+			Hint: "leave it out for a sandbox of the session's own, or leave the others out"}
+	}
+	return in.Sandbox, in.Sandbox != "" || e.Sandboxes != nil && e.Default != nil && !described, nil
+}
+
+// openSession opens a session, and a sandbox for it if it gets one of its own. If it fails,
+// nothing is left.
+func openSession(ctx context.Context, e *op.Env, in SessionOpenInput, key registry.SessionKey) (_ *registry.Session, err error) {
+	if where, shared, err := in.where(e); err != nil || shared {
+		if err != nil {
+			return nil, err
+		}
+		return openShared(ctx, e, in.SessionFields, key, where)
+	}
+	p, err := in.plan(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	k := &registry.Session{Key: key, Plan: p}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, k.Close(ctx))
+		}
+	}()
+	if p.Spec.Workspace.Source == "" {
+		if k.Scratch, err = os.MkdirTemp("", registry.ScratchPrefix); err != nil {
+			return nil, fmt.Errorf("cannot make a temporary workspace: %w", err)
+		}
+		p.Spec.Workspace.Source = k.Scratch
+	}
+	if k.Sandbox, err = e.AllowWorkspace(k.Scratch).OpenFor(ctx, p.Spec, p.Start, &op.Stream{}); err != nil {
+		return nil, err
+	}
+	k.Called = k.Sandbox.ID()
+	if err := k.Begin(ctx); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// openShared opens a session in a sandbox that the server keeps.
+func openShared(ctx context.Context, e *op.Env, in SessionFields, key registry.SessionKey, where string) (k *registry.Session, err error) {
+	err = e.WithSandbox(ctx, op.InSandbox{Sandbox: where}, func(ctx context.Context, h *registry.Sandbox) error {
+		if h.Spec().Commands != nil {
+			return errRuledSession
+		}
+		opts, err := in.options(shellpolicy.Session{}, h.Spec())
+		if err != nil {
+			return err
+		}
+		k = &registry.Session{Key: key, Sandbox: h.Sandbox, Shared: true, Called: h.Called(),
+			Plan: registry.SessionPlan{Spec: h.Spec(), Opts: e.BoundSession(opts), Bounded: in.bounded()}}
+		return k.Begin(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// workspace returns the session's workspace: in a server the path inside, else the directory
+// of the host.
+func workspace(k *registry.Session, e *op.Env) string {
+	if e.Sandboxes != nil {
+		return registry.WorkspaceAt(k.Sandbox.Isolation().Level, k.Sandbox.Spec())
+	}
+	return k.Sandbox.Spec().Workspace.Source
+}
+
+// SessionFields describe a session: its sandbox, and the shell in it. An execution policy
+// file describes both; fields override it.
+type SessionFields struct {
 	op.SpecInput
 	Policy             string           `json:"policy,omitempty" flag:"policy" arg:"FILE" complete:"file" help:"read an execution policy from a YAML or JSON file; flags override it" within:"files"`
-	Shell              []string         `json:"shell_command,omitempty" flag:"shell" arg:"WORD" help:"the shell and its arguments, a POSIX shell; once for each word (default: /bin/bash, or /bin/sh where there is none)"`
-	Cwd                string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"where the shell begins, relative to the workspace (default: the workspace)"`
+	Shell              []string         `json:"shell_command,omitempty" flag:"shell" arg:"WORD" help:"a POSIX shell and its arguments; once for each word (default: /bin/bash, or /bin/sh if there is none)"`
+	Cwd                string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"the shell's first directory, relative to the workspace (default: the workspace)"`
 	StartupCommands    Texts            `json:"startup_commands,omitempty" flag:"startup" arg:"COMMAND" help:"run this first in each new shell; it must succeed (may be repeated)"`
 	ShutdownCommands   Texts            `json:"shutdown_commands,omitempty" flag:"shutdown" arg:"COMMAND" help:"run this at the end (may be repeated)"`
-	CommandTimeout     *policy.Duration `json:"command_timeout,omitempty" flag:"command-timeout" arg:"DUR" help:"end a command after this time, and keep the shell where that is possible (default: --timeout, else 30s)"`
-	StartupTimeout     *policy.Duration `json:"startup_timeout,omitempty" flag:"startup-timeout" arg:"DUR" help:"time of the shell's start, and of each startup command (default: 30s)"`
-	TerminationTimeout *policy.Duration `json:"termination_timeout,omitempty" flag:"termination-timeout" arg:"DUR" help:"time that the shell has to end by itself (default: 10s)"`
-	MaxOutputLines     *uint64          `json:"max_output_lines,omitempty" flag:"max-output-lines" arg:"N" help:"lines that are kept of a command's output (default: 100; a server keeps all that there is room for, and shows its beginning and end)"`
-	MaxOutputBytes     *policy.Size     `json:"max_output_bytes,omitempty" flag:"max-output-bytes" arg:"SIZE" help:"bytes that are kept of a command's output, at most 2MiB (default: --max-output, else 1MiB)"`
-	RedactValues       []string         `json:"redact_values,omitempty" flag:"redact-value" arg:"VALUE" secret:"all" help:"replace this by [REDACTED] in all output (may be repeated)"`
+	CommandTimeout     *policy.Duration `json:"command_timeout,omitempty" flag:"command-timeout" arg:"DUR" help:"end a command after this time, and keep the shell if that is possible (default: --timeout, else 30s)"`
+	StartupTimeout     *policy.Duration `json:"startup_timeout,omitempty" flag:"startup-timeout" arg:"DUR" help:"time limit of the shell's start, and of each startup command (default: 30s)"`
+	TerminationTimeout *policy.Duration `json:"termination_timeout,omitempty" flag:"termination-timeout" arg:"DUR" help:"time that the shell gets to end by itself (default: 10s)"`
+	MaxOutputLines     *uint64          `json:"max_output_lines,omitempty" flag:"max-output-lines" arg:"N" help:"lines to keep of a command's output (default: 100; a server keeps as much as it has room for, and shows head and tail)"`
+	MaxOutputBytes     *policy.Size     `json:"max_output_bytes,omitempty" flag:"max-output-bytes" arg:"SIZE" help:"bytes to keep of a command's output, at most 2MiB (default: --max-output, else 1MiB)"`
+	RedactValues       []string         `json:"redact_values,omitempty" flag:"redact-value" arg:"VALUE" secret:"all" help:"replace this value by [REDACTED] in all output (may be repeated)"`
 }
 
-// plan puts the policy, the spec file and the fields together.
-func (in SessionInput) plan(ctx context.Context, env *op.Env) (registry.SessionPlan, error) {
+// plan returns the policy or the spec file with the fields applied.
+func (in SessionFields) plan(ctx context.Context, env *op.Env) (registry.SessionPlan, error) {
 	p := registry.SessionPlan{Spec: env.DefaultSpec()}
 	s := shellpolicy.Session{}
 	if in.Policy != "" {
@@ -95,15 +211,11 @@ func (in SessionInput) plan(ctx context.Context, env *op.Env) (registry.SessionP
 	return p, err
 }
 
-// bounded says that a field bounds a command's output.
-func (in SessionInput) bounded() bool { return in.MaxOutputLines != nil || in.MaxOutputBytes != nil }
+// bounded reports whether a field bounds the output of commands.
+func (in SessionFields) bounded() bool { return in.MaxOutputLines != nil || in.MaxOutputBytes != nil }
 
-var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
-	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
-
-// options are what the shell is opened with: the fields' word, else the
-// policy's, else the spec's.
-func (in SessionInput) options(s shellpolicy.Session, spec policy.Spec) (paddock.SessionOptions, error) {
+// options returns the options of the shell: from the fields, else the policy, else the spec.
+func (in SessionFields) options(s shellpolicy.Session, spec policy.Spec) (paddock.SessionOptions, error) {
 	o := paddock.SessionOptions{Shell: in.Shell, Dir: in.Cwd, Startup: in.StartupCommands, Shutdown: in.ShutdownCommands, Redact: in.RedactValues}
 	lines, size := uint64(s.MaxOutputLines), s.MaxOutputBytes
 	if size == 0 {
@@ -115,12 +227,16 @@ func (in SessionInput) options(s shellpolicy.Session, spec policy.Spec) (paddock
 		command = spec.Limits.Timeout
 	}
 	err := errors.Join(
-		in.shell(),
 		setSpan(&command, in.CommandTimeout, "command_timeout"),
 		setSpan(&s.StartupTimeout, in.StartupTimeout, "startup_timeout"),
 		setSpan(&s.TerminationTimeout, in.TerminationTimeout, "termination_timeout"),
 		op.Set(&lines, in.MaxOutputLines), op.Set(&size, in.MaxOutputBytes),
 	)
+	switch {
+	case in.Shell == nil:
+	case len(in.Shell) == 0, in.Shell[0] == "":
+		err = errors.Join(&paddock.Error{Message: "Shell command must contain at least one argument."}, err)
+	}
 	switch {
 	case in.MaxOutputLines != nil && lines == 0 || lines > 1<<31:
 		err = errors.Join(err, &paddock.Error{Message: "max_output_lines must be positive."})
@@ -132,20 +248,40 @@ func (in SessionInput) options(s shellpolicy.Session, spec policy.Spec) (paddock
 	return o, err
 }
 
-// maxSessionOutput is the most that is kept of a command's output.
-const maxSessionOutput = 2 << 20
+// Texts is a list of commands. In JSON it is a string or a list.
+type Texts []string
 
-func (in SessionInput) shell() error {
-	if in.Shell == nil {
+// UnmarshalJSON reads a string or a list of strings.
+func (t *Texts) UnmarshalJSON(data []byte) error {
+	var one string
+	const takes = "startup_commands and shutdown_commands take a command, or a list of commands"
+	if string(data) == "null" {
+		return errors.New(takes)
+	}
+	if json.Unmarshal(data, &one) == nil {
+		*t = Texts{one}
 		return nil
 	}
-	if len(in.Shell) == 0 || in.Shell[0] == "" {
-		return &paddock.Error{Message: "Shell command must contain at least one argument."}
+	var list []string
+	if err := json.Unmarshal(data, &list); err != nil {
+		return errors.New(takes)
 	}
+	*t = list
 	return nil
 }
 
-// setSpan is set for times of which none can be 0.
+// JSONSchema returns the schema of both forms.
+func (Texts) JSONSchema() string {
+	return `{"type": ["string", "array"], "items": {"type": "string"}, "description": "one command or several"}`
+}
+
+var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
+	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
+
+// maxSessionOutput is the most that can be kept of a command's output, in bytes.
+const maxSessionOutput = 2 << 20
+
+// setSpan is like op.Set, for a duration that must be above 0.
 func setSpan(field *policy.Duration, value *policy.Duration, name string) error {
 	if value != nil && *value <= 0 {
 		return &policy.FieldError{Field: name, Value: value.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}

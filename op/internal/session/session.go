@@ -1,343 +1,486 @@
-// Package session has the operations on sessions, a shell that keeps its state between
-// commands, and "paddock session", which speaks to one in lines of text or JSON.
+// Package session has the operations on sessions: a session is a shell that keeps its state
+// between commands. "paddock session" reads commands for one as lines of text or JSON.
 package session
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"reflect"
-	"text/tabwriter"
-	"time"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
-	"github.com/paddock-dev/paddock/policy"
-	shellpolicy "github.com/paddock-dev/paddock/policy/execution"
 )
 
-// SessionOpenInput asks for a session that outlives the call.
-type SessionOpenInput struct {
-	SessionInput
-	Sandbox   string `json:"sandbox,omitempty" help:"which sandbox it is in, with none of the fields that describe one (default: the default sandbox, where there is one and no field describes another; else one of its own)" max:"64"`
-	SessionID string `json:"session_id,omitempty" help:"a name for the session (default: a random one)" max:"64"`
+// SessionInput is the input of the operation session, whose session ends with the call.
+type SessionInput struct{ SessionFields }
+
+// SessionOutput is the output of session.
+type SessionOutput struct {
+	Status   int   `json:"status"` // of the last command
+	Commands int64 `json:"commands"`
 }
 
-// SessionRunInput asks for a command in a session, or for a new shell in it.
-type SessionRunInput struct {
-	SessionID      string           `json:"session_id" help:"which session"`
-	Command        *string          `json:"command,omitempty" help:"what the shell is to run, any number of lines"`
-	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
-	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
-	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
-	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines of the output that are kept (default: the session's)" min:"1" max:"2147483648"`
-	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
+// ExitStatus returns the last command's status, or the shell's if a command has ended it.
+func (out SessionOutput) ExitStatus() int { return out.Status }
+
+// mainSession is the id of the session that the flags describe.
+const mainSession = "main"
+
+const sessionDoc = `A session is a shell that stays, in a sandbox: its directory, variables,
+functions and options persist from one command to the next. It has no terminal: for
+programs that need one use a shell (shell_open). It lives until session_close, until
+its sandbox ends, or until the server or command that keeps it ends.`
+
+// Desc describes the operation session.
+func (SessionInput) Desc() op.Desc {
+	return op.Desc{
+		Name:    "session",
+		CLI:     []string{"session"},
+		Summary: "Keep a shell in a sandbox, and run commands in it",
+		Doc: sessionDoc + `
+
+Each line of standard input is a command; the next is read when it has ended. A line
+that ends in "\" continues on the next one. At a terminal there is a prompt. The end
+of input ends the session, and so does a command that ends the shell. SIGINT
+interrupts the running command. SIGTERM, SIGHUP and SIGQUIT end the session, as
+SIGINT does while it opens; a second one while the session is ending skips the rest
+of its shutdown commands.
+
+Without --workspace the session has an empty workspace, which is removed at its end.
+Of a command's output 100 lines are kept (--max-output-lines), and a command may take
+30 seconds (--command-timeout); then it is ended with everything it has started, and
+the shell stays if that is possible.
+
+With --json each line is a JSON object, and so is each answer. {"command": "…"} runs a
+command, and {"restart": true} starts a new shell; "stdin", "timeout",
+"max_output_lines" and "max_output_bytes" can be added. "text" in the answer is for a
+model. With "op" a line calls an operation by its name: session_open, session_run,
+session_restart, session_close or session_list, with that operation's own fields.
+"id" is repeated in the answer.
+
+Exit status: the last command's, with --json 0; 125 Paddock could not open the session.`,
+		Examples: `  # a shell that stays
+  paddock session -w ~/src/app
+
+  # for programs
+  printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`,
+		Local:   true,
+		Opens:   true,
+		Hints:   op.Hints{Destructive: true, LongRunning: true},
+		Streams: op.Streams{In: true, Out: true, Lines: true, Interrupts: true},
+	}
 }
 
-// check is the tool's own, in the words of a contract where it is not one of many.
-func (in SessionRunInput) check(env *op.Env) error {
-	switch {
-	case env.Sandboxes != nil && in.Command != nil && in.Restart:
-		return &policy.FieldError{Field: "restart", Reason: "command is given, too", Hint: "give one of the two"}
-	case env.Sandboxes != nil && in.Command == nil && !in.Restart:
-		return &policy.FieldError{Field: "command", Reason: "it is missing", Hint: "give command (shell text), or restart"}
-	case in.Command != nil && in.Restart:
-		return &paddock.Error{Message: needOne}
-	case in.Command == nil && !in.Restart:
-		return &paddock.Error{Message: needEither}
-	case in.Timeout != nil && *in.Timeout <= 0:
-		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0"}
-	case in.MaxOutputBytes != nil && (*in.MaxOutputBytes == 0 || *in.MaxOutputBytes > maxSessionOutput):
-		return &policy.FieldError{Field: "max_output_bytes", Reason: "it must be from 1 byte to 2MiB"}
+// Do opens the session and runs the lines of standard input in it.
+func (in SessionInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out SessionOutput, err error) {
+	if stream.Stdin == nil || stream.Stdout == nil {
+		return out, &paddock.Error{Message: "cannot keep a session: this door has no live streams"}
+	}
+	own := *env
+	own.Sessions = &registry.Sessions{}
+	left := leftovers{next: env.Planted}
+	own.Planted = left.add
+	key, err := own.Sessions.Reserve(own.PrincipalName(), mainSession)
+	if err != nil {
+		return out, err
+	}
+	t := &talk{env: &own, stream: stream, run: op.Of[SessionRunInput]()}
+	hurry, now := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
+	stop := t.watch(ctx, cancel, now)
+	err = t.keep(ctx, in.SessionFields, key)
+	t.phase.Store(closing)
+	err = errors.Join(err, own.Sessions.CloseWithin(hurry))
+	stop()
+	err = errors.Join(err, left.tell(stream.Stderr))
+	if status := int(t.signaled.Load()); status != 0 {
+		t.status = status
+	}
+	return SessionOutput{t.status, t.commands}, err
+}
+
+// Render writes nothing: the session has written its output already.
+func (SessionOutput) Render(io.Writer) error { return nil }
+
+// leftovers collects what the sandboxes of a session have left, until it has ended.
+type leftovers struct {
+	next func(op.Planted)
+	mu   sync.Mutex
+	list []op.Planted
+}
+
+func (l *leftovers) add(p op.Planted) {
+	if l.next != nil {
+		l.next(p)
+	}
+	if !p.Late {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.list = append(l.list, p)
+	}
+}
+
+// tell writes the findings for workspaces that still exist.
+func (l *leftovers) tell(w io.Writer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.list {
+		if _, err := os.Lstat(p.Workspace); err == nil {
+			if err := p.Warn(w); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// SessionNameInput names a session.
-type SessionNameInput struct {
-	SessionID string `json:"session_id" help:"which session"`
-}
+// The phases of a session. Signals mean something else in each.
+const (
+	opening int32 = iota
+	opened
+	closing
+)
 
-// Ops returns the operations on sessions.
-func Ops() []op.Op {
-	return []op.Op{sessionOp(), sessionOpenOp(), sessionRunOp(), sessionRestartOp(), sessionCloseOp(), sessionListOp()}
-}
-
-const sessionDoc = `A session is one shell that stays, in a sandbox: its directory, variables,
-functions and options persist from one command to the next. It has no terminal:
-for programs that need one there are shells. It lives until session_close, until
-its sandbox ends, or until the door that keeps it closes.`
-
-func sessionOpenOp() op.Op {
-	return op.New(op.Desc{
-		Name: "session_open", Summary: "Open a session: a shell that stays",
-		Doc: sessionDoc + `
-
-The answer has the session's id, which session_run takes. It is in the sandbox
-that sandbox names, or in the default sandbox where there is one. Fields that
-describe a sandbox give it one of its own, which ends with it; without a workspace
-that has the default sandbox's, if there is one, and else an empty one, which is
-removed then.`,
-		Lasting: true, Profile: op.ProfileWorkspace,
-		Hints: op.Hints{Destructive: true, LongRunning: true},
-	}, func(ctx context.Context, env *op.Env, in SessionOpenInput, _ *op.Stream) (SessionOpenOutput, error) {
-		key, err := env.Sessions.Reserve(env.PrincipalName(), in.SessionID)
-		if err != nil {
-			return SessionOpenOutput{}, err
-		}
-		k, err := openSession(ctx, env, in, key)
-		if !env.Sessions.Put(key, k) && err == nil {
-			err = errors.Join(registry.ErrNoSessions, k.Close(ctx))
-		}
-		if err != nil {
-			return SessionOpenOutput{}, err
-		}
-		return SessionOpenOutput{SessionID: key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
-			Temporary: k.Scratch != "", Isolation: k.Sandbox.Isolation()}, nil
-	}, func(w io.Writer, out SessionOpenOutput) error {
-		_, err := fmt.Fprintln(w, out.SessionID)
+// keep opens the session that the flags describe, and runs lines in it.
+func (t *talk) keep(ctx context.Context, in SessionFields, key registry.SessionKey) error {
+	k, err := openSession(ctx, t.env, SessionOpenInput{SessionFields: in}, key)
+	t.env.Sessions.Put(key, k)
+	switch {
+	case t.signaled.Load() != 0: // a signal has ended the session while it opened
+		return nil
+	case err != nil:
 		return err
-	})
+	}
+	t.phase.Store(opened)
+	if err := op.TellLost(t.stream.Stderr, k.Sandbox.Isolation()); err != nil {
+		return err
+	}
+	return t.all(ctx)
 }
 
-func sessionRunOp() op.Op {
-	return op.New(op.Desc{
-		Name: "session_run", Summary: "Run a command in a session",
-		Doc: sessionDoc + `
-
-The call returns when the command has ended, with what it printed, its exit status,
-and the shell's directory. Of long output the answer has the beginning and the
-end, and says how output_read gets the rest: the first and the last 1 MiB are
-kept. With max_output_lines or max_output_bytes, here or in session_open, what
-exceeds them is only counted. A command that exceeds its time (30 seconds, unless it is told
-otherwise) ends with all it has started; the shell stays where it lets itself be
-interrupted, and the answer says whether it did. A command that ends the shell,
-such as exit, says so: session_restart gives the session a new one.`,
-		Lasting: true, Profile: op.ProfileWorkspace,
-		Hints: op.Hints{Destructive: true, LongRunning: true},
-	}, sessionRun, renderSessionRun)
+// talk is the state of the exchange of lines.
+type talk struct {
+	env      *op.Env
+	stream   *op.Stream
+	run      op.Op
+	phase    atomic.Int32
+	running  atomic.Bool
+	signaled atomic.Int32 // the exit status because of a signal, 0 if there was none
+	status   int
+	commands int64
+	over     bool
+	held     string // the lines so far of a command that continues
 }
 
-// sessionRun runs a command, or restarts the shell.
-func sessionRun(ctx context.Context, env *op.Env, in SessionRunInput, stream *op.Stream) (SessionRunOutput, error) {
-	if err := in.check(env); err != nil {
-		return SessionRunOutput{}, err
+// all runs lines until there are no more, the shell has ended, or a signal ends the session.
+func (t *talk) all(ctx context.Context) error {
+	lines := make(chan line)
+	go readLines(t.stream.Stdin, lines, ctx.Done())
+	for !t.over {
+		if err := t.prompt(); err != nil {
+			return err
+		}
+		select {
+		case l := <-lines:
+			if err := t.line(ctx, l); err != nil || l.err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
-	if err != nil {
-		return SessionRunOutput{}, err
-	}
-	if in.Restart {
-		out, err := restart(ctx, k)
-		none := 0
-		return SessionRunOutput{SessionID: out.SessionID, Status: out.Status, Text: out.Text, ExitCode: &none, Restarted: err == nil,
-			DeathProved: true, RedactionMatches: map[string]int64{}, Chunks: []SessionChunk{}}, err
-	}
-	p := k.Plan
-	c := paddock.SessionCommand{Text: *in.Command, Stdin: []byte(in.Stdin)}
-	limit := registry.TimeLimit{Span: p.Opts.CommandTimeout, From: registry.FromSession}
-	if in.Timeout != nil {
-		limit = registry.TimeLimit{Span: time.Duration(*in.Timeout), From: registry.FromCall}
-	}
-	limit = env.BoundTime(limit)
-	c.Timeout, p.Opts.CommandTimeout = limit.Span, limit.Span
-	if in.MaxOutputLines != nil {
-		c.MaxLines = int64(*in.MaxOutputLines)
-		p.Opts.MaxLines = c.MaxLines
-	}
-	if in.MaxOutputBytes != nil {
-		c.MaxBytes = int64(*in.MaxOutputBytes)
-		p.Opts.MaxBytes = c.MaxBytes
-	}
-	if env.Outputs != nil && !p.Bounded && in.MaxOutputLines == nil && in.MaxOutputBytes == nil {
-		unbounded(&c, &p)
-	}
-	stop := stream.Beat(p.Opts.CommandTimeout, (*output.Output)(nil).Printed)
-	r, err := k.Shell.Run(ctx, c)
-	stop()
-	if r == nil {
-		return SessionRunOutput{}, err
-	}
-	out := sessionAnswer(env, k.Key.ID, r, p)
-	if out.TimedOut {
-		out.Limit, out.Denials = limit.Ended(out.Denials)
-	}
-	return out, err
+	return nil
 }
 
-func renderSessionRun(w io.Writer, out SessionRunOutput) error {
-	_, err := fmt.Fprintln(w, out.Text)
+// watch handles signals until stop is called, which also calls cancel and now.
+func (t *talk) watch(ctx context.Context, cancel, now func()) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case name := <-t.stream.Signals:
+				t.signal(ctx, name, cancel, now)
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-done; cancel(); now() }
+}
+
+// signal handles a signal: INT interrupts the running command, others end the session. So
+// that nobody has to wait for a startup or shutdown command that hangs, INT ends the session
+// while it opens, and any signal ends it at once while it closes.
+func (t *talk) signal(ctx context.Context, name string, cancel, now func()) {
+	number := map[string]int32{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGTERM": 15}[name]
+	switch phase := t.phase.Load(); {
+	case number == 0:
+	case phase == closing:
+		now()
+	case name == "SIGINT" && phase == opened:
+		if t.running.Load() {
+			for _, k := range t.env.Sessions.Of(t.env.PrincipalName()) { // only one runs a command
+				_ = k.Shell.Interrupt(ctx) // the command's answer shows the effect
+			}
+		}
+	default:
+		t.signaled.Store(op.StatusSignal + number)
+		cancel()
+	}
+}
+
+func (t *talk) prompt() error {
+	if t.stream.Terminal == nil || t.stream.Lines {
+		return nil
+	}
+	prompt := "$ "
+	if t.held != "" {
+		prompt = "> "
+	}
+	_, err := io.WriteString(t.stream.Stdout, prompt)
 	return err
 }
 
-// restart gives the session a new shell.
-func restart(ctx context.Context, k *registry.Session) (SessionRestartOutput, error) {
-	if err := k.Shell.Restart(ctx); err != nil {
-		return SessionRestartOutput{}, &restartError{err}
+// line handles one line, or the end of input. Lines that end in a backslash are collected,
+// and the shell joins them.
+func (t *talk) line(ctx context.Context, l line) error {
+	if l.err != nil && t.held == "" {
+		return l.end()
 	}
-	return SessionRestartOutput{SessionID: k.Key.ID, Status: "success", Text: restarted}, nil
-}
-
-// restartError is a restart that failed, in the words of the contract.
-type restartError struct{ cause error }
-
-// Error names the cause as well.
-func (e *restartError) Error() string { return restartFailed + " " + e.cause.Error() }
-
-// Unwrap gives the cause.
-func (e *restartError) Unwrap() error { return e.cause }
-
-func sessionRestartOp() op.Op {
-	return op.New(op.Desc{
-		Name: "session_restart", Summary: "Give a session a new shell",
-		Doc: `Give a session a new shell, where the old one has ended or hangs. The old one ends
-with all it has started, and its directory, variables and functions are lost; the
-workspace stays as it is, and startup commands run again.`,
-		Lasting: true,
-		Hints:   op.Hints{Destructive: true},
-	}, func(ctx context.Context, env *op.Env, in SessionNameInput, _ *op.Stream) (SessionRestartOutput, error) {
-		k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
-		if err != nil {
-			return SessionRestartOutput{}, err
+	text := t.held + l.text
+	t.held = ""
+	if slashes := len(text) - len(strings.TrimRight(text, `\`)); l.err == nil && slashes%2 == 1 && !t.stream.Lines {
+		if len(text) > op.MaxInput {
+			return fmt.Errorf("cannot read the next command: it is longer than %d bytes", op.MaxInput)
 		}
-		return restart(ctx, k)
-	}, func(w io.Writer, out SessionRestartOutput) error {
-		_, err := fmt.Fprintln(w, out.Text)
+		t.held = text + "\n"
+		return nil
+	}
+	if err := t.take(ctx, text); err != nil || l.err == nil {
 		return err
-	})
+	}
+	return l.end()
 }
 
-func sessionCloseOp() op.Op {
-	return op.New(op.Desc{
-		Name: "session_close", Summary: "Close a session, and the sandbox that is its own",
-		Doc: `Close a session. Its shutdown commands run first; then nothing that it has started
-is left. A sandbox of its own ends with it, another stays.`,
-		Lasting: true, Profile: op.ProfileWorkspace,
-		Hints: op.Hints{Frees: true, Destructive: true},
-	}, func(ctx context.Context, env *op.Env, in SessionNameInput, _ *op.Stream) (SessionCloseOutput, error) {
-		k, err := env.Sessions.Remove(env.PrincipalName(), in.SessionID)
-		if err != nil {
-			return SessionCloseOutput{}, err
+// take runs one complete line.
+func (t *talk) take(ctx context.Context, text string) error {
+	t.commands++
+	t.running.Store(true)
+	defer t.running.Store(false)
+	if t.stream.Lines {
+		return t.answer(ctx, []byte(text))
+	}
+	return t.command(ctx, text)
+}
+
+// command runs a line as a command, and prints the output.
+func (t *talk) command(ctx context.Context, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	input, err := json.Marshal(map[string]string{"session_id": mainSession, "command": text})
+	if err != nil {
+		return err
+	}
+	res, err := t.run.Call(ctx, t.env, input, nil)
+	out, ok := res.(SessionRunOutput)
+	switch {
+	case ctx.Err() != nil: // the session has been ended
+		return nil //nolint:nilerr // see above
+	case err != nil || !ok:
+		return err
+	}
+	switch {
+	case out.TimedOut:
+		t.status = op.StatusTimedOut
+	case out.ExitCode != nil && *out.ExitCode < 0:
+		t.status = op.StatusSignal - *out.ExitCode
+	case out.ExitCode != nil:
+		t.status = *out.ExitCode
+	}
+	t.over = out.ShellEnded
+	return t.print(out)
+}
+
+// print writes the output of a command, and notes about it.
+func (t *talk) print(out SessionRunOutput) error {
+	for _, c := range append(out.Late, out.Chunks...) {
+		w := t.stream.Stdout
+		if c.Stream == "stderr" {
+			w = t.stream.Stderr
 		}
-		err = k.Close(ctx)
-		return SessionCloseOutput{SessionID: in.SessionID, Left: op.NewLeft(k.Sandbox)}, err
-	}, func(w io.Writer, out SessionCloseOutput) error {
-		if err := out.Left.Warn(w); err != nil {
+		if _, err := io.WriteString(w, c.Data); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(w, "closed", out.SessionID)
-		return err
-	})
+	}
+	note := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(t.stream.Stderr, "paddock: "+format+"\n", args...)
+	}
+	if out.TimedOut {
+		note("%s", strings.TrimPrefix(out.Text, "Error: "))
+	}
+	if out.TruncatedByLines || out.TruncatedByBytes {
+		note("output truncated (observed %d lines, %d bytes)", out.TotalLines, out.TotalBytes)
+	}
+	if out.Note != "" {
+		note("%s", out.Note)
+	}
+	denials, status := out.denied()
+	return output.TellDenials(t.stream.Stderr, denials, status)
 }
 
-func sessionListOp() op.Op {
-	return op.New(op.Desc{
-		Name: "session_list", Summary: "List your sessions",
-		Doc:     "List your sessions: the state of each (ready, busy or ended), its sandbox, and the directory that its shell is in.",
-		Lasting: true,
-		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
-	}, sessionList, func(w io.Writer, out SessionListOutput) error {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, s := range out.Sessions {
-			if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.SessionID, s.State, s.Backend, s.Cwd); err != nil {
-				return err
+// line is one line of input, or the error that ended the input.
+type line struct {
+	text string
+	err  error
+}
+
+// end returns the error of a session whose input has ended.
+func (l line) end() error {
+	if errors.Is(l.err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("cannot read the next command: %w", l.err)
+}
+
+// readLines sends lines until the input ends or done is closed.
+func readLines(r io.Reader, lines chan<- line, done <-chan struct{}) {
+	in := bufio.NewReader(r)
+	for {
+		text, err := readLine(in)
+		if err == nil || text != "" {
+			select {
+			case lines <- line{text: text}:
+			case <-done:
+				return
 			}
 		}
-		return t.Flush()
-	})
-}
-
-func sessionList(ctx context.Context, env *op.Env, _ struct{}, _ *op.Stream) (SessionListOutput, error) {
-	out := SessionListOutput{Sessions: []SessionSummary{}}
-	for _, k := range env.Sessions.Of(env.PrincipalName()) {
-		s := SessionSummary{SessionID: k.Key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
-			Backend: k.Sandbox.Spec().Backend, State: "ended"}
-		if now, err := k.Shell.Summary(ctx); err == nil {
-			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, now.Dir, now.Commands, now.Restarts, now.StartedAt
-		}
-		out.Sessions = append(out.Sessions, s)
-	}
-	return out, nil
-}
-
-// where is the sandbox that the session is to be in, and whether that is one that
-// the door keeps.
-func (in SessionOpenInput) where(e *op.Env) (name string, shared bool, err error) {
-	described := !reflect.DeepEqual(in.SpecInput, op.SpecInput{}) || in.Policy != ""
-	switch {
-	case in.Sandbox != "" && e.Sandboxes == nil:
-		return "", false, &policy.FieldError{Field: "sandbox", Value: in.Sandbox, Reason: "this door keeps no sandboxes", Hint: "leave it out"}
-	case in.Sandbox != "" && described:
-		return "", false, &policy.FieldError{Field: "sandbox", Value: in.Sandbox, Reason: "other fields describe another sandbox",
-			Hint: "leave it out for a sandbox of the session's own, or leave the others out"}
-	}
-	return in.Sandbox, in.Sandbox != "" || e.Sandboxes != nil && e.Default != nil && !described, nil
-}
-
-// openShared opens a session in a sandbox that the door keeps.
-func openShared(ctx context.Context, e *op.Env, in SessionInput, key registry.SessionKey, where string) (k *registry.Session, err error) {
-	err = e.WithSandbox(ctx, op.InSandbox{Sandbox: where}, func(ctx context.Context, h *registry.Sandbox) error {
-		if h.Spec().Commands != nil {
-			return errRuledSession
-		}
-		opts, err := in.options(shellpolicy.Session{}, h.Spec())
 		if err != nil {
-			return err
+			select {
+			case lines <- line{err: err}:
+			case <-done:
+			}
+			return
 		}
-		k = &registry.Session{Key: key, Sandbox: h.Sandbox, Shared: true, Called: h.Called(),
-			Plan: registry.SessionPlan{Spec: h.Spec(), Opts: e.BoundSession(opts), Bounded: in.bounded()}}
-		return k.Begin(ctx)
-	})
+	}
+}
+
+// readLine reads a line of at most [MaxInput] bytes.
+func readLine(in *bufio.Reader) (string, error) {
+	var text bytes.Buffer
+	for {
+		part, err := in.ReadSlice('\n')
+		if text.Len()+len(part) > op.MaxInput {
+			return "", fmt.Errorf("the line is longer than %d bytes", op.MaxInput)
+		}
+		text.Write(part)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return strings.TrimSuffix(text.String(), "\n"), err
+		}
+	}
+}
+
+// sessionError is the answer to a line that failed.
+type sessionError struct {
+	ID     json.RawMessage `json:"id,omitempty"`
+	Status string          `json:"status"` // error
+	Text   string          `json:"text"`
+	Error  string          `json:"error"`
+	Hint   string          `json:"hint,omitempty"`
+}
+
+// maxEcho bounds the id of a line, in bytes.
+const maxEcho = 1 << 10
+
+// answer handles a line of JSON and writes the answer.
+func (t *talk) answer(ctx context.Context, text []byte) error {
+	id, out, err := t.ask(ctx, text)
+	if ctx.Err() != nil {
+		err = &paddock.Error{Message: "cannot continue: the session is ending"}
+	}
+	if err != nil {
+		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: op.HintOf(err)})
+	}
+	answer, err := withID(id, out)
+	if err != nil {
+		return err
+	}
+	return t.write(answer)
+}
+
+// ask calls the operation that a line of JSON names.
+func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out any, err error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
+		return nil, nil, &paddock.Error{Message: "cannot read the request: it is not a JSON object on one line",
+			Hint: `{"command": "…"} runs a command`}
+	}
+	if id = fields["id"]; len(id) > maxEcho {
+		return nil, nil, &paddock.Error{Message: fmt.Sprintf("cannot use the id: it has more than %d bytes", maxEcho)}
+	}
+	delete(fields, "id")
+	o, err := t.operation(fields["op"])
+	if err != nil {
+		return id, nil, err
+	}
+	if _, given := fields["session_id"]; !given && o.Name != "session_open" && o.Name != "session_list" {
+		fields["session_id"] = json.RawMessage(`"` + mainSession + `"`)
+	}
+	delete(fields, "op")
+	if c := bytes.TrimSpace(fields["command"]); o.Name == t.run.Name && len(c) > 0 && c[0] != '"' && string(fields["restart"]) != "true" {
+		return id, nil, &paddock.Error{Message: needCommand}
+	}
+	input, err := json.Marshal(fields)
+	if err != nil {
+		return id, nil, err
+	}
+	out, err = o.Call(ctx, t.env, input, nil)
+	o.NameFields(err, input, op.JSONName)
+	return id, out, err
+}
+
+// operation returns the operation that a line names.
+func (t *talk) operation(name json.RawMessage) (op.Op, error) {
+	if name == nil {
+		return t.run, nil
+	}
+	var text string
+	if json.Unmarshal(name, &text) == nil {
+		for _, o := range []op.Op{op.Of[SessionOpenInput](), t.run, op.Of[SessionRestartInput](), op.Of[SessionCloseInput](), op.Of[SessionListInput]()} {
+			if o.Name == text {
+				return o, nil
+			}
+		}
+	}
+	return op.Op{}, &paddock.Error{Message: "unknown operation in op",
+		Hint: "session_open, session_run, session_restart, session_close or session_list"}
+}
+
+// withID adds an id to an answer.
+func withID(id json.RawMessage, out any) (any, error) {
+	if id == nil {
+		return out, nil
+	}
+	text, err := json.Marshal(out) // an object that is never empty
 	if err != nil {
 		return nil, err
 	}
-	return k, nil
+	return json.RawMessage(`{"id":` + string(id) + "," + string(text[1:])), nil
 }
 
-// openSession opens a sandbox, and the session in it. Nothing is left where
-// that fails.
-func openSession(ctx context.Context, e *op.Env, in SessionOpenInput, key registry.SessionKey) (_ *registry.Session, err error) {
-	if where, shared, err := in.where(e); err != nil || shared {
-		if err != nil {
-			return nil, err
-		}
-		return openShared(ctx, e, in.SessionInput, key, where)
-	}
-	p, err := in.plan(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	k := &registry.Session{Key: key, Plan: p}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, k.Close(ctx))
-		}
-	}()
-	if p.Spec.Workspace.Source == "" {
-		if k.Scratch, err = os.MkdirTemp("", registry.ScratchPrefix); err != nil {
-			return nil, fmt.Errorf("cannot make a temporary workspace: %w", err)
-		}
-		p.Spec.Workspace.Source = k.Scratch
-	}
-	if k.Sandbox, err = e.AllowWorkspace(k.Scratch).OpenFor(ctx, p.Spec, p.Start, &op.Stream{}); err != nil {
-		return nil, err
-	}
-	k.Called = k.Sandbox.ID()
-	if err := k.Begin(ctx); err != nil {
-		return nil, err
-	}
-	return k, nil
-}
-
-// workspace is where the session's is: for a door that keeps sandboxes as commands
-// find it, for who has this session alone the directory outside.
-func workspace(k *registry.Session, e *op.Env) string {
-	if e.Sandboxes != nil {
-		return registry.WorkspaceAt(k.Sandbox.Isolation().Level, k.Sandbox.Spec())
-	}
-	return k.Sandbox.Spec().Workspace.Source
+func (t *talk) write(answer any) error {
+	enc := json.NewEncoder(t.stream.Stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(answer)
 }

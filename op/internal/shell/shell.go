@@ -1,295 +1,224 @@
-// Package shell has the operations on shells: interactive programs at a terminal inside,
-// which are typed into and read from by cursors.
+// Package shell has the operations on shells: interactive programs on a PTY in a sandbox.
+// Calls type into them, and read their output by cursor.
 package shell
 
 import (
-	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
-const shellDoc = `A shell is an interactive bash on a terminal of its own in a sandbox, which
-stays from one call to the next: for programs that ask questions, debuggers,
-REPLs, and whatever needs a terminal. For one command and its result, exec or
-session_run serve better. All that it runs ends with it, and it ends with its
-sandbox; a sandbox has 32 at most.`
+const shellDoc = `A shell is an interactive bash on a terminal of its own in a sandbox. It stays
+from one call to the next: use it for programs that ask questions, debuggers, REPLs,
+and everything that needs a terminal. For a single command and its result use exec
+or session_run. Everything that it runs ends with it, and it ends with its sandbox. A
+sandbox can have 32.`
 
-// Ops returns the operations on shells.
-func Ops() []op.Op {
-	return []op.Op{
-		op.New(op.Desc{
-			Name: "shell_open", Summary: "Open an interactive shell on a terminal",
-			Doc: shellDoc + `
-
-The answer has the shell's id, which the other shell_ tools take, what it has
-printed so far, and next_cursor for shell_read. A command is typed into it as its first
-line. The call returns when the shell has been silent for wait_for_idle_ms
-(default: 300), when wait_for was printed, or after timeout.`,
-			Lasting: true, Hints: op.Hints{Destructive: true},
-		}, shellOpen, renderShell),
-		op.New(op.Desc{
-			Name: "shell_read", Summary: "Read what a shell has printed",
-			Doc: `Read what a shell has printed, from a cursor on: 0 is the beginning, and
-next_cursor of each answer is where to go on. Without wait_for_idle_ms and
-wait_for it returns at once. The text is plain, as a person would see it, unless
-plain is false. "more" says that the limit was reached and there is more to read
-now; the last 1 MiB is kept, and dropped_chars says what of the rest was asked for.
-It works for a shell that has ended as well, until shell_close.`,
-			Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
-		}, shellRead, renderShell),
-		op.New(op.Desc{
-			Name: "shell_write", Summary: "Type into a shell, and read what it prints",
-			Doc: `Type text into a shell, and press keys. Enter is pressed after a text, unless
-there are keys or enter is false. keys are pressed after the text, one after the
-other: ctrl-a to ctrl-z, enter, tab, shift-tab, escape, space, backspace, delete,
-insert, up, down, left, right, home, end, page-up, page-down, f1 to f12, ctrl-\,
-ctrl-] and ctrl-space; ["ctrl-c"] interrupts what runs.
-
-The answer has what was printed since, the echo of what was typed included: the
-call waits until the shell has been silent for wait_for_idle_ms (default: 300; 0
-does not wait), or with wait_for until that text is printed, at most for timeout.
-Something that takes long without printing looks idle: wait for its prompt with
-wait_for, or look again with shell_read at next_cursor.`,
-			Lasting: true, Hints: op.Hints{Destructive: true},
-		}, shellWrite, renderShell),
-		op.New(op.Desc{
-			Name: "shell_signal", Summary: "Send a signal to what runs in a shell",
-			Doc: `Send a signal (INT, TERM, HUP or KILL) to the program in the foreground of a
-shell's terminal; where none runs that is the shell itself. The answer has the
-shell's state at that moment; shell_read tells what came of it.`,
-			Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Control: true},
-		}, shellSignal, renderShellState),
-		op.New(op.Desc{
-			Name: "shell_resize", Summary: "Change the size of a shell's terminal",
-			Doc:     "Change the size of a shell's terminal, in characters. Programs that draw on the whole of it are told, and draw anew.",
-			Lasting: true, Hints: op.Hints{Idempotent: true},
-		}, shellResize, renderShellState),
-		op.New(op.Desc{
-			Name: "shell_close", Summary: "Close a shell, and end all that runs in it",
-			Doc: `Close a shell. Its processes get HUP, and KILL after 5 seconds; the answer says
-how many had to be killed, and whether it is proved that none is left. What it
-has printed is gone then, and its id is free.`,
-			Lasting: true, Hints: op.Hints{Frees: true, Destructive: true},
-		}, shellClose, renderShellClose),
-		op.New(op.Desc{
-			Name: "shell_list", Summary: "List the shells of a sandbox",
-			Doc:     "List the shells that are open in a sandbox, with their state. Those that have ended are listed until shell_close.",
-			Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
-		}, shellList, renderShellList),
-	}
+// ShellState is the present state of a shell.
+type ShellState struct {
+	ShellID   string     `json:"shell_id"`
+	State     string     `json:"state"` // running or stopped
+	Cwd       string     `json:"cwd"`   // its first directory
+	Rows      int64      `json:"rows"`
+	Cols      int64      `json:"cols"`
+	StartedAt time.Time  `json:"started_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	ExitCode  *int       `json:"exit_code,omitempty"` // if it has ended; -N if signal N ended it
+	EndedBy   string     `json:"ended_by,omitempty"`  // the time limit that ended it, if one did
 }
 
-// shellOpen starts a shell, and waits for its prompt. Where its caller gives up,
-// nothing of it is left.
-func shellOpen(ctx context.Context, env *op.Env, in ShellOpenInput, _ *op.Stream) (out ShellOutput, err error) {
-	id, err := op.NameOr("shell_id", in.ShellID, true)
-	if err := errors.Join(err, in.Env.Check(), op.CheckGiven("cwd", in.Cwd)); err != nil {
-		return out, err
+// line returns the state in one line.
+func (s ShellState) line() string {
+	text := "shell " + s.ShellID + ": " + s.State
+	if s.ExitCode != nil {
+		text += ", exit status " + strconv.Itoa(*s.ExitCode)
 	}
-	wait, err := in.reading(env, op.IdleDefault)
-	if err != nil {
-		return out, err
+	if s.EndedBy != "" {
+		text += ", its time was up (" + s.EndedBy + ")"
 	}
-	q := wire.OpenShellRequest{ShellID: id, Cwd: wire.Path(in.Cwd), Rows: int64(op.OrCount(in.Rows, 30)), Cols: int64(op.OrCount(in.Cols, 120))}
-	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		if err := s.Unruled("open a shell"); err != nil {
-			return err
-		}
-		if q.Env, err = s.Environ(in.Env, in.SecretEnv, map[string]string{"PS1": "$ "}); err != nil {
-			return err
-		}
-		q.Redaction = s.Rules()
-		if err := beginShell(ctx, s, q); err != nil {
-			return registry.Refusal("open a shell", err)
-		}
-		s.EndShellAfter(id, env.BoundTime(registry.TimeLimit{}))
-		if out, err = firstLook(ctx, s, id, in.Command, wait); err != nil {
-			return errors.Join(err, dropShell(ctx, s, id))
-		}
-		return nil
-	})
-	return out, err
+	return text
 }
 
-// beginShell opens it. Whether it is open is known also where the caller gives
-// up meanwhile: it must be ended then, and none of its name before.
-func beginShell(ctx context.Context, h *registry.Sandbox, q wire.OpenShellRequest) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.EndTime)
-	defer cancel()
-	_, err := wire.Call(ctx, h.Client(), wire.OpenShell, q)
+// Render writes the output for people.
+func (s ShellState) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s, %d rows of %d columns\n", s.line(), s.Rows, s.Cols)
 	return err
 }
 
-// firstLook waits for what a new shell prints, and types its first line.
-func firstLook(ctx context.Context, h *registry.Sandbox, id, command string, wait reading) (ShellOutput, error) {
-	if command != "" {
-		if err := typeIn(ctx, h, id, typed(command)+"\r"); err != nil {
-			return ShellOutput{}, err
-		}
+// shellState returns the state of a shell, with what has ended it.
+func shellState(h *registry.Sandbox, s wire.Shell) ShellState {
+	state := newShellState(s)
+	state.EndedBy = h.ShellEndedBy(s.ShellID)
+	return state
+}
+
+func newShellState(s wire.Shell) ShellState {
+	return ShellState{ShellID: s.ShellID, State: s.State, Cwd: strings.ToValidUTF8(string(s.Cwd), "\uFFFD"), Rows: s.Rows, Cols: s.Cols,
+		StartedAt: registry.Moment(s.StartedAt), EndedAt: registry.MomentOr(s.EndedAt), ExitCode: s.ExitCode}
+}
+
+// ShellOutput is the output of shell_open, shell_read and shell_write: a part of what the
+// shell has printed.
+type ShellOutput struct {
+	ShellState
+	Output string `json:"output"`
+	// Cursor is where Output begins, NextCursor where to continue, in characters from
+	// the beginning of the shell's output.
+	Cursor     int64 `json:"cursor"`
+	NextCursor int64 `json:"next_cursor"`
+	// More reports that more output is available now.
+	More bool `json:"more"`
+	// DroppedChars counts characters after the cursor that are no longer kept.
+	DroppedChars int64 `json:"dropped_chars,omitempty"`
+	// Found reports that the text of wait_for was printed; TimedOut that the wait ended
+	// before that, or while the shell was still printing.
+	Found    bool `json:"found,omitempty"`
+	TimedOut bool `json:"timed_out,omitempty"`
+	// Denials are guesses from the output, since it is unknown how each command ended.
+	Denials []paddock.Denial `json:"denials,omitempty"`
+}
+
+// Tell writes the state, and then the output.
+func (out ShellOutput) Tell(w io.Writer) error {
+	var notes []string
+	if out.DroppedChars > 0 {
+		notes = append(notes, fmt.Sprintf("%d characters before this are no longer kept", out.DroppedChars))
 	}
-	return readShell(ctx, h, id, 0, wait)
-}
-
-// dropShell ends a new shell whose caller has no use for it, with all it has
-// started, at once.
-func dropShell(ctx context.Context, h *registry.Sandbox, id string) error {
-	h.ForgetShellEnd(id)
-	_, _, err := h.KillTree(ctx, "shell", id)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.EndTime)
-	defer cancel()
-	_, closeErr := wire.Call(ctx, h.Client(), wire.CloseShell, wire.ShellRequest{ShellID: id})
-	return registry.Refusal("end shell "+id, errors.Join(err, closeErr))
-}
-
-// typeIn types what a keyboard sends.
-func typeIn(ctx context.Context, h *registry.Sandbox, id, sent string) error {
-	no := false
-	_, err := wire.Call(ctx, h.Client(), wire.WriteShell, wire.WriteShellRequest{ShellID: id, Input: sent, AppendNewline: &no})
-	return registry.Refusal("type into shell "+id, err)
-}
-
-func shellRead(ctx context.Context, env *op.Env, in ShellReadInput, _ *op.Stream) (out ShellOutput, err error) {
-	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
-		return out, err
+	if out.More {
+		notes = append(notes, fmt.Sprintf("there is more: shell_read with cursor %d", out.NextCursor))
 	}
-	wait, err := in.reading(env, 0)
-	if err != nil {
-		return out, err
+	if out.TimedOut {
+		notes = append(notes, "the wait was over first")
 	}
-	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		out, err = readShell(ctx, s, in.ShellID, int64(min(in.Cursor, maxCursor)), wait)
-		return err
-	})
-	return out, err
+	text := out.line() + fmt.Sprintf(" (next_cursor %d)", out.NextCursor)
+	said := slices.Concat([]string{text}, notes, output.DenialTexts(out.Denials, op.StatusFailed))
+	t := output.Teller{W: w}
+	t.Line("%s\n%s", strings.Join(said, "; "), out.Output)
+	return t.Err
 }
 
-// maxCursor is a place that no shell gets to.
+// Render writes what the shell has printed.
+func (out ShellOutput) Render(w io.Writer) error {
+	_, err := io.WriteString(w, out.Output)
+	return err
+}
+
+// ShellWait has the fields that say how long a call waits for output, and how much it returns.
+type ShellWait struct {
+	WaitForIdleMS *uint64          `json:"wait_for_idle_ms,omitempty" help:"wait until nothing has been printed for this many milliseconds; 0 does not wait" max:"60000"`
+	WaitFor       string           `json:"wait_for,omitempty" help:"wait until this text is printed, such as a prompt, instead of for silence" max:"1024"`
+	Timeout       *policy.Duration `json:"timeout,omitempty" help:"wait at most this long altogether, up to 10m (default: 30s)"`
+	Limit         *uint64          `json:"limit,omitempty" help:"characters of output to return at most (default: 16000)" min:"1" max:"65536"`
+	Plain         *bool            `json:"plain,omitempty" help:"return text as a person would read it, without control sequences (default: true)"`
+}
+
+// reading says how a shell's output is read.
+type reading struct {
+	idle    time.Duration
+	until   string
+	timeout time.Duration
+	chars   int // at most
+	encoded int // bytes of JSON at most, 0: no bound
+	plain   bool
+}
+
+// reading returns the fields with defaults and the door's budget applied.
+func (in ShellWait) reading(env *op.Env, idle uint64) (reading, error) {
+	r := reading{idle: time.Duration(op.CountOr(in.WaitForIdleMS, idle)) * time.Millisecond, until: in.WaitFor,
+		chars: int(op.CountOr(in.Limit, op.ShellChars)), plain: in.Plain == nil || *in.Plain}
+	if env.Budget > 0 {
+		r.encoded = env.Room(0)
+	}
+	var err error
+	r.timeout, err = op.DurationWithin("timeout", in.Timeout, op.ShellTimeout, op.MaxTimeout)
+	return r, err
+}
+
+// untilWithin is how much of the output's end is searched for the text of wait_for, in bytes:
+// searching everything again for each new piece would take too long.
+const untilWithin = 16 << 10
+
+// maxCursor is a cursor that no shell reaches.
 const maxCursor = 1 << 53
 
-func shellWrite(ctx context.Context, env *op.Env, in ShellWriteInput, _ *op.Stream) (out ShellOutput, err error) {
-	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
-		return out, err
-	}
-	wait, err := in.reading(env, op.IdleDefault)
-	if err != nil {
-		return out, err
-	}
-	sent, err := in.sent()
-	if err != nil {
-		return out, err
-	}
-	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		// Where nothing is said, the answer begins with what follows the typing.
-		now, err := wire.Call(ctx, s.Client(), wire.ReadShell, wire.ReadShellRequest{ShellID: in.ShellID, Cursor: maxCursor, MaxChars: 1})
+// readShell reads from a cursor, and waits as how says.
+func readShell(ctx context.Context, h *registry.Sandbox, id string, from int64, how reading) (ShellOutput, error) {
+	deadline := time.Now().Add(how.timeout)
+	var shown strings.Builder
+	out, next, chars := ShellOutput{}, from, 0
+	for first := true; ; first = false {
+		wait := how.idle
+		if how.until != "" {
+			wait = time.Until(deadline)
+		}
+		wait = min(max(0, min(wait, time.Until(deadline))), time.Minute)
+		r, err := wire.Call(ctx, h.Client(), wire.ReadShell, wire.ReadShellRequest{
+			ShellID: id, Cursor: next, MaxChars: int64(how.chars - chars), WaitMS: wait.Milliseconds()})
 		if err != nil {
-			return registry.Refusal("type into shell "+in.ShellID, err)
+			return ShellOutput{}, registry.Refusal("read shell "+id, err)
 		}
-		from := now.NextCursor
-		if in.Cursor != nil {
-			from = int64(min(*in.Cursor, maxCursor))
+		if first {
+			out.Cursor, out.DroppedChars = r.Cursor, r.DroppedChars
 		}
-		if err := typeIn(ctx, s, in.ShellID, sent); err != nil {
-			return err
+		out.ShellState, out.More, next = shellState(h, r.Shell), r.Truncated, r.NextCursor
+		shown.WriteString(r.Output)
+		chars += utf8.RuneCountInString(r.Output)
+		out.Found = how.until != "" && strings.Contains(text.RenderTerminal(text.Tail(shown.String(), untilWithin)), how.until)
+		over := !time.Now().Before(deadline)
+		quiet := r.Output == "" && (how.until == "" || over || r.State != registry.Running)
+		if quiet || out.Found || chars >= how.chars || how.idle == 0 && how.until == "" || over {
+			out.TimedOut = over && !quiet && !out.Found || how.until != "" && over && !out.Found
+			break
 		}
-		out, err = readShell(ctx, s, in.ShellID, from, wait)
-		return err
-	})
-	return out, err
+	}
+	out.take(shown.String(), how)
+	out.Denials = h.GuessDenials([]byte(text.RenderTerminal(out.Output)))
+	return out, nil
 }
 
-// sent is what the keyboard sends.
-func (in ShellWriteInput) sent() (string, error) {
-	keys, err := pressed(in.Keys)
-	if err != nil {
-		return "", err
+// take sets the output: as much of shown as the budget has room for, without an incomplete
+// control sequence at the end.
+func (out *ShellOutput) take(shown string, how reading) {
+	kept := shown
+	if cut := text.Unfinished(kept); how.plain && out.State == registry.Running && cut > 0 {
+		kept = kept[:cut]
 	}
-	sent := typed(in.Text)
-	if in.Enter == nil && in.Text != "" && len(in.Keys) == 0 || in.Enter != nil && *in.Enter {
-		sent += "\r"
+	for {
+		if out.Output = kept; how.plain {
+			out.Output = text.RenderTerminal(kept)
+		}
+		if how.encoded == 0 || text.JSONSize(out.Output) <= how.encoded || len(kept) < 16 {
+			break
+		}
+		kept = halfOf(kept)
 	}
-	if sent += keys; sent == "" {
-		return "", errNothingTyped
-	}
-	return sent, nil
+	out.More = out.More || len(kept) < len(shown) && text.Unfinished(shown) > len(kept)
+	out.NextCursor = out.Cursor + int64(utf8.RuneCountInString(kept))
 }
 
-var errNothingTyped = &policy.FieldError{Field: "text", Reason: "there is nothing to type", Hint: "give a text, keys, or both"}
-
-func shellSignal(ctx context.Context, env *op.Env, in ShellSignalInput, _ *op.Stream) (out ShellState, err error) {
-	_, nameErr := op.NameOr("shell_id", in.ShellID, false)
-	if err := errors.Join(nameErr, op.OneOf("signal", in.Signal, "HUP", "INT", "TERM", "KILL")); err != nil {
-		return out, err
+// halfOf cuts a text near its middle: at the end of a line if there is one, and not inside a
+// control sequence.
+func halfOf(shown string) string {
+	n := len(shown) / 2
+	if line := strings.LastIndexByte(shown[:n], '\n'); line > n/2 {
+		return shown[:line+1]
 	}
-	name := cmp.Or(in.Signal, "INT")
-	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		r, err := wire.Call(ctx, s.Client(), wire.SignalShell, wire.SignalShellRequest{ShellID: in.ShellID, Signal: name})
-		if err != nil {
-			return registry.Refusal("signal shell "+in.ShellID, err)
-		}
-		out = shellState(s, r.Shell)
-		return nil
-	})
-	return out, err
-}
-
-func shellResize(ctx context.Context, env *op.Env, in ShellResizeInput, _ *op.Stream) (out ShellState, err error) {
-	_, nameErr := op.NameOr("shell_id", in.ShellID, false)
-	if err := errors.Join(nameErr, op.AtLeastOne("rows", in.Rows), op.AtLeastOne("cols", in.Cols)); err != nil {
-		return out, err
+	half := text.Prefix(shown, n)
+	if cut := text.Unfinished(half); cut > 0 {
+		return half[:cut]
 	}
-	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		r, err := wire.Call(ctx, s.Client(), wire.ResizeShell, wire.ResizeShellRequest{ShellID: in.ShellID, Rows: int64(in.Rows), Cols: int64(in.Cols)})
-		if err != nil {
-			return registry.Refusal("resize shell "+in.ShellID, err)
-		}
-		out = shellState(s, r)
-		return nil
-	})
-	return out, err
-}
-
-func shellClose(ctx context.Context, env *op.Env, in ShellInput, _ *op.Stream) (out ShellCloseOutput, err error) {
-	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
-		return out, err
-	}
-	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		ended := s.ShellEndedBy(in.ShellID)
-		s.ForgetShellEnd(in.ShellID)
-		r, err := wire.Call(ctx, s.Client(), wire.CloseShell, wire.ShellRequest{ShellID: in.ShellID})
-		if err != nil && ctx.Err() != nil {
-			// It is being closed; what takes its time is not waited for.
-			_, _, killErr := s.KillTree(ctx, "shell", in.ShellID)
-			err = errors.Join(err, killErr)
-		}
-		if err != nil {
-			return registry.Refusal("close shell "+in.ShellID, err)
-		}
-		out = ShellCloseOutput{ShellState: newShellState(r.Shell), Closed: r.Closed, SurvivorsKilled: r.Killed, DeathProved: r.DeathProved}
-		out.EndedBy = ended
-		return nil
-	})
-	return out, err
-}
-
-func shellList(ctx context.Context, env *op.Env, in op.InSandbox, _ *op.Stream) (out ShellListOutput, err error) {
-	err = env.WithSandbox(ctx, in, func(ctx context.Context, s *registry.Sandbox) error {
-		r, err := wire.Call(ctx, s.Client(), wire.ListShells, wire.ListShellsRequest{})
-		if err != nil {
-			return registry.Refusal("list the shells", err)
-		}
-		out.Shells = []ShellState{}
-		for _, one := range r.Shells {
-			out.Shells = append(out.Shells, shellState(s, one))
-		}
-		return nil
-	})
-	return out, err
+	return half
 }

@@ -7,7 +7,7 @@ var Walks = []Walk{
 	{
 		Name:  "memory",
 		Title: "`--memory`, from its flag to the kernel's `memory.max`",
-		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.run"},
+		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.RunInput.Do"},
 		Value: []string{
 			"cmd/internal/cli.value.Set#text", "op.Op.Call#input", "op.decode#input", "policy.LimitFields.Memory",
 			"policy.Limits", "cgroup.Limits", "cgroup.setting",
@@ -19,7 +19,7 @@ var Walks = []Walk{
 	{
 		Name:  "exec",
 		Title: "The command of MCP's `exec`, from the client's line to `execve`",
-		From:  []string{"server/mcp.lines.Read", "server/mcp.view.call", "op.Op.Call", "op.decode", "op/internal/exec.execCommand", "agent.Agent.serveConn", "agent.Agent.answerExec", "agent/internal/spawn.Spawner.run"},
+		From:  []string{"server/mcp.lines.Read", "server/mcp.view.call", "op.Op.Call", "op.decode", "op/internal/exec.ExecInput.Do", "agent.Agent.serveConn", "agent.Agent.answerExec", "agent/internal/spawn.Spawner.run"},
 		Value: []string{
 			"server/mcp.line", "server/mcp.view.do#input", "op.Op.Call#input", "op.decode#input", "op/internal/exec.ExecInput.Command", "op/internal/exec.ExecInput.Argv",
 			"paddock.Cmd.Args", "wire.ExecRequest", "internal/clone.Command", "internal/clone.image",
@@ -31,7 +31,7 @@ var Walks = []Walk{
 	{
 		Name:  "redaction",
 		Title: "A rule of `--redact`, from its flag to the bytes that it replaces",
-		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.run", "paddock.Cmd.Start", "agent.Agent.answerExec"},
+		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.RunInput.Do", "paddock.Cmd.Start", "agent.Agent.answerExec"},
 		Value: []string{
 			"cmd/internal/cli.value.Set#text", "op.Op.Call#input", "op.decode#input", "op.SpecInput.Redact",
 			"policy.Redaction", "wire.RedactRule", "wire.RedactRules", "internal/redact.Rule", "internal/redact.rule",

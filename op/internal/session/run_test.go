@@ -28,7 +28,7 @@ func TestSessionTexts(t *testing.T) {
 		{paddock.SessionResult{TimedOut: true, ExitCode: 124, Output: []paddock.SessionChunk{out("x\n")}}, "Error: Command timed out after 1.5 seconds."},
 		{paddock.SessionResult{ShellEnded: true, ExitCode: 3}, "<no output>\n\nExit code: 3\n\nThe shell has ended; restart the session to go on."},
 	} {
-		if got := sessionText(&tt.r, plan); got != tt.want {
+		if got := sessionText(&tt.r, plan, outputText(&tt.r)); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.r, got, tt.want)
 		}
 	}

@@ -13,31 +13,31 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// What of an input goes on record.
+// How much of an input is recorded.
 const (
 	redacted  = "[redacted]"
-	MinSecret = 4        // bytes: what is shorter is everywhere by chance
-	maxArg    = 1 << 10  // of a text, in bytes; beyond it the length and hash are kept
-	headArg   = 128      // and so much of its beginning
+	MinSecret = 4        // bytes of a secret; shorter texts occur everywhere by chance
+	maxArg    = 1 << 10  // bytes of a text; of a longer one the length and hash are recorded
+	headArg   = 128      // and this much of its beginning
 	maxList   = 64       // elements of a list, fields of an object
-	maxArgs   = 16 << 10 // of all together, in bytes
+	maxArgs   = 16 << 10 // bytes of all together
 )
 
 // The ways to hide a field, in its tag secret.
 const (
 	secretAll = "all" // its value
 	secretEnv = "env" // what follows "=" in its strings, or the values of its map
-	secretNot = "no"  // nothing, whatever its name
+	secretNot = "no"  // nothing, even if the name is one of secretNames
 )
 
-// SecretNames are hidden without a tag, so that none is forgotten.
+// secretNames are fields that are hidden without a tag, so that none is forgotten.
 var secretNames = map[string]string{
 	"env": secretEnv, "environment": secretEnv, "stdin": secretAll, "secret": secretAll, "secrets": secretAll,
 	"token": secretAll, "password": secretAll, "redact_values": secretAll,
 }
 
-// describe is an input as it goes on record, and the secrets that were left
-// out of it. What is absent or empty is left out.
+// describe returns an input as it is recorded, and the secrets that were left out of it. It
+// omits absent and empty fields.
 func describe(in any) (args json.RawMessage, secrets []string) {
 	r := redactor{}
 	r.value(reflect.ValueOf(in), "")
@@ -87,8 +87,8 @@ func (r *redactor) value(v reflect.Value, secret string) {
 	}
 }
 
-// marshaled is a value that knows how it is written. What then is an object
-// or a list is looked through like any other.
+// marshaled writes a value with a MarshalJSON of its own. Objects and lists in it are
+// treated like others.
 func (r *redactor) marshaled(v reflect.Value, secret string) {
 	text, err := json.Marshal(v.Interface())
 	var plainly any
@@ -98,17 +98,18 @@ func (r *redactor) marshaled(v reflect.Value, secret string) {
 		err = dec.Decode(&plainly)
 	}
 	if err != nil {
-		plainly = redacted // what cannot be looked at is not shown
+		plainly = redacted // it cannot be inspected
 	}
 	r.value(reflect.ValueOf(&plainly).Elem(), secret)
 }
 
-// object writes the fields of a struct that are there.
+// object writes the fields of a struct that are set.
 func (r *redactor) object(v reflect.Value) {
 	r.b.WriteByte('{')
 	first := true
 	for _, f := range jsonFields(v.Type()) {
-		field, err := v.FieldByIndexErr(indexOf(v.Type(), f))
+		found, _ := v.Type().FieldByName(f.Name) // in the struct, or in one embedded in it
+		field, err := v.FieldByIndexErr(found.Index)
 		if err != nil || field.IsZero() {
 			continue
 		}
@@ -123,12 +124,7 @@ func (r *redactor) object(v reflect.Value) {
 	r.b.WriteByte('}')
 }
 
-// indexOf is where a field is in a struct, or in one embedded in it.
-func indexOf(t reflect.Type, f jsonField) []int {
-	found, _ := t.FieldByName(f.Name) // it came from there
-	return found.Index
-}
-
+// keys writes a map, with its keys sorted.
 func (r *redactor) keys(v reflect.Value, secret string) {
 	r.b.WriteByte('{')
 	keys := v.MapKeys()
@@ -168,12 +164,12 @@ func (r *redactor) list(v reflect.Value, secret string) {
 	r.b.WriteByte(']')
 }
 
-// text writes a string, of a variable its name alone.
+// text writes a string; of an environment variable only the name.
 func (r *redactor) text(s, secret string) {
 	if secret == secretEnv {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
-			name, value = "", s // it may be a secret without its name
+			name, value = "", s // perhaps a secret without a name
 		}
 		r.secrets = append(r.secrets, value)
 		s = name + "=" + redacted
@@ -185,7 +181,7 @@ func (r *redactor) text(s, secret string) {
 	r.encode(s)
 }
 
-// long writes what tells one long value from another.
+// long writes the beginning, length and hash of a long value.
 func (r *redactor) long(s string, whole []byte) {
 	sum := sha256.Sum256(whole)
 	r.encode(struct {
@@ -195,7 +191,7 @@ func (r *redactor) long(s string, whole []byte) {
 	}{text.Prefix(s, headArg), len(whole), hex.EncodeToString(sum[:])})
 }
 
-// keep remembers the strings of a secret, to hide them in messages.
+// keep remembers the strings of a secret, so that they can be hidden in error messages.
 func (r *redactor) keep(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -215,7 +211,7 @@ func (r *redactor) keep(v reflect.Value) {
 	}
 }
 
-// encode writes a value that cannot fail to be JSON.
+// encode writes a value whose encoding cannot fail.
 func (r *redactor) encode(v any) {
 	enc := json.NewEncoder(&r.b)
 	enc.SetEscapeHTML(false)

@@ -13,13 +13,16 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// ReadFile reads a file of the host that somebody has named in a field: a spec,
-// a ceiling. what is its name in messages, and most how many bytes it may have.
-// Commands of this call's sandboxes must not change it.
+// ReadFile reads a file of the host that is named in a field, such as a spec or a ceiling.
+// what describes it in messages, and most bounds its size in bytes. The file is protected
+// from the commands of this call's sandboxes.
 func (e *Env) ReadFile(ctx context.Context, field, what, name string, most int64) ([]byte, error) {
 	data, err := hostpath.ReadNamed(ctx, e.StateDir(), name, most)
+	if link := (*hostpath.LinkError)(nil); errors.As(err, &link) || errors.Is(err, hostpath.ErrNotRegular) || errors.Is(err, hostpath.ErrTooLarge) {
+		return nil, FieldError(field, name, err)
+	}
 	if err != nil {
-		return nil, namedError(field, what, name, err)
+		return nil, fmt.Errorf("cannot read the %s: %w", what, err)
 	}
 	if own, ok := hostpath.OwnNamed(name); ok {
 		own.What, own.Field = "the "+what, field
@@ -28,7 +31,7 @@ func (e *Env) ReadFile(ctx context.Context, field, what, name string, most int64
 	return data, nil
 }
 
-// ReadSpec reads a spec that somebody has named in a field.
+// ReadSpec reads the spec file that is named in a field.
 func (e *Env) ReadSpec(ctx context.Context, field, name string) (policy.Spec, error) {
 	data, err := e.ReadFile(ctx, field, "spec", name, specfile.MaxSize)
 	if err != nil {
@@ -52,7 +55,7 @@ func (e *Env) NamedSpec() *specfile.File {
 	return e.Call.spec
 }
 
-// OpenFile opens a file of the host that somebody has named in a field.
+// OpenFile opens a file of the host that is named in a field.
 func (e *Env) OpenFile(field, name string) (*os.File, error) {
 	f, err := hostpath.OpenNamed(e.StateDir(), name)
 	if err != nil {
@@ -61,8 +64,8 @@ func (e *Env) OpenFile(field, name string) (*os.File, error) {
 	return f, nil
 }
 
-// StateDir is the directory of state that tells which links commands can have made,
-// "" where there is none: then few are followed.
+// StateDir returns the state directory, which has the list of directories where commands
+// could have made links. It is "" if there is none; then few links are followed.
 func (e *Env) StateDir() string {
 	if e.Options.StateDir != "" {
 		return e.Options.StateDir
@@ -72,13 +75,6 @@ func (e *Env) StateDir() string {
 		return ""
 	}
 	return dir
-}
-
-func namedError(field, what, name string, err error) error {
-	if link := (*hostpath.LinkError)(nil); errors.As(err, &link) || errors.Is(err, hostpath.ErrNotRegular) || errors.Is(err, hostpath.ErrTooLarge) {
-		return FieldError(field, name, err)
-	}
-	return fmt.Errorf("cannot read the %s: %w", what, err)
 }
 
 // FieldError returns an error about a field that names a file of the host.
@@ -94,7 +90,7 @@ func FieldError(field, name string, err error) error {
 	return e
 }
 
-// CauseOf is what is wrong with a path, without the path.
+// CauseOf returns the text of an error about a path, without the path.
 func CauseOf(err error) string {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return p.Err.Error()

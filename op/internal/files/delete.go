@@ -1,0 +1,74 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// FileDeleteInput is the input of the operation file_delete.
+type FileDeleteInput struct {
+	op.InSandbox
+	Recursive bool   `json:"recursive,omitempty" flag:"recursive" short:"r" help:"delete a directory with everything in it"`
+	Path      string `json:"path" arg:"PATH" help:"what to delete, relative to the workspace or below /workspace" max:"4096"`
+}
+
+// FileDeleteOutput is the output of file_delete.
+type FileDeleteOutput struct {
+	Path    string `json:"path"`
+	Entries int64  `json:"entries"` // everything that was deleted, directories included
+}
+
+// Desc describes the operation file_delete.
+func (FileDeleteInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "file_delete", CLI: []string{"file", "delete"},
+		Summary: "Delete a file or directory of the workspace",
+		Doc: `Delete a file, or a link (not its target). A directory is deleted only with
+recursive, with everything in it. This cannot be undone.
+
+` + filesDoc,
+		Examples: "  paddock file delete --recursive build",
+		Profile:  op.ProfileWorkspace,
+		Hints:    changeHints,
+	}
+}
+
+// Do deletes the file or directory.
+func (in FileDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileDeleteOutput, err error) {
+	if err := op.CheckPath("path", in.Path); err != nil {
+		return out, err
+	}
+	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
+		st, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})
+		if err != nil {
+			return fileError("delete", in.Path, err)
+		}
+		if st.Path == "/workspace" {
+			return &paddock.Error{Message: "cannot delete the workspace itself", Code: wire.CodeConflict, Hint: "delete what is in it"}
+		}
+		if st.ArtifactType == wire.TypeDirectory && !in.Recursive {
+			return &paddock.Error{Message: "cannot delete " + in.Path + ": it is a directory", Code: wire.CodeConflict, Hint: "set recursive to delete it with all that is in it"}
+		}
+		r, err := wire.Call(ctx, s.Client(), wire.DeleteWorkspacePath, wire.DeleteRequest{Path: wire.Path(in.Path),
+			Recursive: in.Recursive || st.ArtifactType == wire.TypeOther})
+		if err != nil {
+			return fileError("delete", in.Path, err)
+		}
+		out = FileDeleteOutput{pathText(r.Path), r.Entries}
+		return nil
+	})
+	return out, err
+}
+
+// Render writes the output for people.
+func (out FileDeleteOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", text.QuoteName(out.Path), out.Entries)
+	return err
+}

@@ -1,0 +1,80 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+)
+
+// SandboxDeleteInput is the input of the operation sandbox_delete.
+type SandboxDeleteInput struct {
+	Sandbox string `json:"sandbox" help:"which sandbox, by its name or id" min:"1" max:"64"`
+}
+
+// SandboxDeleteOutput is the output of sandbox_delete.
+type SandboxDeleteOutput struct {
+	Sandbox string `json:"sandbox"`
+	// DeathProved reports that the kernel has confirmed that nothing is left.
+	DeathProved bool `json:"death_proved"`
+	op.Left
+	// Note says what happens to the default sandbox.
+	Note string `json:"note,omitempty"`
+}
+
+// Desc describes the operation sandbox_delete.
+func (SandboxDeleteInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "sandbox_delete", Summary: "End a sandbox with everything that runs in it",
+		Doc: `End a sandbox: every command, shell, service and session in it is ended, and the
+answer says whether it is proved that none is left. Its /tmp and its outputs are
+deleted; its workspace stays, unless it was a temporary one. The default sandbox can
+be ended too: it is created again at its next use.`,
+		Lasting: true,
+		Hints:   op.Hints{Frees: true, Destructive: true},
+	}
+}
+
+// Do ends the sandbox.
+func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxDeleteOutput, error) {
+	p, err := env.Sandboxes.At(env.PrincipalName(), in.Sandbox)
+	if err != nil {
+		return SandboxDeleteOutput{}, err
+	}
+	select {
+	case <-p.Ready:
+	case <-ctx.Done():
+		return SandboxDeleteOutput{}, fmt.Errorf("cannot wait for sandbox %s: %w", in.Sandbox, ctx.Err())
+	}
+	if p.Sandbox == nil || !env.Sandboxes.Take(p) {
+		return SandboxDeleteOutput{}, registry.ErrNoSandbox(in.Sandbox)
+	}
+	env.RecordSandbox(p.Sandbox.ID())
+	env.Sessions.LeaveAll(p.Sandbox)
+	out := SandboxDeleteOutput{Sandbox: p.Sandbox.Name, DeathProved: true}
+	if err := p.Sandbox.Close(); err != nil {
+		out.DeathProved = false
+		return out, err
+	}
+	out.Left = op.NewLeft(p.Sandbox.Sandbox)
+	if p.Sandbox.Name == registry.DefaultName {
+		out.Note = "the default sandbox is created again at its next use"
+	}
+	return out, nil
+}
+
+// Render writes the output for people.
+func (out SandboxDeleteOutput) Render(w io.Writer) error {
+	t := output.Teller{W: w}
+	t.Line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "nothing of it is left", false: "it is not proved that nothing of it is left"}[out.DeathProved])
+	if note := out.Left.Note(); note != "" {
+		t.Line("%s", note)
+	}
+	if out.Note != "" {
+		t.Line("%s", out.Note)
+	}
+	return t.Err
+}

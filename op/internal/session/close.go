@@ -1,0 +1,50 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/paddock-dev/paddock/op"
+)
+
+// SessionCloseInput is the input of the operation session_close.
+type SessionCloseInput struct {
+	SessionID string `json:"session_id" help:"which session"`
+}
+
+// SessionCloseOutput is the output of session_close.
+type SessionCloseOutput struct {
+	SessionID string `json:"session_id"`
+	op.Left
+}
+
+// Desc describes the operation session_close.
+func (SessionCloseInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "session_close", Summary: "Close a session, and its own sandbox if it has one",
+		Doc: `Close a session. Its shutdown commands run first; then everything that it has started
+is ended. If the session has a sandbox of its own, that ends too; another one stays.`,
+		Lasting: true, Profile: op.ProfileWorkspace,
+		Hints: op.Hints{Frees: true, Destructive: true},
+	}
+}
+
+// Do closes the session.
+func (in SessionCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionCloseOutput, error) {
+	k, err := env.Sessions.Remove(env.PrincipalName(), in.SessionID)
+	if err != nil {
+		return SessionCloseOutput{}, err
+	}
+	err = k.Close(ctx)
+	return SessionCloseOutput{SessionID: in.SessionID, Left: op.NewLeft(k.Sandbox)}, err
+}
+
+// Render writes the output for people.
+func (out SessionCloseOutput) Render(w io.Writer) error {
+	if err := out.Left.Warn(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "closed", out.SessionID)
+	return err
+}

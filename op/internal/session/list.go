@@ -1,0 +1,66 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/paddock-dev/paddock/op"
+)
+
+// SessionListInput is the input of the operation session_list.
+type SessionListInput struct{}
+
+// SessionListOutput is the output of session_list.
+type SessionListOutput struct {
+	Sessions []SessionSummary `json:"sessions"`
+}
+
+// SessionSummary describes one session.
+type SessionSummary struct {
+	SessionID string  `json:"session_id"`
+	Sandbox   string  `json:"sandbox"`
+	Workspace string  `json:"workspace"`
+	Backend   string  `json:"backend"`
+	State     string  `json:"state"` // ready, busy or ended
+	Cwd       string  `json:"cwd"`
+	Commands  int64   `json:"commands"`
+	Restarts  int64   `json:"restarts"`
+	StartedAt float64 `json:"started_at"` // seconds since 1970
+}
+
+// Desc describes the operation session_list.
+func (SessionListInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "session_list", Summary: "List your sessions",
+		Doc:     "List your sessions: the state of each (ready, busy or ended), its sandbox, and its shell's current directory.",
+		Lasting: true,
+		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
+	}
+}
+
+// Do lists the principal's sessions.
+func (SessionListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionListOutput, error) {
+	out := SessionListOutput{Sessions: []SessionSummary{}}
+	for _, k := range env.Sessions.Of(env.PrincipalName()) {
+		s := SessionSummary{SessionID: k.Key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
+			Backend: k.Sandbox.Spec().Backend, State: "ended"}
+		if now, err := k.Shell.Summary(ctx); err == nil {
+			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, now.Dir, now.Commands, now.Restarts, now.StartedAt
+		}
+		out.Sessions = append(out.Sessions, s)
+	}
+	return out, nil
+}
+
+// Render writes the output for people.
+func (out SessionListOutput) Render(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range out.Sessions {
+		if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.SessionID, s.State, s.Backend, s.Cwd); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}

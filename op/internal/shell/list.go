@@ -1,0 +1,62 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// ShellListInput is the input of the operation shell_list.
+type ShellListInput struct {
+	op.InSandbox
+}
+
+// ShellListOutput is the output of shell_list.
+type ShellListOutput struct {
+	Shells []ShellState `json:"shells"`
+}
+
+// Desc describes the operation shell_list.
+func (ShellListInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "shell_list", Summary: "List the shells of a sandbox",
+		Doc:     "List the shells of a sandbox with their state. Those that have ended are listed until shell_close.",
+		Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}
+}
+
+// Do asks the agent for its shells.
+func (in ShellListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellListOutput, err error) {
+	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
+		r, err := wire.Call(ctx, s.Client(), wire.ListShells, wire.ListShellsRequest{})
+		if err != nil {
+			return registry.Refusal("list the shells", err)
+		}
+		out.Shells = []ShellState{}
+		for _, one := range r.Shells {
+			out.Shells = append(out.Shells, shellState(s, one))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Render writes the output for people.
+func (out ShellListOutput) Render(w io.Writer) error {
+	if len(out.Shells) == 0 {
+		_, err := fmt.Fprintln(w, "no shell is open")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range out.Shells {
+		if _, err := fmt.Fprintf(t, "%s\t%s\t%s\n", s.ShellID, s.State, s.Cwd); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
