@@ -30,7 +30,7 @@ var machines = [][]suite{
 		{pkg: "namespace", skip: "^(TestTimeout|TestEnterTimeout)$/^a_fork_bomb", later: everything}, // it needs a fast machine
 		{pkg: "op/internal/host"},
 		// The operations on the host itself; the others reach the kernel through packages that run here.
-		{pkg: "op/table", only: "^(TestUnshareTool|TestNsenterTool|TestCgroupTools|TestHostTools|TestContractErrors|TestSwitches|TestExec$|TestRunIsBounded)", later: everything},
+		{pkg: "op/table", only: "^(TestUnshareTool|TestNsenterTool|TestCgroupTools|TestHostTools|TestContractErrors|TestSwitches|TestExec$)", later: everything},
 	},
 	{
 		{pkg: "backend/linux", skip: "^(TestRootFS|TestManySandboxes)$", // one builds a program with go, one needs a fast machine
