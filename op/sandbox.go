@@ -78,7 +78,7 @@ func Meant(spec policy.Spec, dir string) error {
 	}
 	hint := "go to a project's directory, or name one"
 	if dir != "/" { // which is never one
-		hint += "; where this one is meant, name it: --workspace " + policy.ShellWord(dir)
+		hint += "; where this one is meant, name it: `workspace.source` " + policy.ShellWord(dir)
 	}
 	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why + ": commands could read and change all of it", Hint: hint}
 }
@@ -98,7 +98,7 @@ func (e *Env) linkWorktree(ctx context.Context, spec policy.Spec, opts paddock.O
 		e.Call.refuse()
 	}
 	return spec, &policy.CeilingError{Rule: "ceiling.mounts", FieldError: policy.FieldError{Field: "workspace.source", Value: spec.Workspace.Source,
-		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with --rw " + policy.ShellWord(m.Source) + ", or as one of the mounts of the ceiling"}}
+		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with `mounts.rw` " + policy.ShellWord(m.Source) + ", or as one of the mounts of the ceiling"}}
 }
 
 // UnderCeiling applies the ceiling.

@@ -84,7 +84,7 @@ func (b *binds) refuse(sockets []string) error {
 	for _, m := range b.shown {
 		for _, s := range sockets {
 			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
-				errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in docker.extra_run_args"))
+				errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in `docker.extra_run_args`"))
 			}
 		}
 	}

@@ -180,7 +180,7 @@ func (b *builder) unkept(limit, degradation, value, controller string) error {
 		return nil
 	}
 	remedy, why := b.groups.lacks(controller)
-	hint := "allow it to be weaker: --allow-degraded=" + degradation
+	hint := "allow it to be weaker: `allow_degraded`=" + degradation
 	if remedy != "" {
 		hint += "; or " + remedy
 	}

@@ -121,12 +121,12 @@ func cutLists(tree any, most int) any {
 // keeps no more than most bytes of each text that was read or printed.
 type contracted interface {
 	op.Failer
-	Contracted(say func(string) string, most int) any
+	Contracted(most int) any
 }
 
 // contract turns such an answer into a result. The budget applies only if the operator has set
 // one; otherwise the contract's bounds apply. Notes follow in a text of their own.
-func (v *view) contract(c contracted, say func(string) string, notes string) *sdk.CallToolResult {
+func (v *view) contract(c contracted, notes string) *sdk.CallToolResult {
 	room := math.MaxInt
 	if v.server.bounded {
 		room = v.server.opts.Budget - utf8.RuneCountInString(notes)
@@ -136,7 +136,7 @@ func (v *view) contract(c contracted, say func(string) string, notes string) *sd
 	}
 	res := &sdk.CallToolResult{IsError: c.Failed()}
 	for most := room; ; most = most * 2 / 3 {
-		text, err := encode(c.Contracted(say, most))
+		text, err := encode(c.Contracted(most))
 		if err != nil {
 			res.IsError = true
 			res.Content = []sdk.Content{&sdk.TextContent{Text: "cannot encode the answer: " + oneLine(err.Error())}}

@@ -104,14 +104,14 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	}
 	text, say := "", v.say(o)
 	if c, ok := a.out.(contracted); ok && o.Description != "" && a.err == nil {
-		return v.contract(c, say, notes)
+		return v.contract(op.RenderHints(c, say), notes)
 	}
 	res := &sdk.CallToolResult{}
 	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
 		a.out = nil // a zero output beside an error means that there is none
 	}
 	if a.out != nil {
-		a.out = hinted(a.out, say)
+		a.out = op.RenderHints(a.out, say)
 		text = tell(o, a.out, say)
 		if v.server.opts.Structured {
 			fitted, cut, err := fit(a.out, room)

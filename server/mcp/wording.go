@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -35,7 +32,7 @@ type wording struct {
 var (
 	flags     = regexp.MustCompile(`--[a-z][a-z-]*`)
 	toolNames = regexp.MustCompile(`[a-z]+(?:_[a-z]+)+`)
-	degraded  = regexp.MustCompile(`--allow-degraded=(\w+)`)
+	degraded  = regexp.MustCompile("`allow_degraded`=(\\w+)")
 )
 
 func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
@@ -83,97 +80,29 @@ func (w *wording) text(o *op.Op, text string) string {
 	})
 }
 
-// foreign is what follows the name of another program in a hint, or of a command that
-// is the operator's: its flags.
-var foreign = regexp.MustCompile(`\b(?:docker|podman|bwrap|systemctl|systemd-run|paddock mcp install)\b[^;)]*`)
-
-// hint is text for what is said of a failure: what a tool cannot ask for, the
-// operator can give, by what this door has.
-func (w *wording) hint(o *op.Op, text string) string {
-	text, note := w.words.Replace(text), ""
-	parts := slices.DeleteFunc(strings.Split(text, "; "), func(part string) bool {
-		return slices.ContainsFunc(toolNames.FindAllString(part, -1), func(name string) bool { return w.absent[name] })
-	})
-	text = strings.Join(parts, "; ")
-	theirs := "" // a flag that this tool has, for other words
-	if m := degraded.FindStringSubmatch(text); m != nil && w.ceiling != nil && !slices.Contains(w.ceiling.AllowDegraded, m[1]) {
-		theirs = "--allow-degraded"
-	}
-	others := strings.Join(foreign.FindAllString(text, -1), "")
-	text = flags.ReplaceAllStringFunc(text, func(flag string) string {
-		if name, ok := w.field(o, flag); ok && flag != theirs {
-			return name
-		}
-		key, known := specKeys()[flag]
-		switch {
-		case !known && strings.Contains(others, flag):
-			return flag
-		case !known:
-		case w.tokens && key != "":
-			note = " (in the spec of paddock token create)"
-			flag = key
-		default:
-			flag = "paddock mcp " + flag
-		}
-		return "the operator's " + flag
-	})
-	return text + note
-}
-
-// specKeys are the flags of paddock mcp that hints may name, and the keys of a spec
-// that say the same; empty where none does.
-var specKeys = sync.OnceValue(func() map[string]string {
-	keys := map[string]string{"--audit": "", "--privileges": ""}
-	for _, f := range op.SpecFields() {
-		switch f.JSON {
-		case "ro", "rw":
-			keys["--"+f.Flag] = "mounts"
-		case "env_pass":
-			keys["--"+f.Flag] = "env"
-		case "unprotect":
-			keys["--"+f.Flag] = "workspace.unprotected"
-		case "workspace_mode":
-			keys["--"+f.Flag] = "workspace.mode"
-		case "max_output":
-			keys["--"+f.Flag] = "limits.output"
-		case "redact":
-			keys["--"+f.Flag] = "redaction"
-		default:
-			keys["--"+f.Flag] = f.JSON
-			for i := range reflect.TypeFor[policy.Limits]().NumField() {
-				if key, _, _ := strings.Cut(reflect.TypeFor[policy.Limits]().Field(i).Tag.Get("json"), ","); key == f.JSON {
-					keys["--"+f.Flag] = "limits." + key
-				}
-			}
-		}
-	}
-	return keys
-})
-
-// say puts the hints of an operation into the words of this view's tools.
+// say returns a function that renders hints of an operation for this view's clients: what the
+// tool cannot ask for, the operator can give. Parts about tools of other profiles are left out.
 func (v *view) say(o *op.Op) func(hint string) string {
-	return func(hint string) string { return v.words().hint(o, hint) }
-}
-
-// hinted is an output with the hints of its denials as say tells them. The
-// operation's own stays as it is.
-func hinted(out any, say func(string) string) any {
-	v := reflect.ValueOf(out)
-	if v.Kind() != reflect.Struct {
-		return out
+	return func(hint string) string {
+		w, note := v.words(), ""
+		parts := slices.DeleteFunc(strings.Split(w.words.Replace(hint), "; "), func(part string) bool {
+			return slices.ContainsFunc(toolNames.FindAllString(part, -1), func(name string) bool { return w.absent[name] })
+		})
+		hint = strings.Join(parts, "; ")
+		// The tool may have the field, but the ceiling does not allow this value.
+		m := degraded.FindStringSubmatch(hint)
+		refused := m != nil && w.ceiling != nil && !slices.Contains(w.ceiling.AllowDegraded, m[1])
+		return policy.RenderHint(hint, func(path string) string {
+			if f := op.FieldAt(o.FieldsWithin(w.ceiling), path); f != nil && !(refused && path == "allow_degraded") {
+				return f.JSON
+			}
+			if w.tokens && op.FieldAt(op.SpecFields(), path) != nil {
+				note = " (in the spec of paddock token create)"
+				return "the operator's " + path
+			}
+			return "the operator's paddock mcp " + op.FlagFor(path)
+		}) + note
 	}
-	own := v.FieldByName("Denials")
-	if !own.IsValid() || own.Type() != reflect.TypeFor[[]paddock.Denial]() || own.Len() == 0 {
-		return out
-	}
-	list := slices.Clone(own.Interface().([]paddock.Denial))
-	for i := range list {
-		list[i].Hint = say(list[i].Hint)
-	}
-	told := reflect.New(v.Type()).Elem()
-	told.Set(v)
-	told.FieldByName("Denials").Set(reflect.ValueOf(list))
-	return told.Interface()
 }
 
 // describe is the summary, and as many paragraphs of the manual as there is room

@@ -206,7 +206,7 @@ func (p *protector) remedy(name, other string) string {
 	if !slices.Contains(policy.ProtectedPaths(), name) {
 		name = "'*'"
 	}
-	return other + ", or allow changes with --unprotect " + name
+	return other + ", or allow changes with `workspace.unprotected` " + name
 }
 
 // inventory guards what exists of the inventory, in and above each mount.

@@ -89,6 +89,7 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	out = op.RenderHints(out, op.FlagHint)
 	if s, ok := out.(op.Statuser); ok {
 		a.status = s.ExitStatus()
 	}

@@ -29,7 +29,7 @@ func report(w io.Writer, err error) int {
 	}
 	for _, one := range flatten(err) {
 		fmt.Fprintf(w, "paddock: %s\n", oneLine(one.Error()))
-		if hint := op.HintOf(one); hint != "" {
+		if hint := op.FlagHint(op.HintOf(one)); hint != "" {
 			fmt.Fprintf(w, "paddock: hint: %s\n", oneLine(hint))
 		}
 	}

@@ -246,7 +246,7 @@ func followed(ctx context.Context, h *registry.Sandbox, env *op.Env, argv []stri
 	}
 	run, err := follow(cmd, policy.Spec{}, false, stream)
 	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited, ExitCode: &run.ExitCode, Ended: run.Ended}
-	return out, errors.Join(err, output.TellDenials(stream.Stderr, run.Denials, run.ExitStatus()))
+	return out, errors.Join(err, output.TellDenials(stream.Stderr, op.RenderHints(run.Denials, op.FlagHint), run.ExitStatus()))
 }
 
 // foregroundTime ends a command that is waited for and has no other bound.

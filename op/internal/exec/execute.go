@@ -261,8 +261,8 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 	return out, nil
 }
 
-// degradedFlag is a flag of other commands that execute has in its spec alone.
-var degradedFlag = regexp.MustCompile(`--allow-degraded=([a-z_]+)`)
+// degradedField is a field with a flag that other commands have, and execute in its spec alone.
+var degradedField = regexp.MustCompile("`allow_degraded`=([a-z_]+)")
 
 // failed is the result of a command that could not be run. Whoever asked for
 // it learns the cause without the host's paths, and the caller's terminal the
@@ -290,7 +290,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 		op.LocateFields(err, []byte("{}"), x.env.NamedSpec()) // the text above names no file of the host
 	}
 	_, werr := fmt.Fprintf(x.stream.Stderr, "paddock: %v\n", err)
-	if hint := degradedFlag.ReplaceAllString(op.HintOf(err), "allow_degraded: [$1] in the spec"); hint != "" && werr == nil {
+	if hint := op.FlagHint(degradedField.ReplaceAllString(op.HintOf(err), "allow_degraded: [$1] in the spec")); hint != "" && werr == nil {
 		_, werr = fmt.Fprintf(x.stream.Stderr, "paddock: hint: %s\n", hint)
 	}
 	return out, werr
@@ -312,7 +312,7 @@ func (x *execution) tell(out ExecuteOutput) error {
 	}
 	for _, d := range out.Denials {
 		if d.Hint != "" && !out.Success {
-			fmt.Fprintf(&b, "paddock: denied: %s: %s (%s)\n", d.Layer, strings.TrimSpace(d.Rule+" "+d.Object), d.Hint)
+			fmt.Fprintf(&b, "paddock: denied: %s: %s (%s)\n", d.Layer, strings.TrimSpace(d.Rule+" "+d.Object), op.FlagHint(d.Hint))
 		}
 	}
 	for _, note := range out.Notes {

@@ -133,7 +133,7 @@ func run(ctx context.Context, env *op.Env, in RunInput, stream *op.Stream) (out 
 		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
 		out, err = follow(cmd, spec, tty, stream)
-		err = errors.Join(err, output.TellDenials(notes, out.Denials, out.ExitStatus()))
+		err = errors.Join(err, output.TellDenials(notes, op.RenderHints(out.Denials, op.FlagHint), out.ExitStatus()))
 	}
 	if out.TimedOut {
 		out.Limit, out.Denials = limit.Ended(out.Denials)

@@ -113,11 +113,9 @@ func (a Answer[R]) ExitStatus() int {
 // Failed is for [Failer].
 func (a Answer[R]) Failed() bool { return !a.Success }
 
-// Contracted is the answer as a model gets it, whole, as JSON: with the hint in the
-// words of say. Of what was read or printed at most so many bytes are left, with
-// the contract's mark; nothing else is cut.
-func (a Answer[R]) Contracted(say func(string) string, most int) any {
-	a.Hint = say(a.Hint)
+// Contracted returns the answer as a model gets it, whole, as JSON. Of what was read or
+// printed at most so many bytes are left, with the contract's mark; nothing else is cut.
+func (a Answer[R]) Contracted(most int) any {
 	if a.Result == nil {
 		return a
 	}
