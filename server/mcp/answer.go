@@ -3,23 +3,82 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
 
-// jsonBuffer is a buffer for an encoder, without the newline at the end.
-type jsonBuffer struct{ bytes.Buffer }
+// render turns an answer into a result within the budget, with notes before it. If answers are
+// structured, text and structured content get half of the budget each.
+func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
+	room := v.server.opts.Budget
+	if v.server.opts.Structured {
+		room /= 2
+	}
+	text, say := "", v.say(o)
+	if c, ok := a.out.(contracted); ok && o.Description != "" && a.err == nil {
+		return v.contract(op.RenderHints(c, say), notes)
+	}
+	res := &sdk.CallToolResult{}
+	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
+		a.out = nil // a zero output beside an error means that there is none
+	}
+	if a.out != nil {
+		a.out = op.RenderHints(a.out, say)
+		text = tell(o, a.out, say)
+		if v.server.opts.Structured {
+			fitted, cut, err := fit(a.out, room)
+			switch {
+			case err != nil:
+				a.err = errors.Join(a.err, err)
+			case cut:
+				text += fmt.Sprintf("\n[the structured content was cut to %d characters: ask for less, or for one part after another]", room)
+			}
+			if err == nil {
+				res.StructuredContent = fitted
+			}
+		}
+		if f, ok := a.out.(op.Failer); ok {
+			res.IsError = f.Failed()
+		}
+	}
+	if a.err != nil {
+		res.IsError = true
+		res.Meta = sdk.Meta{errorKey: errorData(a.err, say)}
+		if text != "" {
+			text = "\n\n" + text
+		}
+		text = errorText(a.err, say) + text
+	}
+	text = clip(plain(text), room-utf8.RuneCountInString(notes))
+	text = strings.Trim(notes+"\n"+text, "\n") // before anything that a command may have printed
+	if text == "" {
+		text = "done" // some clients show nothing else
+	}
+	res.Content = []sdk.Content{&sdk.TextContent{Text: text}}
+	return res
+}
 
-func (b *jsonBuffer) bytes() []byte { return bytes.TrimRight(b.Bytes(), "\n") }
+// encode encodes an output as JSON, without escapes for HTML.
+func encode(out any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(out)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
 
 // minCut is the shortest string that may be cut, in characters: shorter ones are names, times
 // or words that a schema lists.
@@ -37,8 +96,10 @@ func fit(out any, most int) (_ json.RawMessage, cut bool, err error) {
 	if len(text) <= most || utf8.RuneCount(text) <= most {
 		return text, false, nil
 	}
-	tree, err := decodeTree(text)
-	if err != nil {
+	var tree any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&tree); err != nil {
 		return nil, false, fmt.Errorf("cannot encode the answer: %w", err)
 	}
 	for length := most; length >= minCut; length = length * 2 / 3 {
@@ -62,18 +123,13 @@ func within(tree any, most int) (json.RawMessage, bool) {
 	return text, err == nil && utf8.RuneCount(text) <= most
 }
 
-func decodeTree(text []byte) (tree any, err error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	err = dec.Decode(&tree)
-	return tree, err
-}
-
 // cutStrings returns a copy whose strings have no more than about most characters.
 func cutStrings(tree any, most int) any {
 	switch node := tree.(type) {
 	case string:
-		return middle(node, most)
+		if n := utf8.RuneCountInString(node); n > most {
+			return runes(node, most*2/3) + fmt.Sprintf("[… %d characters cut …]", n-most) + lastRunes(node, most-most*2/3)
+		}
 	case []any:
 		all := make([]any, len(node))
 		for i := range node {
@@ -88,14 +144,6 @@ func cutStrings(tree any, most int) any {
 		return all
 	}
 	return tree
-}
-
-func middle(text string, most int) string {
-	n := utf8.RuneCountInString(text)
-	if n <= most {
-		return text
-	}
-	return runes(text, most*2/3) + fmt.Sprintf("[… %d characters cut …]", n-most) + lastRunes(text, most-most*2/3)
 }
 
 // cutLists returns a copy whose lists have no more than most elements.
@@ -160,14 +208,11 @@ func (v *view) contract(c contracted, notes string) *sdk.CallToolResult {
 
 // visible escapes characters in JSON that a terminal would obey or not show. The meaning stays
 // the same.
-func visible(text json.RawMessage) json.RawMessage {
-	if plain(string(text)) == string(text) {
-		return text
-	}
+func visible(encoded json.RawMessage) json.RawMessage {
 	var b strings.Builder
-	for _, r := range string(text) {
+	for _, r := range string(encoded) {
 		switch {
-		case plain(string(r)) == string(r):
+		case r == '\n' || r == '\t' || !unicode.IsControl(r) && !text.Hidden(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)

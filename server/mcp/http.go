@@ -60,18 +60,6 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// handler returns the SDK's handler for the sessions of one principal.
-func (v *view) handler() http.Handler {
-	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return v.sdk }, &sdk.StreamableHTTPOptions{
-		Logger:              v.server.opts.Logger,
-		SessionTimeout:      sessionIdle,
-		MaxRequestBodyBytes: maxLine,
-		// The handler around this one has checked Host and Origin.
-		DisableLocalhostProtection:   true,
-		PropagateRequestCancellation: true,
-	})
-}
-
 const (
 	revisionHeader = "Mcp-Protocol-Version"
 	sessionHeader  = "Mcp-Session-Id"
@@ -109,7 +97,9 @@ func (v *view) checkRequest(w http.ResponseWriter, r *http.Request) bool {
 	}
 	begins := false
 	for _, part := range parts {
-		m := readHead(part)
+		var m head
+		_ = json.Unmarshal(part, &m) // the SDK reports what is wrong
+		m.ID = idOf(part)
 		if m.Method == methodDiscover {
 			http.Error(w, noDiscover, http.StatusBadRequest)
 			return false
@@ -155,13 +145,6 @@ type head struct {
 	Params json.RawMessage
 }
 
-func readHead(text []byte) head {
-	m := head{}
-	_ = json.Unmarshal(text, &m) // the SDK reports what is wrong
-	m.ID = idOf(text)
-	return m
-}
-
 // refused returns why a message is refused in a revision of the protocol, which may be "" if
 // none is named. It returns nil if the message is fine.
 func (m head) refused(revision string) *refusal {
@@ -171,7 +154,7 @@ func (m head) refused(revision string) *refusal {
 	var params struct {
 		Meta map[string]any `json:"_meta"`
 	}
-	_ = json.Unmarshal(m.Params, &params) // as above
+	_ = json.Unmarshal(m.Params, &params) // the SDK reports what is wrong
 	named, each := params.Meta[sdk.MetaKeyProtocolVersion]
 	if revision != "" && !slices.Contains(revisions(), revision) {
 		named, each = revision, true

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -24,27 +22,6 @@ func instructions(profile op.Profile) string {
 		longOutput + errors
 }
 
-// promptName is the prompt that explains the sandbox.
-const promptName = "sandbox"
-
-func (v *view) addPrompts() {
-	v.sdk.AddPrompt(&sdk.Prompt{
-		Name: promptName, Title: "Explain the sandbox",
-		Description: "What commands may do here, where the workspace is, what is not there, and how long output is read.",
-	}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-		return &sdk.GetPromptResult{
-			Description: "The sandbox, as it is",
-			Messages:    []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: clip(plain(v.explain(ctx)), v.server.opts.Budget)}}},
-		}, nil
-	})
-}
-
-// status is the part of a sandbox_status answer that is used here.
-type status struct {
-	Workspace string           `json:"workspace"`
-	Isolation policy.Isolation `json:"isolation"`
-}
-
 // explain describes the sandbox to a model, with the isolation that was really applied. It
 // opens the default sandbox for that.
 func (v *view) explain(ctx context.Context) string {
@@ -54,7 +31,10 @@ func (v *view) explain(ctx context.Context) string {
 	if v.server.opts.Profile == op.ProfileRun {
 		return b.String()
 	}
-	var is status
+	var is struct {
+		Workspace string           `json:"workspace"`
+		Isolation policy.Isolation `json:"isolation"`
+	}
 	if err := v.ask(ctx, v.env, "sandbox_status", nil, &is); err != nil {
 		b.WriteString("\nThe default sandbox cannot be used now:\n" + errorText(err, v.say(v.server.tools.known["sandbox_status"])) + "\n")
 		return b.String()
