@@ -80,7 +80,7 @@ func TestCannotStart(t *testing.T) {
 		"a virtio port":           {[]string{"--listen", "virtio://nonesuch"}, "the machine has no such virtio-serial port", true},
 		"a virtio port's name":    {[]string{"--listen", "virtio://"}, "the machine has no such virtio-serial port", true},
 		"a vsock port":            {[]string{"--listen", "vsock://:x"}, "not a port", true},
-		"a vsock peer":            {[]string{"--vsock-cid", "-1"}, "it is no number", true},
+		"a vsock peer":            {[]string{"--vsock-cid", "-1"}, "it must be a number", true},
 		"tcp without a token":     {[]string{"--listen", "tcp://127.0.0.1:0"}, "every user of this machine could run commands", true},
 		"tcp for everybody":       {[]string{"--listen", "tcp://0.0.0.0:0", "--insecure-loopback"}, "everybody who reaches it could run commands", true},
 		"tcp without a port":      {[]string{"--listen", "tcp://127.0.0.1"}, "not HOST:PORT", true},

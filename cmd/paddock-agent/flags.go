@@ -58,10 +58,10 @@ Examples:
 // list is a flag that may be repeated.
 type list []string
 
-// String is the value as text.
+// String returns the value as text.
 func (l *list) String() string { return fmt.Sprint([]string(*l)) }
 
-// Set adds one.
+// Set adds a value.
 func (l *list) Set(text string) error {
 	*l = append(*l, text)
 	return nil
@@ -70,20 +70,20 @@ func (l *list) Set(text string) error {
 // cids is a list of vsock peers.
 type cids []uint32
 
-// String is the value as text.
+// String returns the value as text.
 func (c *cids) String() string { return fmt.Sprint([]uint32(*c)) }
 
-// Set adds one.
+// Set adds a value.
 func (c *cids) Set(text string) error {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		return errors.New("it is no number from 0 to 4294967295")
+		return errors.New("it must be a number from 0 to 4294967295")
 	}
 	*c = append(*c, uint32(n))
 	return nil
 }
 
-// serve is the program with flags. It returns the exit status.
+// serve runs the agent on its own, as flags say, and returns the exit status.
 func serve(args []string) int {
 	var c agent.Config
 	f := flag.NewFlagSet("paddock-agent", flag.ContinueOnError)

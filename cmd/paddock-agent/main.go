@@ -1,12 +1,11 @@
-// Paddock-agent is the program inside every sandbox: it runs commands for
-// whoever holds its socket.
+// Paddock-agent is the program inside every sandbox: it runs commands for clients that can
+// connect to its socket.
 //
 // A backend starts it with the descriptors that package confine names, and it
-// builds the walls around itself from a plan (boot); behind a wall that only
-// gives a pipe it is a guest, and the pipe's other end belongs to a keeper
-// outside, which is this program, too. Started by hand, with --listen,
-// it serves as it is: as the guest agent of a virtual machine, in a
-// container, or as an ordinary process.
+// builds the walls around itself from a plan (boot). Behind a wall that only gives a pipe
+// it is a guest, and the keeper at the other end of the pipe is also this program. Started
+// by hand, with --listen, it builds no walls: it is the guest agent of a virtual machine, or
+// runs in a container or as an ordinary process.
 //
 // The number of processors to use is not looked up in cgroup files: that takes
 // longer than it could save.
@@ -26,8 +25,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// A process has the name of its first thread, and main begins on that: it stays
-// there until the agent has named it.
+// A process has the name of its first thread, on which main begins. main stays there until
+// the agent has set the name.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -60,8 +59,8 @@ func orUnknown(build string) string {
 	return build
 }
 
-// copyTree is "paddock-agent copy FROM TO": what one directory holds, in
-// another. Backends run it inside, where an image need not have programs.
+// copyTree runs "paddock-agent copy FROM TO", which copies the content of a directory.
+// Backends run it inside a sandbox, whose image may have no programs.
 func copyTree(from, to string) int {
 	if err := confine.CopyTree(from, to); err != nil {
 		fmt.Fprintf(os.Stderr, "cannot copy the workspace: %v\n", err)
