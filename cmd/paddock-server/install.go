@@ -35,9 +35,9 @@ func installCommand() *cobra.Command {
 		Use:   "install --client NAME",
 		Short: "Set up a client: write the configuration that starts the server",
 		Long: `Add "paddock mcp" to a client's configuration, or print what to add. The rest of the
-file stays as it is, comments too. A server that is there already is not written
-again, and another one of its name is only replaced with --force. Where a file
-cannot be edited safely, what to add is printed.
+file stays as it is, including comments. A server that is there already is not written
+again, and another one of its name is only replaced with --force. If a file cannot be
+edited safely, what to add is printed.
 
   claude-code  your ~/.claude.json, for this project alone, and approved; with
                --scope project .mcp.json here, for a team
@@ -50,8 +50,8 @@ cannot be edited safely, what to add is printed.
   vscode       .vscode/mcp.json here; with --scope user the command is printed
   any other    --print prints what most of them read
 
-Approved means that the model uses the tools without asking, which clients that run
-without a person need. Only the default profile is approved, without a network,
+Approved means that the model uses the tools without asking, which clients need that
+run without a person. Only the default profile is approved, without a network,
 without a spec, and with nothing writable but the workspace. Clients approve a server
 by its name, so an approved one gets a random name, which no project's file can give
 to another program. --ask leaves the approval out; "paddock mcp uninstall" takes
@@ -60,7 +60,7 @@ everything back.
 Flags of "paddock run" that describe a sandbox are handed on to the server.
 
 The client's own tools for commands and edits stay, and work outside of the sandbox.
---exclusive turns them off in this project (claude-code, codex and gemini), where the
+--exclusive turns them off in this project (claude-code, codex and gemini), if the
 client is started in its directory, and prints what holds in one below.`,
 		Example: `  paddock mcp install --client claude-code
   paddock mcp install --client codex --workspace ~/src/app --exclusive
@@ -228,16 +228,16 @@ func (f *installFlags) tell(target *install.Target, server install.Server, dir s
 	case f.print:
 		return
 	case server.Approved:
-		fmt.Printf(`approved: in %s alone, models may do this without being asked about, in a sandbox without network:
+		fmt.Printf(`approved: only in %s, models may do this without asking you, in a sandbox without network:
   run any command; create, change and DELETE any file of this directory
-  make what programs on the host run or obey where there is none yet, such as %s, which clients obey, unasked, when they start
-What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is. Once commands have made what clients obey, no tool works here until you have looked at it.
+  create files that programs on the host run or obey, if they do not exist yet, such as %s, which clients obey, without asking, when they start
+Existing files of that kind (%s, .git/hooks, .vscode and the like) are protected. If commands create a file that clients obey, no tool works here until you have looked at it.
 --ask leaves the approval out; this takes it back: %s
 `, dir, f.newFiles(), target.Settings, f.takenBackBy(dir))
 	case target.Scope == install.Local && f.ask:
-		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
+		fmt.Println("not approved: the client asks before a tool is used, and refuses if nobody can be asked")
 	case target.Scope == install.Local:
-		fmt.Println("not approved: " + f.unapproved(target, dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
+		fmt.Println("not approved: " + f.unapproved(target, dir) + "; the client asks before a tool is used, and refuses if nobody can be asked")
 	}
 	for _, arg := range server.Args {
 		if path, shown := strings.CutPrefix(arg, "--ro="); shown && server.Approved {

@@ -41,7 +41,7 @@ func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, known := PrincipalOf(r.Context())
 		if !known {
-			http.Error(w, "cannot serve: nobody says who asks", http.StatusUnauthorized)
+			http.Error(w, "cannot serve: the request has no principal", http.StatusUnauthorized)
 			return
 		}
 		v, err := s.view(principal)
@@ -169,7 +169,7 @@ func (m head) refused(revision string) *refusal {
 	no := &refusal{id: m.ID, code: sdk.CodeUnsupportedProtocolVersion, reason: fmt.Sprintf("the revision %v is not offered", named)}
 	no.data = sdk.UnsupportedProtocolVersionData{Supported: revisions(), Requested: fmt.Sprint(named)}
 	if slices.Contains(revisions(), fmt.Sprint(named)) {
-		no.code, no.data, no.reason = jsonrpc.CodeInvalidRequest, nil, "requests name no revision in _meta in those that are offered ("+strings.Join(revisions(), ", ")+"): initialize"
+		no.code, no.data, no.reason = jsonrpc.CodeInvalidRequest, nil, "_meta must not name one of the offered revisions ("+strings.Join(revisions(), ", ")+"): use initialize"
 	}
 	return no
 }

@@ -12,7 +12,7 @@ import (
 func instructions(profile op.Profile) string {
 	const walls = "The system is read-only, HOME and /tmp are private, and there is no network unless the operator gave one. "
 	const longOutput = "Long output is kept: an answer has its head and tail and says how output_read gets the rest. "
-	const errors = "Errors read “cannot …: …”, with a hint where something can be done."
+	const errors = "Errors read “cannot …: …”, with a hint if something can be done about it."
 	if profile == op.ProfileRun {
 		return "Paddock runs commands in a sandbox: each call has one of its own, which ends with it. " +
 			"Commands find the workspace at /workspace and may change it. " + walls + longOutput + errors
@@ -41,14 +41,14 @@ func (v *view) explain(ctx context.Context) string {
 	}
 	iso := is.Isolation
 	b.WriteString("\nWhat holds in the default sandbox:\n")
-	line("commands begin in ", is.Workspace, ", and what they change there reaches the operator's directory unless it is a copy (workspace: ", iso.Workspace, ")")
+	line("commands begin in ", is.Workspace, ", and what they change there reaches the operator's directory, unless it is a copy (workspace: ", iso.Workspace, ")")
 	line("walls: ", iso.Backend, " ", iso.Level, "; network: ", iso.Network)
 	for _, loss := range iso.Lost {
 		line("not kept: ", loss)
 	}
 	b.WriteString("\nWhat is not there: the host's other files, its processes, its network, its variables and secrets. " +
-		"A command that needs them fails; the answer then says what was denied. Do not try to get around it: say what is missing.\n\n" +
-		"What lasts: files in the workspace. Processes, /tmp and HOME end with the sandbox. A command that runs on belongs into exec with background, or into a service. " +
-		"What prints much is read with output_read, by the cursor that the answer names.\n")
+		"A command that needs them fails; the answer then says what was denied. Do not try to get around that: say what is missing.\n\n" +
+		"What lasts: files in the workspace. Processes, /tmp and HOME end with the sandbox. For a command that runs on, use exec with background, or a service. " +
+		"Read long output with output_read, from the cursor that the answer names.\n")
 	return b.String()
 }

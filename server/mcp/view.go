@@ -54,7 +54,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	if len(s.tools.ops) > 0 {
 		v.sdk.AddPrompt(&sdk.Prompt{
 			Name: "sandbox", Title: "Explain the sandbox",
-			Description: "What commands may do here, where the workspace is, what is not there, and how long output is read.",
+			Description: "What commands may do here, where the workspace is, what is missing, and how to read long output.",
 		}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 			return &sdk.GetPromptResult{
 				Description: "The sandbox, as it is",
@@ -136,7 +136,7 @@ const methodInitialize = "initialize"
 // server that knows it and refuses the revision; if the method is unknown they initialize.
 const (
 	methodDiscover = "server/discover"
-	noDiscover     = "there is no method " + methodDiscover + ": use initialize"
+	noDiscover     = "unknown method " + methodDiscover + ": use initialize"
 )
 
 // logLevels are the levels of the protocol.
