@@ -25,8 +25,8 @@
 // in a lost record and by [Log.Lost], and by Verify.
 //
 // [Verify] reads a whole log in bounded memory and finds records that were edited, moved,
-// inserted or removed. Whoever can write to the directory can also rewrite the whole chain,
-// or cut off its end: against both, keep the hash of a head elsewhere and pass it to Verify.
+// inserted or removed. A process that can write to the directory can also rewrite the whole
+// chain, or cut off its end: against both, keep the hash of a head elsewhere and pass it to Verify.
 package audit
 
 import (

@@ -35,7 +35,7 @@ const (
 	AlterPrivileges Set = 1 << 0
 	// UnsandboxedExec lets a principal reach the host outside every sandbox:
 	// files of control groups, namespaces of other processes, commands
-	// without walls. Administrators, too, need it by explicit grant.
+	// without walls. Administrators also need an explicit grant of it.
 	UnsandboxedExec Set = 1 << 2
 	// StargazerUse lets a principal use the bot whose masks Paddock can share. Paddock never
 	// checks it.

@@ -12,7 +12,7 @@
 // server does not answer within a second, a call returns a [*privilege.Unavailable], and the
 // next call tries again.
 //
-// The server is trusted: whoever can write to it can grant. Give it a password or a socket
+// The server is trusted: everybody who can write to it can grant privileges. Give it a password or a socket
 // that only its users can reach, and TLS (rediss://) if others share the network.
 package redis
 

@@ -47,7 +47,7 @@ const (
 	length      = len(Prefix) + idLength + 1 + 52
 )
 
-// The reasons to refuse a token. A revoked token is unknown, too.
+// The reasons to refuse a token. A revoked token is also unknown.
 var (
 	ErrUnknown = errors.New("the token is not known")
 	ErrExpired = errors.New("the token has expired")

@@ -209,7 +209,7 @@ func notFound(uri string) error {
 	return &jsonrpc.Error{Code: -32002, Message: "Resource not found", Data: data}
 }
 
-// resourceError returns an error of the protocol: for resources there is no other kind.
+// resourceError returns an error of the protocol. Resources have no other kind of error.
 func resourceError(uri string, err error) error {
 	own := (*paddock.Error)(nil)
 	if errors.As(err, &own) && own.Code == wire.CodeNotFound {

@@ -126,7 +126,7 @@ func (v *view) say(o *op.Op) func(hint string) string {
 			}
 			if w.tokens && op.FieldAt(op.SpecFields(), path) != nil {
 				note = " (in the spec of paddock token create)"
-				return "the operator's " + path
+				return "the operator's " + strings.TrimSuffix(strings.TrimSuffix(path, ".ro"), ".rw") // modes of mounts
 			}
 			return "the operator's paddock mcp " + op.FlagFor(path)
 		}) + note

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -111,15 +110,6 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 
 // revisions returns the offered revisions of the protocol, each of which is tested.
 func revisions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
-
-// requestedRevision returns the revision of a session that is initialized with params.
-func requestedRevision(params json.RawMessage) string {
-	var asked struct {
-		Revision string `json:"protocolVersion"`
-	}
-	_ = json.Unmarshal(params, &asked) // the SDK reports what is wrong
-	return negotiate(asked.Revision)
-}
 
 // negotiate returns the revision of a session whose client asked for this one.
 func negotiate(revision string) string {
