@@ -9,14 +9,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -208,11 +206,11 @@ func (v *view) contract(c contracted, notes string) *sdk.CallToolResult {
 
 // visible escapes characters in JSON that a terminal would obey or not show. The meaning stays
 // the same.
-func visible(encoded json.RawMessage) json.RawMessage {
+func visible(text json.RawMessage) json.RawMessage {
 	var b strings.Builder
-	for _, r := range string(encoded) {
+	for _, r := range string(text) {
 		switch {
-		case r == '\n' || r == '\t' || !unicode.IsControl(r) && !text.Hidden(r):
+		case clean(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)

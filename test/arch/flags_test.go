@@ -25,6 +25,7 @@ var othersFlags = map[string]string{
 	"backend/piped/start.go":                "paddock-agent guest, which a script starts",
 	"backend/state/cleanup.go":              "the engine",
 	"backend/wrapper/wrapper.go":            "bwrap",
+	"cgroup":                                "systemd-run, systemctl and docker run",
 	"internal/run/denial.go":                "tools whose error output is recognized",
 	"internal/testkit":                      "programs that tests start",
 	"agent/standalone_linux.go":             "paddock-agent",
