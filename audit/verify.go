@@ -169,7 +169,12 @@ func (v *verifier) record(r *Record, from int64) {
 	}
 	switch {
 	case r.Kind == KindPrune && r.Prune != nil:
-		v.allowMissing(*r.Prune)
+		// It accounts for records that are missing at the beginning of the log.
+		p, first := *r.Prune, v.first
+		v.pruned = v.pruned || p == first || p.Through > first.Through && p.Seq > first.Seq
+		if p.Head == v.want {
+			v.found = p.Seq
+		}
 	case r.Kind == KindBegin && len(v.begun) >= maxBegun:
 		v.report.UnknownCount++ // too many to track
 	case r.Kind == KindBegin:
@@ -182,18 +187,6 @@ func (v *verifier) record(r *Record, from int64) {
 				v.lost[seq] = true
 			}
 		}
-	}
-}
-
-// allowMissing accounts for records that are missing at the beginning of the log, if a
-// prune record names them.
-func (v *verifier) allowMissing(p Prune) {
-	first := v.first
-	if p == first || p.Through > first.Through && p.Seq > first.Seq {
-		v.pruned = true
-	}
-	if p.Head == v.want {
-		v.found = p.Seq
 	}
 }
 

@@ -15,6 +15,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -46,17 +47,10 @@ func main() {
 	case len(os.Args) == 4 && os.Args[1] == "guest" && os.Args[2] == "--remove":
 		os.Exit(agent.Guest(os.Args[3]))
 	case len(os.Args) == 2 && os.Args[1] == "--version":
-		fmt.Printf("paddock-agent protocol %d build %s\n", wire.Version, orUnknown(wire.Build))
+		fmt.Printf("paddock-agent protocol %d build %s\n", wire.Version, cmp.Or(wire.Build, "unknown"))
 	default:
 		os.Exit(serve(os.Args[1:]))
 	}
-}
-
-func orUnknown(build string) string {
-	if build == "" {
-		return "unknown"
-	}
-	return build
 }
 
 // copyTree runs "paddock-agent copy FROM TO", which copies the content of a directory.

@@ -237,10 +237,3 @@ func dropIn(doc map[string]any, path []string) {
 	}
 	delete(doc, path[0])
 }
-
-func splice(text []byte, from, to int, with string) []byte {
-	out := make([]byte, 0, len(text)+len(with))
-	out = append(out, text[:from]...)
-	out = append(out, with...)
-	return append(out, text[to:]...)
-}

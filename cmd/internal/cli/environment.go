@@ -63,19 +63,18 @@ func (a *App) Env() (*op.Env, error) {
 
 		AuditBestEffort: a.audit == auditBestEffort,
 
-		LookupEnv:  os.LookupEnv,
-		Principal:  stores.Local(where),
-		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, a.openRedis) }),
-		Tokens:     sync.OnceValues(OpenTokens),
+		LookupEnv: os.LookupEnv,
+		Principal: stores.Local(where),
+		Privileges: sync.OnceValues(func() (privilege.Store, error) {
+			return stores.Open(where, func(url string) (privilege.Store, error) {
+				if a.program.OpenRedis == nil {
+					return nil, &privilege.Unavailable{Store: "Redis", Cause: a.noServer, Hint: keepServer}
+				}
+				return a.program.OpenRedis(url)
+			})
+		}),
+		Tokens: sync.OnceValues(OpenTokens),
 	}, nil
-}
-
-// openRedis opens the store of privileges on a Redis server.
-func (a *App) openRedis(url string) (privilege.Store, error) {
-	if a.program.OpenRedis == nil {
-		return nil, &privilege.Unavailable{Store: "Redis", Cause: a.noServer, Hint: keepServer}
-	}
-	return a.program.OpenRedis(url)
 }
 
 // ownFiles returns Paddock's own files outside the state directory: the file of privileges,
