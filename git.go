@@ -161,7 +161,7 @@ func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 	}
 	found, err := gitconfig.Accept(state, from)
 	if e := (*gitconfig.TooManyError)(nil); errors.As(err, &e) {
-		err = &Error{Message: "cannot accept all of it at once: " + err.Error(), Hint: "take over what one sandbox added: paddock git accept " + e.Sandboxes[0] + ", or forget it all: --drop"}
+		err = &Error{Message: "cannot accept all of it at once: " + err.Error(), Hint: "take over what one sandbox added: paddock git accept " + e.Sandboxes[0] + ", or forget it all: `drop`"}
 	}
 	return GitAcceptance{accepted(found.Files), found.Agreed, found.Forgotten}, err
 }

@@ -138,7 +138,7 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Pro
 	p, err := protect.Protect(ctx, *req, mounts, parse)
 	if ctx.Err() != nil {
 		err = &Error{Message: "cannot tell what the host obeys in the workspace: " + context.Cause(ctx).Error(),
-			Hint: "look for a file system that does not answer, or allow changes with --unprotect '*'"}
+			Hint: "look for a file system that does not answer, or allow changes with `workspace.unprotected` '*'"}
 	}
 	req.Guards = p.Guards
 	return p, err

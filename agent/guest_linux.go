@@ -237,7 +237,7 @@ func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err 
 	box.Workspace = g.Workspace
 	if box.Workspace == "" {
 		if scratch == "" {
-			return nil, core.WithHint(errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace")
+			return nil, core.WithHint(errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace")
 		}
 		box.Workspace = filepath.Join(scratch, "workspace")
 		g.MakeWorkspace = true

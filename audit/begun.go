@@ -1,13 +1,17 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -65,13 +69,6 @@ func (d *dir) ownBegun() bool {
 	return err == nil && info.IsDir() && checkOwner(filepath.Join(d.path, begunDir)) == nil
 }
 
-// unmark removes the mark of an operation of this process.
-func (d *dir) unmark(seq uint64) {
-	if p := self(); p != nil && d.ownBegun() {
-		_ = d.root.Remove(p.markName(seq)) // there may be none
-	}
-}
-
 // lost returns the operations whose process is gone, and their marks.
 func (d *dir) lost() (seqs []uint64, marks []string) {
 	if !d.ownBegun() {
@@ -93,6 +90,68 @@ func (d *dir) lost() (seqs []uint64, marks []string) {
 	return seqs, marks
 }
 
+// self returns this process, or nil if /proc does not tell, as on other systems than Linux.
+var self = sync.OnceValue(func() *Process {
+	p := &Process{PID: os.Getpid(), Boot: boot(), Namespace: pidNamespace()}
+	start, err := startOf(p.PID)
+	if err != nil || p.Boot == "" || p.Namespace == 0 {
+		return nil
+	}
+	p.Start = start
+	return p
+})
+
+// boot returns the boot ID, which is new each time the machine starts.
+var boot = sync.OnceValue(func() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text))
+})
+
+// pidNamespace returns the inode of the PID namespace, or 0 if /proc does not tell.
+var pidNamespace = sync.OnceValue(func() uint64 {
+	info, err := os.Stat("/proc/self/ns/pid")
+	if err != nil {
+		return 0
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Ino
+	}
+	return 0
+})
+
+// startOf returns when a process started, in clock ticks since boot.
+func startOf(pid int) (uint64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	// The command name, in parentheses, may hold any character.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	const started = 22 - 3 // the index among the fields after the name
+	if len(fields) <= started || string(fields[0]) == "Z" || string(fields[0]) == "X" {
+		return 0, fs.ErrNotExist
+	}
+	return strconv.ParseUint(string(fields[started]), 10, 64)
+}
+
+// state returns the state of the process.
+func (p *Process) state() int {
+	switch now := boot(); {
+	case p.Boot != now && now != "":
+		return processGone
+	case p.Namespace != pidNamespace():
+		return processUnknown
+	}
+	start, err := startOf(p.PID)
+	switch {
+	case err == nil && start == p.Start:
+		return processRuns
+	case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH):
+		return processGone
+	}
+	return processUnknown
+}
+
 // Begun is an operation with a begin record and no end record.
 type Begun struct {
 	Seq       uint64    `json:"seq"` // of the begin record
@@ -107,26 +166,6 @@ type Begun struct {
 
 // maxBegun bounds how many operations without an end [Verify] tracks.
 const maxBegun = 100_000
-
-// sortUnfinished reports the operations without an end, by the state of their process.
-func (v *verifier) sortUnfinished() {
-	r := &v.report
-	for _, seq := range slices.Sorted(maps.Keys(v.begun)) {
-		b := v.begun[seq]
-		state := processGone // older versions recorded no process
-		if b.process != nil && !v.lost[seq] {
-			state = b.process.state()
-		}
-		switch state {
-		case processGone:
-			r.Lost, r.LostCount = newest(r.Lost, b), r.LostCount+1
-		case processRuns:
-			r.Running, r.RunningCount = newest(r.Running, b), r.RunningCount+1
-		default:
-			r.Unknown, r.UnknownCount = newest(r.Unknown, b), r.UnknownCount+1
-		}
-	}
-}
 
 // newest appends to a list, and drops the oldest one beyond maxProblems.
 func newest(list []Begun, b Begun) []Begun {

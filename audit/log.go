@@ -1,3 +1,32 @@
+// Package audit records what Paddock was asked to do, in an append-only log of JSON
+// lines that are chained by hashes, outside every sandbox.
+//
+//	log := audit.At(dir, audit.Options{})
+//	begun, err := log.Append(ctx, audit.Record{Kind: audit.KindBegin, Op: "run"})
+//
+// A log is a directory of mode 0700 with files of mode 0600 in it:
+//
+//	audit-00000001.jsonl   records, one per line; the highest number is appended to
+//	lock                   held while a record is appended
+//	begun                  an empty file for each operation that has not ended
+//
+// The last field of each line, hash, is the SHA-256 of the bytes before it; prev is the
+// hash of the line before, also across files. Several processes may append at the same
+// time: each one checks whether its cached head of the chain is still the end of the newest
+// file, and reads it from there if not. When a file is full, the next one is started, and
+// the oldest ones are removed after a record says so.
+//
+// A process that is killed may leave an incomplete line. The next append keeps it, and
+// writes a repair record that describes it.
+//
+// An operation has a begin record and an end record. If the end cannot be written, because
+// the disk is full for example, the process tries again with its next record. Operations of
+// dead processes without an end are reported by the first process that appends after them,
+// in a lost record and by [Log.Lost], and by Verify.
+//
+// [Verify] reads a whole log in bounded memory and finds records that were edited, moved,
+// inserted or removed. A process that can write to the directory can also rewrite the whole
+// chain, or cut off its end: against both, keep the hash of a head elsewhere and pass it to Verify.
 package audit
 
 import (
@@ -217,7 +246,9 @@ func (l *Log) put(r *Record) error {
 	case r.Kind == KindBegin && r.Process != nil:
 		l.dir.mark(r)
 	case r.Kind == KindEnd && r.Call != 0:
-		l.dir.unmark(r.Call)
+		if p := self(); p != nil && l.dir.ownBegun() {
+			_ = l.dir.root.Remove(p.markName(r.Call)) // there may be none
+		}
 	}
 	return nil
 }
@@ -309,25 +340,20 @@ func (g *group) sync(f *os.File) error {
 			return g.err // the kernel reports a lost write only once
 		case g.running:
 			g.changed.Wait()
-		default:
-			g.syncAll(f)
+		default: // sync for all that have asked so far
+			g.running = true
+			covers := g.asked
+			g.mu.Unlock()
+			err := f.Sync()
+			g.mu.Lock()
+			g.running = false
+			if err == nil {
+				g.synced = covers
+			} else {
+				g.failed, g.err = covers, err
+			}
+			g.changed.Broadcast()
 		}
 	}
 	return nil
-}
-
-// syncAll syncs for all callers that have asked so far.
-func (g *group) syncAll(f *os.File) {
-	g.running = true
-	covers := g.asked
-	g.mu.Unlock()
-	err := f.Sync()
-	g.mu.Lock()
-	g.running = false
-	if err == nil {
-		g.synced = covers
-	} else {
-		g.failed, g.err = covers, err
-	}
-	g.changed.Broadcast()
 }

@@ -165,17 +165,12 @@ func (r *Reader) newer() (bool, error) {
 	if len(numbers) == 0 || numbers[len(numbers)-1] < r.next {
 		return false, nil
 	}
-	if at := r.l.off + int64(len(r.l.buf)); !r.ends(at) {
+	if info, err := r.f.Stat(); err == nil && info.Size() > r.l.off+int64(len(r.l.buf)) {
 		return true, nil // it grew before the newer file was started
 	}
 	_ = r.f.Close()
 	r.f = nil
 	return true, nil
-}
-
-func (r *Reader) ends(at int64) bool {
-	info, err := r.f.Stat()
-	return err != nil || info.Size() <= at
 }
 
 // snapshot opens all files with their sizes at one moment, between two records.

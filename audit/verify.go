@@ -10,7 +10,9 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 )
 
 // maxProblems bounds how many problems a report lists. All are counted.
@@ -109,7 +111,13 @@ func Verify(ctx context.Context, path, head string) (Report, error) {
 // walk verifies one file.
 func (v *verifier) walk(ctx context.Context, name string, f io.ReaderAt, size int64) error {
 	v.file, v.line, v.badFrom = name, 0, -1
-	v.checkNumber()
+	n, _ := numberOf(name)
+	if v.last == 0 {
+		v.at = n
+	} else if n != v.last+1 {
+		v.problem(0, fmt.Sprintf("the file before it, %s, is missing", fileName(n-1)))
+	}
+	v.last = n
 	l := lines{f: f, end: size}
 	for newLine := true; ; {
 		from := l.off
@@ -130,22 +138,14 @@ func (v *verifier) walk(ctx context.Context, name string, f io.ReaderAt, size in
 		newLine = piece[len(piece)-1] == '\n'
 		var r Record
 		if !whole || parse(piece, &r) != nil {
-			v.unreadable(piece, from)
+			if v.badFrom < 0 {
+				v.badFrom, v.badLine, v.badSum = from, v.line, sha256.New()
+			}
+			v.badSum.Write(piece)
 			continue
 		}
 		v.record(&r, from)
 	}
-}
-
-// checkNumber checks that no file is missing before this one.
-func (v *verifier) checkNumber() {
-	n, _ := numberOf(v.file)
-	if v.last == 0 {
-		v.at = n
-	} else if n != v.last+1 {
-		v.problem(0, fmt.Sprintf("the file before it, %s, is missing", fileName(n-1)))
-	}
-	v.last = n
 }
 
 // record checks that r continues the chain. If it does not, the chain is checked from there
@@ -169,7 +169,12 @@ func (v *verifier) record(r *Record, from int64) {
 	}
 	switch {
 	case r.Kind == KindPrune && r.Prune != nil:
-		v.allowMissing(*r.Prune)
+		// It accounts for records that are missing at the beginning of the log.
+		p, first := *r.Prune, v.first
+		v.pruned = v.pruned || p == first || p.Through > first.Through && p.Seq > first.Seq
+		if p.Head == v.want {
+			v.found = p.Seq
+		}
 	case r.Kind == KindBegin && len(v.begun) >= maxBegun:
 		v.report.UnknownCount++ // too many to track
 	case r.Kind == KindBegin:
@@ -183,26 +188,6 @@ func (v *verifier) record(r *Record, from int64) {
 			}
 		}
 	}
-}
-
-// allowMissing accounts for records that are missing at the beginning of the log, if a
-// prune record names them.
-func (v *verifier) allowMissing(p Prune) {
-	first := v.first
-	if p == first || p.Through > first.Through && p.Seq > first.Seq {
-		v.pruned = true
-	}
-	if p.Head == v.want {
-		v.found = p.Seq
-	}
-}
-
-// unreadable adds a line, or a piece of one, that is not a record.
-func (v *verifier) unreadable(piece []byte, from int64) {
-	if v.badFrom < 0 {
-		v.badFrom, v.badLine, v.badSum = from, v.line, sha256.New()
-	}
-	v.badSum.Write(piece)
 }
 
 // endUnreadable checks that the lines before r that are not records have a repair record.
@@ -244,32 +229,43 @@ func (v *verifier) endOfFile(rest []byte, from int64) {
 
 // finish completes the report.
 func (v *verifier) finish() {
-	v.sortUnfinished()
-	v.report.Head, v.report.Seq = v.prev, v.seq
+	r := &v.report
+	for _, seq := range slices.Sorted(maps.Keys(v.begun)) {
+		b := v.begun[seq]
+		state := processGone // older versions recorded no process
+		if b.process != nil && !v.lost[seq] {
+			state = b.process.state()
+		}
+		switch state {
+		case processGone:
+			r.Lost, r.LostCount = newest(r.Lost, b), r.LostCount+1
+		case processRuns:
+			r.Running, r.RunningCount = newest(r.Running, b), r.RunningCount+1
+		default:
+			r.Unknown, r.UnknownCount = newest(r.Unknown, b), r.UnknownCount+1
+		}
+	}
+	r.Head, r.Seq = v.prev, v.seq
 	if v.first.Head != "" {
-		v.report.Pruned = v.first.Seq
+		r.Pruned = v.first.Seq
 		if !v.pruned {
 			v.file = fileName(v.at)
 			v.problem(1, "the records before it are missing, and no record says that they were removed")
 		}
 	}
-	if v.want != "" && v.want != Genesis {
-		v.wantFound()
+	switch {
+	case v.want == "" || v.want == Genesis:
+	case v.found > 0:
+		r.After = v.seq - v.found
+	case r.Pruned > 0:
+		v.problem(0, wantMissing+", or the record was among the oldest ones, which were removed")
+	default:
+		v.problem(0, wantMissing)
 	}
-	v.report.OK = v.report.Wrong == 0
+	r.OK = r.Wrong == 0
 }
 
-func (v *verifier) wantFound() {
-	if v.found > 0 {
-		v.report.After = v.seq - v.found
-		return
-	}
-	what := "no record has the hash that was asked for: the log was cut or written anew"
-	if v.report.Pruned > 0 {
-		what += ", or the record was among the oldest ones, which were removed"
-	}
-	v.problem(0, what)
-}
+const wantMissing = "no record has the hash that was asked for: the log was cut or written anew"
 
 func (v *verifier) problem(line int, what string) {
 	v.report.Wrong++

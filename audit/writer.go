@@ -55,7 +55,7 @@ func (h *head) searchEnd(f *os.File, n int64) (found bool, err error) {
 	if _, err := f.ReadAt(buf, from); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	last := bytes.LastIndexByte(buf, '\n') + 1 // 0 where there is none
+	last := bytes.LastIndexByte(buf, '\n') + 1 // 0 if there is none
 	if last < len(buf) && (last > 0 || from == 0) && h.take(append(bytes.Clone(buf[last:]), '\n'), h.size) {
 		h.noNewline = true
 		return true, nil

@@ -229,7 +229,7 @@ func copyError(at string, err error) error {
 	}
 	switch {
 	case errors.Is(err, unix.ENOSPC):
-		e.Hint = "the workspace does not fit: raise limits.disk (--disk), or use workspace mode bind"
+		e.Hint = "the workspace does not fit: raise `limits.disk`, or use workspace mode bind"
 	case errors.Is(err, unix.EACCES):
 		e.Hint = "the workspace must be readable by its owner, all of it, to be copied"
 	}

@@ -165,7 +165,7 @@ func unrecordedHint(err error) string {
 	if hostpath.Unwritable(err) { // sandboxes cannot start either without a state directory
 		return "choose a writable directory with " + paddock.StateDirEnv
 	}
-	hint := "choose another directory with " + paddock.StateDirEnv + "; with --audit best-effort operations run without a record"
+	hint := "choose another directory with " + paddock.StateDirEnv + "; with `audit` best-effort operations run without a record"
 	if hostpath.Full(err) {
 		return "make room there, or " + hint
 	}

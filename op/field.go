@@ -241,7 +241,7 @@ func isBytes(t reflect.Type) bool {
 // meant.
 var specFields = map[string][]string{
 	"workspace.source": {"workspace"}, "workspace.mode": {"workspace_mode"}, "workspace.unprotected": {"unprotect"},
-	"mounts": {"ro", "rw"}, "env": {"env_pass", "env"}, "redaction": {"redact"}, "limits.output": {"max_output"},
+	"mounts": {"ro", "rw"}, "env": {"env", "env_pass"}, "redaction": {"redact"}, "limits.output": {"max_output"},
 	"docker": {"image", "engine", "user", "read_only_rootfs", "engine_args"}, "docker.binary": {"engine"}, "docker.extra_run_args": {"engine_args"},
 	"codex": {"codex_config"}, "codex.config_overrides": {"codex_config"}, "wrapper": {"wrapper", "wrapper_agent"}, "wrapper.command": {"wrapper"}, "wrapper.agent": {"wrapper_agent"},
 }
@@ -302,7 +302,7 @@ func NameFields(fields []Field, err error, input []byte, say func(Field) string)
 			case base != name:
 				e.Field = name
 			}
-			e.Reason, e.Hint = inText(e.Reason), inText(e.Hint)
+			e.Reason = inText(e.Reason)
 		case file != "" && specKey(e.Field):
 			e.File = file
 		}

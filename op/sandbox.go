@@ -85,7 +85,7 @@ func CheckImpliedWorkspace(spec policy.Spec, dir string) error {
 	}
 	hint := "go to a project's directory, or name one"
 	if dir != "/" { // it can never be a workspace
-		hint += "; if you mean this one, name it: --workspace " + policy.ShellWord(dir)
+		hint += "; if you mean this one, name it: `workspace.source` " + policy.ShellWord(dir)
 	}
 	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why + ": commands could read and change all of it", Hint: hint}
 }
@@ -105,7 +105,7 @@ func (e *Env) linkWorktree(ctx context.Context, spec policy.Spec, opts paddock.O
 		e.Call.refuse()
 	}
 	return spec, &policy.CeilingError{Rule: "ceiling.mounts", FieldError: policy.FieldError{Field: "workspace.source", Value: spec.Workspace.Source,
-		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with --rw " + policy.ShellWord(m.Source) + ", or as one of the mounts of the ceiling"}}
+		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with `mounts.rw` " + policy.ShellWord(m.Source) + ", or as one of the mounts of the ceiling"}}
 }
 
 // UnderCeiling applies the ceiling to a spec.

@@ -132,7 +132,7 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 			// The text is not repeated: it may be a secret without its name.
 			e := &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"}
 			if env.LookupEnv != nil {
-				e.Hint = "to pass on a variable of the caller's environment, use env_pass"
+				e.Hint = "to pass on a variable of the caller's environment, use `env_pass`"
 			}
 			errs = append(errs, e)
 			continue

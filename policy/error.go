@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -19,7 +20,8 @@ type FieldError struct {
 	Value string
 	// Reason completes the sentence "cannot use FIELD VALUE: …".
 	Reason string
-	// Hint says what to do about it, where there is something to say.
+	// Hint says what to do about it, where there is something to say. As in every
+	// hint, a field of a spec is its path in backquotes: see [RenderHint].
 	Hint string
 	// File and Line say where it is written: the name of the spec file and
 	// the line, from 1; empty and 0 where they are not known.
@@ -104,3 +106,12 @@ func quoteShort(s string) string {
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// hintPath is a field of a spec in a hint.
+var hintPath = regexp.MustCompile("`([a-z_.]+)`")
+
+// RenderHint returns a hint with name(path) in place of each path of a spec's field in
+// backquotes, such as `limits.memory`: a command line says --memory, and a tool memory.
+func RenderHint(hint string, name func(path string) string) string {
+	return hintPath.ReplaceAllStringFunc(hint, func(quoted string) string { return name(quoted[1 : len(quoted)-1]) })
+}

@@ -69,8 +69,8 @@ func with(by map[string]Support, backend string, s Support) map[string]Support {
 func wallFields() []FieldRow {
 	const remedy = "leave it out, or use backend linux"
 	root := others(Support{Reason: "the programs are those of the host", Remedy: remedy}, BackendLinux)
-	root = with(root, BackendDocker, Support{Reason: "the programs are those of the image", Remedy: "name an image with docker.image"})
-	root = with(root, BackendWrapper, Support{Reason: "the wrapper decides which programs there are", Remedy: "say it in wrapper.command"})
+	root = with(root, BackendDocker, Support{Reason: "the programs are those of the image", Remedy: "name an image with `docker.image`"})
+	root = with(root, BackendWrapper, Support{Reason: "the wrapper decides which programs there are", Remedy: "say it in `wrapper.command`"})
 	return []FieldRow{
 		{Field: "level", written: text("level", func(s Spec) string { return s.Level }),
 			By: others(Support{Reason: "this backend has one level", Remedy: remedy}, BackendLinux)},
@@ -80,11 +80,11 @@ func wallFields() []FieldRow {
 		{Field: "network", Value: "none", written: text("network", func(s Spec) string { return s.Network }),
 			By: map[string]Support{
 				BackendHost:    {Reason: "commands use the host's network", Remedy: remedy},
-				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in wrapper.command"},
+				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
 			}},
 		{Field: "network", Value: "host", written: text("network", func(s Spec) string { return s.Network }),
 			By: map[string]Support{
-				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in wrapper.command"},
+				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
 			}},
 		{Field: "hostname", written: text("hostname", func(s Spec) string { return s.Hostname }),
 			By: others(Support{Reason: "this backend sets no host name", Remedy: remedy}, BackendLinux, BackendDocker)},
@@ -102,7 +102,7 @@ func workspaceFields() []FieldRow {
 		seen  = "what commands see of the host is not this backend's to say"
 		use   = "use backend linux or docker"
 	)
-	wrapped := Support{Reason: "the wrapper decides what commands see", Remedy: "say it in wrapper.command"}
+	wrapped := Support{Reason: "the wrapper decides what commands see", Remedy: "say it in `wrapper.command`"}
 	mounts := others(Support{Reason: seen, Remedy: use}, BackendLinux, BackendDocker)
 	access := others(Support{Reason: "this backend cannot make it read-only", Remedy: use}, BackendLinux, BackendDocker, BackendCodex)
 	return []FieldRow{

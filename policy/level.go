@@ -97,7 +97,7 @@ func (r *resolver) combine(s Spec) {
 	r.memory(l)
 	if l.Disk > 0 && s.Workspace.Mode == ModeBind && s.Workspace.Access == "rw" && !s.Allows(DegradeDisk) {
 		r.refuse("limits.disk", l.Disk.String(), "a bind workspace lies on the host's disk, which has no bound for a directory",
-			"use workspace mode copy, or allow it: --allow-degraded="+DegradeDisk)
+			"use workspace mode copy, or allow it: `allow_degraded`="+DegradeDisk)
 	}
 	if s.Workspace.Mode == ModeCopy && s.Workspace.Access == "ro" {
 		r.refuse("workspace.access", "ro", "commands would get a copy that they cannot change", "use mode bind")

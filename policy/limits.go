@@ -102,10 +102,10 @@ func limitTable() []limitRow {
 		return others(Support{Reason: "this backend cannot bound " + what, Remedy: remedy}, BackendLinux, BackendDocker)
 	}
 	inPart := func(what, word string) map[string]Support {
-		return others(Support{Reason: "this backend bounds " + what, Remedy: remedy + ", or allow it: --allow-degraded=" + word, Allow: word},
+		return others(Support{Reason: "this backend bounds " + what, Remedy: remedy + ", or allow it: `allow_degraded`=" + word, Allow: word},
 			BackendLinux, BackendDocker)
 	}
-	high := with(unbounded("it"), BackendDocker, Support{Reason: "engines have no such limit", Remedy: "use limits.memory"})
+	high := with(unbounded("it"), BackendDocker, Support{Reason: "engines have no such limit", Remedy: "use `limits.memory`"})
 	return []limitRow{
 		{field: "Timeout", name: "timeout", least: int64(time.Millisecond), most: week, zero: true},
 		{field: "MaxTimeout", name: "max_timeout", least: int64(time.Millisecond), most: week},
@@ -237,7 +237,7 @@ func (r *resolver) memory(l Limits) {
 		r.refuse("limits.memory_high", l.MemoryHigh.String(), "it is more than limits.memory, "+l.Memory.String(), "")
 	}
 	if l.Swap > 0 && l.Memory == 0 {
-		r.refuse("limits.swap", l.Swap.String(), "it is beside limits.memory, which is not given", "give limits.memory too")
+		r.refuse("limits.swap", l.Swap.String(), "it is beside limits.memory, which is not given", "give `limits.memory` too")
 	}
 }
 

@@ -68,7 +68,13 @@ func CheckOpened(ctx context.Context, open func() (Store, error), who *Principal
 		return unavailable(err)
 	}
 	if missing := need &^ held; missing != 0 {
-		return lacking(who, missing)
+		names := missing.Names()
+		return &Denied{
+			Message: fmt.Sprintf(missingFormat, strings.Join(names, ", ")),
+			Rule:    "privilege",
+			Missing: missing,
+			Hint:    "paddock privilege grant " + who.Name + " " + strings.Join(names, " "),
+		}
 	}
 	return nil
 }
@@ -82,16 +88,6 @@ func get(ctx context.Context, open func() (Store, error), name string) (Set, err
 		return 0, err
 	}
 	return s.Get(ctx, name)
-}
-
-func lacking(who *Principal, missing Set) *Denied {
-	names := missing.Names()
-	return &Denied{
-		Message: fmt.Sprintf(missingFormat, strings.Join(names, ", ")),
-		Rule:    "privilege",
-		Missing: missing,
-		Hint:    "paddock privilege grant " + who.Name + " " + strings.Join(names, " "),
-	}
 }
 
 func unavailable(err error) *Denied {

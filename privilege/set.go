@@ -37,7 +37,7 @@ const (
 	AlterPrivileges Set = 1 << 0
 	// UnsandboxedExec lets a principal reach the host outside every sandbox:
 	// files of control groups, namespaces of other processes, commands
-	// without walls. Administrators, too, need it by explicit grant.
+	// without walls. Administrators also need an explicit grant of it.
 	UnsandboxedExec Set = 1 << 2
 	// StargazerUse lets a principal use the bot whose masks Paddock can share. Paddock never
 	// checks it.
@@ -101,7 +101,7 @@ type NameError struct {
 
 // Error returns the unknown name and the known ones.
 func (e *NameError) Error() string {
-	return "cannot use the privilege " + quote(e.Word) + ": there is none of this name (" + e.Hint + ")"
+	return "unknown privilege " + quote(e.Word) + " (" + e.Hint + ")"
 }
 
 // Parse returns the set of the named privileges. A name is one of [Known] or a shorter form
@@ -150,7 +150,7 @@ func ParseMask(text string) (Set, error) {
 	}
 	mask, err := strconv.ParseUint(digits, base, 64)
 	if err != nil {
-		return 0, fmt.Errorf("cannot use the mask %s: it is no number from 0 to 2^64-1", quote(text))
+		return 0, fmt.Errorf("cannot use the mask %s: it must be a number from 0 to 2^64-1", quote(text))
 	}
 	return Set(mask), nil
 }

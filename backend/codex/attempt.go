@@ -127,7 +127,7 @@ func (w *wall) judge(r *reached) error {
 		return w.open("a port of the host could be called")
 	case network && !r.network:
 		return &policy.FieldError{Field: "network", Value: networkHost, Reason: "behind the sandbox of codex no port of the host could be called",
-			Hint: "leave codex.config_overrides out, or use backend linux"}
+			Hint: "leave `codex.config_overrides` out, or use backend linux"}
 	}
 	for _, dir := range r.outside {
 		w.lost = append(w.lost, "Commands can write "+dir+", as codex.config_overrides have it.")
@@ -140,7 +140,7 @@ func (w *wall) judge(r *reached) error {
 		}
 		e := &policy.FieldError{Field: "workspace.access", Value: "rw", Reason: "behind the sandbox of codex nothing can be written in " + dir + ": " + r.why[dir]}
 		if w.custom {
-			e.Hint = "write workspace.access: ro, or leave codex.config_overrides out"
+			e.Hint = "write workspace.access: ro, or leave `codex.config_overrides` out"
 		}
 		return e
 	}
@@ -153,7 +153,7 @@ const hintNoWall = "this version of the codex CLI builds no wall on this kernel:
 func (w *wall) open(what string) error {
 	hint := hintNoWall
 	if w.custom {
-		hint = "codex.config_overrides open its sandbox: leave them out, or use backend host, which promises no wall"
+		hint = "`codex.config_overrides` open its sandbox: leave them out, or use backend host, which promises no wall"
 	}
 	return cannot("confine with", w.id.path, "its sandbox does not hold: "+what, hint)
 }

@@ -58,7 +58,7 @@ func findClient(o policy.Docker, state string, mounts []hostpath.Mount) (*client
 	if err != nil {
 		return nil, &backend.StartError{Stage: "engine", Op: "find", Object: name,
 			Cause: fmt.Sprintf("Docker execution policy requires the '%s' CLI to be installed and available on PATH.", name),
-			Hint:  "install docker, podman or nerdctl, or name the program with --engine"}
+			Hint:  "install docker, podman or nerdctl, or name the program with `docker.binary`"}
 	}
 	if err := hostpath.Program("engine", state, name, found, mounts); err != nil {
 		return nil, err

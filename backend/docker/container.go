@@ -190,7 +190,7 @@ func (b *build) limit(spec policy.Spec, e *engine) error {
 			b.degraded = append(b.degraded, word)
 		default:
 			errs = append(errs, hostpath.Refuse(field, value, "the engine cannot keep it: its host lacks that controller of control groups",
-				"use a host that has it, or allow it: --allow-degraded="+word))
+				"use a host that has it, or allow it: `allow_degraded`="+word))
 		}
 		return false
 	}

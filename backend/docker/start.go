@@ -151,7 +151,7 @@ func (s *sandbox) fill(ctx context.Context) error {
 	}
 	if err != nil {
 		return &backend.StartError{Stage: "setup", Op: "copy", Object: ws.Source, Cause: err.Error(),
-			Hint: "the workspace must be readable by " + s.build.user + " and fit: raise limits.disk (--disk), or use workspace mode bind"}
+			Hint: "the workspace must be readable by " + s.build.user + " and fit: raise `limits.disk`, or use workspace mode bind"}
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 	}
 	ways := []*Way{way}
 	if !ws.Dir {
-		return nil, Refuse(ws.Field, spec.Workspace.Source, "it is not a directory", "name a directory with --workspace")
+		return nil, Refuse(ws.Field, spec.Workspace.Source, "it is not a directory", "name a directory with `workspace.source`")
 	}
 	if spec.Workspace.Mode == policy.ModeCopy {
 		ws.Copied, ws.Writable = true, false

@@ -97,7 +97,7 @@ func NothingBelow(mounts []Mount, wall string) error {
 			}
 			if !slices.ContainsFunc(mounts, func(o Mount) bool { return o.Writable && o.Source == at }) {
 				return Refuse(m.named(), m.Source, at+" is a mount of the host below it, which "+wall+" cannot make read-only",
-					"name another directory, or, with backend linux, mount it by name, as writable: --rw "+policy.ShellWord(at))
+					"name another directory, or, with backend linux, mount it by name, as writable: `mounts.rw` "+policy.ShellWord(at))
 			}
 		}
 	}

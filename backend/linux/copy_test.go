@@ -65,7 +65,7 @@ func TestCopyIsBounded(t *testing.T) {
 	testkit.Write(t, ws+"/sub/big", strings.Repeat("x", 3<<20), 0o644)
 	boxtest.RequireWalls(t)
 	_, err := New().Start(t.Context(), req)
-	if e := startError(t, err); e.Op != "copy" || e.Object != "sub/big" || e.Errno != int(unix.ENOSPC) || !strings.Contains(e.Hint, "--disk") {
+	if e := startError(t, err); e.Op != "copy" || e.Object != "sub/big" || e.Errno != int(unix.ENOSPC) || !strings.Contains(e.Hint, "`limits.disk`") {
 		t.Errorf("%+v", e)
 	}
 	if left, _ := os.ReadDir(filepath.Join(req.StateDir, "sandboxes")); len(left) != 1 {

@@ -162,7 +162,7 @@ func landlockIdentity(spec policy.Spec, mounts []hostpath.Mount) (identity, erro
 		}
 		if !spec.Allows(policy.DegradeIdentity) {
 			return identity{}, backend.Failed("identity", "choose", "", fmt.Errorf("the caller is root, and %s belongs to root", mounts[0].Source),
-				"run paddock as an ordinary user, use a workspace that one owns, or let commands keep uid 0, without capabilities: --allow-degraded="+policy.DegradeIdentity)
+				"run paddock as an ordinary user, use a workspace that one owns, or let commands keep uid 0, without capabilities: `allow_degraded`="+policy.DegradeIdentity)
 		}
 	}
 	err := id.keepGroups()
@@ -260,7 +260,7 @@ func (b *builder) landlock() error {
 		s.Flags = []string{confine.FlagAbstract, confine.FlagSignal}
 	case b.spec.Network == "host" && !b.spec.Allows(policy.DegradeSockets):
 		return backend.Failed("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", b.abi, confine.LandlockScopesABI),
-			"use --network none, a kernel from 6.12 on with landlock among its security modules, or --allow-degraded="+policy.DegradeSockets)
+			"use `network` none, a kernel from 6.12 on with landlock among its security modules, or `allow_degraded`="+policy.DegradeSockets)
 	case b.spec.Network == "host":
 		b.degrade(policy.DegradeSockets)
 	}

@@ -130,7 +130,7 @@ func TestLandlockLevelRefuses(t *testing.T) {
 	}
 	req := request(t, func(s *policy.Spec) { s.Level = policy.LevelLandlock })
 	_, err := New().Start(t.Context(), req)
-	if e := startError(t, err); !strings.Contains(e.Hint, "--allow-degraded=identity") {
+	if e := startError(t, err); !strings.Contains(e.Hint, "`allow_degraded`=identity") {
 		t.Errorf("root in a workspace of root's: %+v", e)
 	}
 }
@@ -160,7 +160,7 @@ func TestLimitsThatCannotBeKept(t *testing.T) {
 	} {
 		req := request(t, change)
 		_, err := New().Start(t.Context(), req)
-		if e := startError(t, err); !strings.Contains(e.Hint, "--allow-degraded="+degradation) {
+		if e := startError(t, err); !strings.Contains(e.Hint, "`allow_degraded`="+degradation) {
 			t.Errorf("%+v", e)
 		}
 		req.Spec.AllowDegraded = []string{degradation}

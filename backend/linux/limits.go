@@ -189,7 +189,7 @@ func (b *builder) unkept(limit, degradation, value, controller string) error {
 	} else if why == nil {
 		why = fmt.Errorf("%s has %s", b.groups.place.Dir, strings.Join(b.groups.place.Controllers, ", "))
 	}
-	hint := "allow it to be weaker: --allow-degraded=" + degradation
+	hint := "allow it to be weaker: `allow_degraded`=" + degradation
 	if remedy != "" {
 		hint += "; or " + remedy
 	}

@@ -159,12 +159,12 @@ func explain(e *backend.StartError, said string) {
 		{"Host key verification failed", "connect once by hand with ssh, and accept the host's key"},
 		{"Could not resolve hostname", "check the name of the host"},
 		{"Connection refused", "nothing listens there: check the host and the port"},
-		{"execvp " + agentName, "the wrapper does not show the agent: bind its directory, or send it with wrapper.agent: upload"},
-		{agentName + ": No such file", "the wrapper does not show the agent: bind its directory, or send it with wrapper.agent: upload"},
-		{agentName + ": not found", "the wrapper does not show the agent: bind its directory, or send it with wrapper.agent: upload"},
+		{"execvp " + agentName, "the wrapper does not show the agent: bind its directory, or send it with `wrapper.agent` upload"},
+		{agentName + ": No such file", "the wrapper does not show the agent: bind its directory, or send it with `wrapper.agent` upload"},
+		{agentName + ": not found", "the wrapper does not show the agent: bind its directory, or send it with `wrapper.agent` upload"},
 		{"No permissions to creat", "user namespaces are forbidden here: see paddock doctor"},
-		{"is no flag", "the agent there is of another release: send this one with wrapper.agent: upload"}, // an older agent
-		{"is not a flag", "the agent there is of another release: send this one with wrapper.agent: upload"},
+		{"is no flag", "the agent there is of another release: send this one with `wrapper.agent` upload"}, // an older agent
+		{"is not a flag", "the agent there is of another release: send this one with `wrapper.agent` upload"},
 	} {
 		if e.Hint == "" && strings.Contains(said, k.text) {
 			e.Hint = k.hint

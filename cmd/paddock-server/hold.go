@@ -23,8 +23,8 @@ import (
 )
 
 // hold stops a server from working in a project in which commands have made files that
-// coding agents obey when they start: where tools are approved nobody sees them made. What
-// was found is on record until it is gone, or until "paddock mcp install" is run again.
+// coding agents obey when they start: if tools are approved, nobody sees this happen. Such
+// files stay on record until they are gone, or until "paddock mcp install" is run again.
 type hold struct {
 	project string
 	record  *ownfile.File[plantedIn]
@@ -44,8 +44,8 @@ const (
 	recordTime  = 10 * time.Second // the longest wait for other writers
 )
 
-// all is on record if commands made more than it holds, or names that it cannot hold:
-// the user has to look at the whole project.
+// all is on record in place of paths that are too many, or that JSON cannot hold. The user
+// then has to look at the whole project.
 const all = "."
 
 // openHold opens the record for a project.
@@ -72,8 +72,7 @@ func existing(project string, paths []string) []string {
 	})
 }
 
-// checkRecord returns why a new server does nothing: commands of an earlier one have made
-// something. It returns nil if they have not.
+// checkRecord returns an error if commands of an earlier server have made such files.
 func (h *hold) checkRecord() error {
 	on, err := h.record.Read()
 	if err != nil {
@@ -82,7 +81,7 @@ func (h *hold) checkRecord() error {
 	return h.refusal(existing(h.project, on[h.project]))
 }
 
-// check returns why the server does nothing more, nil while the user has nothing to look at.
+// check returns an error if the user has to look at such files first.
 func (h *hold) check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +104,9 @@ func (h *hold) check() error {
 // planted records what a sandbox has left.
 func (h *hold) planted(p op.Planted) {
 	made := slices.DeleteFunc(slices.Clone(p.Paths), func(path string) bool {
-		return filepath.IsAbs(path) || !slices.ContainsFunc(policy.Agents(), func(o policy.Obeyed) bool { // what is in one at the top was changed by the client: commands cannot write there
+		return filepath.IsAbs(path) || !slices.ContainsFunc(policy.Agents(), func(o policy.Obeyed) bool {
+			// Only the client can have changed what is in such a directory at the top:
+			// commands cannot write there.
 			return path == o.Path || strings.Index("/"+path+"/", "/"+o.Path+"/") > 0
 		})
 	})
@@ -115,7 +116,7 @@ func (h *hold) planted(p op.Planted) {
 	if len(made) == 0 {
 		return
 	}
-	_ = h.add(p.Workspace, made) // the log has it, too
+	_ = h.add(p.Workspace, made) // it is also in the log
 	if p.Workspace == h.project {
 		h.mu.Lock()
 		defer h.mu.Unlock()

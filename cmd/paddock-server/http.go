@@ -30,8 +30,8 @@ type httpFlags struct {
 const httpDoc = `
 
 With --http it listens at an address instead, for many clients, at the path /mcp.
-Each shows a bearer token (paddock token create), which says whom it lets in and
-what that principal may have; nobody sees what another has. A principal's sandboxes
+Each sends a bearer token (paddock token create), which names its principal and what
+that may have. Principals do not see each other's sandboxes. A principal's sandboxes
 live as long as the server. Loopback addresses are plain HTTP; others need
 --tls-cert and --tls-key. INT or TERM ends what is in flight, then the server.`
 
@@ -47,9 +47,9 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "speak TLS with the certificates in this PEM `FILE`")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "the PEM `FILE` with the key of --tls-cert")
 	flags.BoolVar(&f.insecure, "insecure-no-tls", false, "listen without TLS where others than this host can connect")
-	flags.BoolVar(&f.noAuth, "no-auth", false, "ask for no token: every process of this host is you, over --workspace")
-	flags.StringArrayVar(&f.hosts, "allow-host", nil, "take requests for this `NAME` too, that a proxy has, say (may be repeated)")
-	flags.StringArrayVar(&f.origins, "allow-origin", nil, "let pages of this `ORIGIN` ask from a browser, https://app.example (may be repeated)")
+	flags.BoolVar(&f.noAuth, "no-auth", false, "ask for no token: every process of this host may use --workspace as you")
+	flags.StringArrayVar(&f.hosts, "allow-host", nil, "also accept requests for this host `NAME`, for example a proxy's (may be repeated)")
+	flags.StringArrayVar(&f.origins, "allow-origin", nil, "let pages of this `ORIGIN`, such as https://app.example, send requests from a browser (may be repeated)")
 	flags.IntVar(&f.sessions, "max-sessions", 0, "`N` sessions at most, of all principals (default 1024)")
 	flags.IntVar(&f.perUser, "max-sessions-each", 0, "`N` sessions at most of each principal (default 64)")
 }
@@ -83,7 +83,7 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	if slices.Contains(f.hosts, "") || slices.Contains(f.hosts, "*") {
-		return &policy.FieldError{Field: "--allow-host", Reason: "it is no name", Hint: "name the host that clients ask for"}
+		return &policy.FieldError{Field: "--allow-host", Reason: "it is not a name", Hint: "name the host that clients ask for"}
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (f *mcpFlags) serveHTTP(named bool) error {
 	defer stop()
 	fmt.Fprintf(os.Stderr, "paddock: listening on %s\n", guard.URL())
 	if h.noAuth {
-		fmt.Fprintln(os.Stderr, "paddock: note: no token is asked for: whoever can connect does what you may let models do")
+		fmt.Fprintln(os.Stderr, "paddock: note: no token is needed: everybody who can connect may do what models may do for you")
 	}
 	if h.insecure {
 		fmt.Fprintln(os.Stderr, "paddock: note: tokens cross the network in the clear, unless something before this server speaks TLS")

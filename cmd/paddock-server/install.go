@@ -25,7 +25,7 @@ import (
 type installFlags struct {
 	client, scope, name, workspace, profile, spec, command string
 	print, force, ask, exclusive                           bool
-	takesBack                                              bool       // uninstall: the workspace need not be there any more
+	takesBack                                              bool       // uninstall: the workspace need not exist any more
 	sandbox                                                *cli.Input // flags for the server
 }
 
@@ -36,9 +36,9 @@ func installCommand() *cobra.Command {
 		Use:   "install --client NAME",
 		Short: "Set up a client: write the configuration that starts the server",
 		Long: `Add "paddock mcp" to a client's configuration, or print what to add. The rest of the
-file stays as it is, comments too. A server that is there already is not written
-again, and another one of its name is only replaced with --force. Where a file
-cannot be edited safely, what to add is printed.
+file stays as it is, including comments. A server that is there already is not written
+again, and another one of its name is only replaced with --force. If a file cannot be
+edited safely, what to add is printed.
 
   claude-code  your ~/.claude.json, for this project alone, and approved; with
                --scope project .mcp.json here, for a team
@@ -51,8 +51,8 @@ cannot be edited safely, what to add is printed.
   vscode       .vscode/mcp.json here; with --scope user the command is printed
   any other    --print prints what most of them read
 
-Approved means that the model uses the tools without asking, which clients that run
-without a person need. Only the default profile is approved, without a network,
+Approved means that the model uses the tools without asking, which clients need that
+run without a person. Only the default profile is approved, without a network,
 without a spec, and with nothing writable but the workspace. Clients approve a server
 by its name, so an approved one gets a random name, which no project's file can give
 to another program. --ask leaves the approval out; "paddock mcp uninstall" takes
@@ -61,7 +61,7 @@ everything back.
 Flags of "paddock run" that describe a sandbox are handed on to the server.
 
 The client's own tools for commands and edits stay, and work outside of the sandbox.
---exclusive turns them off in this project (claude-code, codex and gemini), where the
+--exclusive turns them off in this project (claude-code, codex and gemini), if the
 client is started in its directory, and prints what holds in one below.`,
 		Example: `  paddock mcp install --client claude-code
   paddock mcp install --client codex --workspace ~/src/app --exclusive
@@ -105,7 +105,7 @@ func (f *installFlags) common(cmd *cobra.Command) {
 // ownName is the name of paddock, and how the names of servers begin.
 const ownName = "paddock"
 
-// install sets the client up, or prints how. It adds to the record where it turns the
+// install sets the client up, or prints how. It records the files in which it turns the
 // client's own tools off.
 func (f *installFlags) install(record installRecord) error {
 	target, dir, err := f.target(install.Scope(f.scope))
@@ -160,9 +160,9 @@ func (f *installFlags) install(record installRecord) error {
 	return nil
 }
 
-// settle makes the directory that the client obeys, empty, if the tools are approved, as
-// nobody would see commands make it. It then takes what commands have made off the record:
-// whoever installs has looked at it.
+// settle makes an empty directory of the client's settings if the tools are approved, since
+// nobody would see commands make one. Then it clears the record of what commands have made:
+// a user who installs has looked at that.
 func (f *installFlags) settle(target *install.Target, server install.Server, dir string) error {
 	if server.Approved {
 		switch err := os.Mkdir(filepath.Join(dir, target.Settings), 0o755); {
@@ -198,7 +198,7 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 	}
 	// The project is the workspace, under its real name, which is what clients see.
 	if f.takesBack {
-		dir, err = hostpath.Abs(cmp.Or(f.workspace, ".")) // whatever it is, or was: nothing is let in
+		dir, err = hostpath.Abs(cmp.Or(f.workspace, ".")) // unchecked, since no sandbox gets it
 	} else {
 		if dir = f.workspace; dir == "" {
 			dir, err = currentDir()
@@ -229,16 +229,16 @@ func (f *installFlags) tell(target *install.Target, server install.Server, dir s
 	case f.print:
 		return
 	case server.Approved:
-		fmt.Printf(`approved: in %s alone, models may do this without being asked about, in a sandbox without network:
+		fmt.Printf(`approved: only in %s, models may do this without asking you, in a sandbox without network:
   run any command; create, change and DELETE any file of this directory
-  make what programs on the host run or obey where there is none yet, such as %s, which clients obey, unasked, when they start
-What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is. Once commands have made what clients obey, no tool works here until you have looked at it.
+  create files that programs on the host run or obey, if they do not exist yet, such as %s, which clients obey, without asking, when they start
+Existing files of that kind (%s, .git/hooks, .vscode and the like) are protected. If commands create a file that clients obey, no tool works here until you have looked at it.
 --ask leaves the approval out; this takes it back: %s
 `, dir, f.newFiles(), target.Settings, f.takenBackBy(dir))
 	case target.Scope == install.Local && f.ask:
-		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
+		fmt.Println("not approved: the client asks before a tool is used, and refuses if nobody can be asked")
 	case target.Scope == install.Local:
-		fmt.Println("not approved: " + f.unapproved(target, dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
+		fmt.Println("not approved: " + f.unapproved(target, dir) + "; the client asks before a tool is used, and refuses if nobody can be asked")
 	}
 	for _, arg := range server.Args {
 		if path, shown := strings.CutPrefix(arg, "--ro="); shown && server.Approved {
@@ -248,7 +248,7 @@ What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is
 	how, off := target.Own, false
 	if own := target.Exclusive(); own != nil {
 		how = "--exclusive, or by hand " + how
-		off, _ = own.There() // what cannot be read turns nothing off
+		off, _ = own.There() // a file that cannot be read turns nothing off
 	}
 	switch {
 	case f.exclusive:
@@ -281,4 +281,129 @@ func (f *installFlags) newFiles() string {
 		}
 	}
 	return strings.Join(list, ", ")
+}
+
+// uninstallCommand returns the command that takes back what install has written.
+func uninstallCommand() *cobra.Command {
+	f := &installFlags{takesBack: true}
+	cmd := &cobra.Command{
+		Use:   "uninstall --client NAME",
+		Short: "Take back what install has written",
+		Long: `Take the server out of a client's configuration, its approval, and what --exclusive
+has written: yours for this project, and the project's. What --scope user wrote
+serves other projects too, and is taken back with --scope user. A restriction that
+install has not written, or has no record of, stays and is printed.`,
+		Example: `  paddock mcp uninstall --client claude-code
+  paddock mcp uninstall --client codex --scope user`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.UnknownCommand(cmd, args[0])
+			}
+			return withInstallRecord(f.uninstall)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	f.common(cmd)
+	cmd.Flags().BoolVar(&f.force, "force", false, "take it out, too, where the server of this name is another program's")
+	return cmd
+}
+
+// uninstall takes back what install wrote. What could be the user's own it takes out only
+// if the record says that install has written it.
+func (f *installFlags) uninstall(record installRecord) error {
+	scopes := []install.Scope{install.Local, install.Project}
+	if f.scope != "" {
+		scopes = []install.Scope{install.Scope(f.scope)}
+	}
+	if _, err := install.Find(f.client, "", "/"); err != nil {
+		return err
+	}
+	follow, err := follower()
+	if err != nil {
+		return err
+	}
+	found, looked, left := false, []string{}, []*install.Change(nil)
+	for _, scope := range scopes {
+		if f.scope == "" && !install.Has(f.client, scope) {
+			continue
+		}
+		target, dir, err := f.target(scope)
+		if err != nil {
+			return err
+		}
+		if target.Path == "" {
+			return &paddock.Error{Message: "cannot take the server out of " + f.client + ": it keeps its user's servers itself", Hint: "remove it there"}
+		}
+		changes, err := f.undone(target, dir, follow)
+		if err != nil {
+			return err
+		}
+		for _, c := range changes {
+			c.Follow = follow
+			if c.Unmarked && !record[c.Path] {
+				if there, err := c.There(); err == nil && there {
+					left = append(left, c)
+				}
+				continue
+			}
+			removed, err := step{c, true}.do()
+			if err != nil {
+				return err
+			}
+			delete(record, c.Path)
+			looked, found = append(looked, c.Path), found || removed
+		}
+		if looked = append(looked, target.Path); target.Scope == install.Local && target.Settings != "" {
+			_ = os.Remove(filepath.Join(dir, target.Settings)) // unless it is not empty
+		}
+	}
+	if !found {
+		slices.Sort(looked)
+		fmt.Println("nothing of paddock's is in " + strings.Join(slices.Compact(looked), ", "))
+	}
+	for _, c := range left {
+		fmt.Printf("left in %s what turns the client's own tools off, as nothing says that install wrote it; to turn them on again, remove by hand:\n%s", c.Path, c.Text)
+	}
+	return nil
+}
+
+// undone returns the edits to take back in a file, its approval first.
+func (f *installFlags) undone(target *install.Target, dir string, follow func(string) (string, error)) ([]*install.Change, error) {
+	servers, err := target.Servers(follow)
+	if err != nil {
+		return nil, err
+	}
+	var changes []*install.Change
+	for _, s := range servers {
+		name := s.Name
+		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !slices.Contains([]string{ownName, ownName + "-server"}, filepath.Base(s.Command))
+		switch {
+		case target.Scope == install.Local && (!isFor(s.Server, dir) || f.name != "" && f.name != name):
+			continue
+		case target.Scope != install.Local && name != cmp.Or(f.name, ownName):
+			continue
+		case other && !f.force:
+			return nil, &paddock.Error{Message: "cannot take the server " + name + " out of " + target.Path + ": it starts another program", Hint: "take it out with --force, or name another with --name"}
+		}
+		approval, err := s.Target.Approval(name)
+		if err != nil {
+			return nil, err
+		}
+		if approval != nil {
+			changes = append(changes, approval)
+		}
+		changes = append(changes, s.Target.Server(s.Server, false))
+	}
+	// With --workspace this target is the one whose project is meant.
+	if own := target.Exclusive(); own != nil && (target.Scope == install.Local || f.scope == string(install.Project)) {
+		changes = append(changes, own)
+	}
+	return changes, nil
+}
+
+// isFor reports whether a server is a project's alone.
+func isFor(s install.Server, dir string) bool {
+	return len(s.Args) >= 3 && s.Args[0] == "mcp" && s.Args[1] == "--project" && s.Args[2] == dir
 }

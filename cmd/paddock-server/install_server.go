@@ -57,7 +57,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 	if f.spec != "" {
 		file, err := filepath.Abs(f.spec)
 		if info, statErr := os.Stat(file); err != nil || statErr != nil || info.IsDir() {
-			return s, &policy.FieldError{Field: "--spec", Value: f.spec, Reason: "it is no file", Hint: "write it first; the server does not start without it"}
+			return s, &policy.FieldError{Field: "--spec", Value: f.spec, Reason: "it is not a file", Hint: "write it first; the server does not start without it"}
 		}
 		if inside, err := filepath.Rel(dir, file); shared && err == nil && filepath.IsLocal(inside) {
 			file = filepath.Join(target.Folder, inside)
@@ -94,11 +94,11 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 	return s, err
 }
 
-// madeUp matches names that nobody can know.
+// madeUp matches the random names of approved servers.
 var madeUp = regexp.MustCompile(`^` + ownName + `_[a-z2-7]{10}$`)
 
-// nameLocal names a project's own server: by a name that no other file can have, or as
-// it is named already where that gives nothing to rules that a client has for the name.
+// nameLocal chooses the name of a project's own server: a random one, which no other file can
+// have, or its present name, if that matches no approval that a client has for another server.
 func (f *installFlags) nameLocal(target *install.Target, s *install.Server, dir string) error {
 	if f.name != "" && s.Approved {
 		return &policy.FieldError{Field: "--name", Value: f.name, Reason: "clients approve by the name of a server, so an approved one has a name that nobody can know", Hint: "leave --name out, or the approval, with --ask"}

@@ -20,7 +20,7 @@ import (
 	"github.com/paddock-dev/paddock/server/install"
 )
 
-// step is an edit of an installation, or one that is taken back.
+// step is an edit of an installation, to make or to undo.
 type step struct {
 	*install.Change
 	undo bool

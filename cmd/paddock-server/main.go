@@ -1,6 +1,6 @@
 // Paddock-server is the command line of paddock with everything linked that would make
 // each start of paddock slower: the server for models and what sets up its clients,
-// HTTP, and the client of Redis. It stands beside paddock, which becomes it where it
+// HTTP, and the client of Redis. It is installed beside paddock, which becomes it when it
 // needs one of these.
 //
 // The number of processors to use is not looked up in cgroup files: that takes

@@ -1,9 +1,9 @@
 // Paddock runs commands inside real walls. Run "paddock help" for what it can
 // do; each command explains itself with --help.
 //
-// Its commands are in package cli. What needs a Redis client or the protocol of
-// models is left to paddock-server, which this program becomes for it: paddock
-// wraps single commands, so it starts fast.
+// Its commands are in package cli. For what needs a Redis client or the protocol of
+// models, this program becomes paddock-server: paddock wraps single commands, so it must
+// start fast.
 //
 // The number of processors to use is not looked up in cgroup files: that takes
 // longer than it could save.

@@ -33,10 +33,10 @@ var guesses = []struct {
 	// applies reports whether the sandbox has that wall.
 	applies func(policy.Spec) bool
 }{
-	{"Read-only file system", wire.Denial{Layer: "mount", Rule: "read-only", Hint: "writes outside of /workspace, /tmp and HOME need --rw; protected paths of the workspace need --unprotect"}, nil},
+	{"Read-only file system", wire.Denial{Layer: "mount", Rule: "read-only", Hint: "writes outside of /workspace, /tmp and HOME need `mounts.rw`; protected paths of the workspace need `workspace.unprotected`"}, nil},
 	{"Device or resource busy", wire.Denial{Layer: "mount", Rule: "protected",
-		Hint: "protected files cannot be replaced, nor directories that hold one removed: --unprotect .git/config opens a repository's own, .git/modules submodules', DIR/.git a nested one's"}, nil},
-	{"No space left on device", wire.Denial{Layer: "limit", Rule: "tmp", Hint: "the private file systems are bounded: --tmp, and --disk for a copied workspace"}, nil},
+		Hint: "protected files cannot be replaced, nor directories that hold one removed: `workspace.unprotected` .git/config opens a repository's own, .git/modules submodules', DIR/.git a nested one's"}, nil},
+	{"No space left on device", wire.Denial{Layer: "limit", Rule: "tmp", Hint: "the private file systems are bounded: `limits.tmp`, and `limits.disk` for a copied workspace"}, nil},
 	{"Network is unreachable", noNetwork, withoutNetwork},
 	{"Temporary failure in name resolution", noNetwork, withoutNetwork},
 	{unresolved, noNetwork, withoutNetwork},
@@ -54,12 +54,12 @@ var guesses = []struct {
 	{"--offline was specified", noNetwork, withoutNetwork},
 	{"Permission denied", wire.Denial{Layer: "command", Rule: "execute", Hint: "of programs, those in commands.allow alone can be executed, and nothing that commands can change"},
 		func(s policy.Spec) bool { return s.Commands != nil }},
-	{"Permission denied", wire.Denial{Layer: "landlock", Rule: "files", Hint: "paths that were not named are out of reach: --ro or --rw makes them visible"},
+	{"Permission denied", wire.Denial{Layer: "landlock", Rule: "files", Hint: "paths that were not named are out of reach: `mounts.ro` or `mounts.rw` makes them visible"},
 		func(s policy.Spec) bool { return s.Level == policy.LevelLandlock }},
 	{"Resource temporarily unavailable", noProcesses, nil},
 	{"Cannot fork", noProcesses, nil},
 	{"Cannot allocate memory", noMemory, withMemory},
-	{cpuExceeded, wire.Denial{Layer: "limit", Rule: "cpu_time", Hint: "give it more processor time: --cpu-time"}, func(s policy.Spec) bool { return s.Limits.CPUTime > 0 }},
+	{cpuExceeded, wire.Denial{Layer: "limit", Rule: "cpu_time", Hint: "give it more processor time: `limits.cpu_time`"}, func(s policy.Spec) bool { return s.Limits.CPUTime > 0 }},
 	{"MemoryError", noMemory, withMemory},
 	{"out of memory", noMemory, withMemory},
 }
@@ -71,13 +71,13 @@ const unresolved = "Could not resolve host"
 const cpuExceeded = "CPU time limit exceeded"
 
 var (
-	noProcesses = wire.Denial{Layer: "limit", Rule: "processes", Hint: "let it start more: --processes"}
-	noMemory    = wire.Denial{Layer: "limit", Rule: "memory", Hint: "give it more memory: --memory"}
+	noProcesses = wire.Denial{Layer: "limit", Rule: "processes", Hint: "let it start more: `limits.processes`"}
+	noMemory    = wire.Denial{Layer: "limit", Rule: "memory", Hint: "give it more memory: `limits.memory`"}
 )
 
 func withMemory(s policy.Spec) bool { return s.Limits.Memory > 0 || s.Limits.MemoryHigh > 0 }
 
-var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no network but loopback; --network host gives the host's"}
+var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no network but loopback; `network` host gives the host's"}
 
 func withoutNetwork(s policy.Spec) bool { return s.Network == "none" }
 
@@ -106,7 +106,7 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 		}
 		denial := g.denial
 		if name := protectedIn(said); denial.Rule == "read-only" && name != "" {
-			denial.Object, denial.Hint = name, "protected paths of the workspace need --unprotect "+policy.ShellWord(name)
+			denial.Object, denial.Hint = name, "protected paths of the workspace need `workspace.unprotected` "+policy.ShellWord(name)
 		}
 		denial.Guess = true
 		list = append(list, denial)
@@ -167,7 +167,7 @@ func (h Hints) places(list []wire.Denial, said []byte) []wire.Denial {
 			if exists(path.Join(dir, p.top)) {
 				below := strings.TrimPrefix(source, dir+"/")
 				return append(list, wire.Denial{Layer: "mount", Rule: "workspace", Object: dir, Guess: true,
-					Hint: "the workspace is a part of the project in " + dir + ", which is not visible: --workspace " + policy.ShellWord(dir) + " --cwd " + policy.ShellWord(below)})
+					Hint: "the workspace is a part of the project in " + dir + ", which is not visible: `workspace.source` " + policy.ShellWord(dir) + " `cwd` " + policy.ShellWord(below)})
 			}
 		}
 	}

@@ -221,7 +221,7 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 		if ran != tt.done || (err == nil) != tt.done || notes != tt.notes {
 			t.Errorf("%+v: done: %v, %v, %d notes", tt, ran, err, notes)
 		}
-		if err != nil && (!strings.HasPrefix(err.Error(), "cannot do tool: it cannot be recorded: ") || !strings.Contains(op.HintOf(err), "--audit best-effort")) {
+		if err != nil && (!strings.HasPrefix(err.Error(), "cannot do tool: it cannot be recorded: ") || !strings.Contains(op.HintOf(err), "`audit` best-effort")) {
 			t.Errorf("%v, hint %q", err, op.HintOf(err))
 		}
 	}

@@ -63,14 +63,14 @@ func TestMissingProgramIsLookedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := lasting(t)
 			env.Options.Path = dir
-			want, at := "it is at "+dir+"/own-tool on this host, which the sandbox does not show: --ro "+dir, "--ro "+dir
+			want, at := "it is at "+dir+"/own-tool on this host, which the sandbox does not show: `mounts.ro` "+dir, "`mounts.ro` "+dir
 			if bounded {
 				ceiling, err := env.Default.Ceiling()
 				if err != nil {
 					t.Fatal(err)
 				}
 				env.Ceiling = ceiling
-				want, at = "this host has it, in a directory that the sandbox does not show: --ro makes one visible", ""
+				want, at = "this host has it, in a directory that the sandbox does not show: `mounts.ro` makes one visible", ""
 			}
 			for door, does := range doors(t, env) {
 				list := does("own-tool")
@@ -135,7 +135,7 @@ func TestNoNetworkIsTold(t *testing.T) {
 			}
 			list := do(command)
 			if !slices.ContainsFunc(list, func(d paddock.Denial) bool {
-				return d.Layer == "network" && d.Guess && strings.Contains(d.Hint, "--network host")
+				return d.Layer == "network" && d.Guess && strings.Contains(d.Hint, "`network` host")
 			}) {
 				t.Errorf("%s: %s: %+v", door, command, list)
 			}

@@ -69,8 +69,8 @@ func TestAlterPrivileges(t *testing.T) {
 		{`{"action":"grant","principal":"a","user":"b","privileges":["alter"]}`, `cannot use user "b": principal is a`},
 		{`{"action":"grant","principal":"a b","privileges":["alter"]}`, `cannot use the principal "a b": a name is letters, digits and the signs . _ @ : -`},
 		{`{"action":"grant","principal":"a","privileges":["root"]}`,
-			`cannot use the privilege "root": there is none of this name (the names are ALTER_PRIVILEGES, UNSANDBOXED_EXEC, STARGAZER_USE, bit_0 to bit_63, or a mask as 0x…)`},
-		{`{"action":"grant","principal":"a","mask":"all"}`, `cannot use the mask "all": it is no number from 0 to 2^64-1`},
+			`unknown privilege "root" (the names are ALTER_PRIVILEGES, UNSANDBOXED_EXEC, STARGAZER_USE, bit_0 to bit_63, or a mask as 0x…)`},
+		{`{"action":"grant","principal":"a","mask":"all"}`, `cannot use the mask "all": it must be a number from 0 to 2^64-1`},
 	}
 	for _, step := range steps {
 		if got := askAs(t, op.Of[admin.AlterPrivilegesInput](), env, step.input); got != step.want {

@@ -128,7 +128,10 @@ func (s *Store) Create(ctx context.Context, n New, now time.Time) (text string, 
 		return "", Holder{}, err
 	}
 	err = s.update(ctx, func(t *tables) error {
-		t.drop(now)
+		// Lists show tokens that have expired for a week.
+		const shown = 7 * 24 * time.Hour
+		maps.DeleteFunc(t.tokens, func(_ string, one Token) bool { return one.Expired(now.Add(-shown)) })
+		t.forget()
 		bounds, err := t.boundsFor(n)
 		if err != nil {
 			return err
@@ -208,13 +211,6 @@ func (s *Store) Revoke(ctx context.Context, id, principal string) (gone []Token,
 	}
 	slices.SortFunc(gone, func(a, b Token) int { return strings.Compare(a.ID, b.ID) })
 	return gone, nil
-}
-
-// drop deletes tokens that have expired a week ago. Until then lists show them.
-func (t *tables) drop(now time.Time) {
-	const shown = 7 * 24 * time.Hour
-	maps.DeleteFunc(t.tokens, func(_ string, one Token) bool { return one.Expired(now.Add(-shown)) })
-	t.forget()
 }
 
 // forget deletes the bounds of principals without a token.

@@ -25,9 +25,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/internal/strictjson"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 )
@@ -44,7 +47,7 @@ const (
 	length      = len(Prefix) + idLength + 1 + 52
 )
 
-// The reasons to refuse a token. A revoked token is unknown, too.
+// The reasons to refuse a token. A revoked token is also unknown.
 var (
 	ErrUnknown = errors.New("the token is not known")
 	ErrExpired = errors.New("the token has expired")
@@ -128,10 +131,93 @@ func (t Token) same(text string) bool {
 	return subtle.ConstantTimeCompare(hash[:], t.hash[:]) == 1
 }
 
-func parseHash(text string) (hash [sha256.Size]byte, err error) {
-	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw) != len(hash) {
-		return hash, errors.New("a hash must be 64 hexadecimal digits")
+const (
+	// maxFile bounds the file, in bytes.
+	maxFile = 64 << 20
+	// fileVersion is the version of the format.
+	fileVersion = 1
+)
+
+// document is the content of the file.
+type document struct {
+	Version    int                `json:"version"`
+	Principals map[string]*Bounds `json:"principals"`
+	Tokens     map[string]record  `json:"tokens"`
+}
+
+// record is a token in the file.
+type record struct {
+	Principal string    `json:"principal"`
+	SHA256    string    `json:"sha256"`
+	Created   time.Time `json:"created"`
+	Expires   time.Time `json:"expires,omitzero"`
+}
+
+// parse parses the file. Anything that Paddock would not have written is an error, since the
+// file decides whom to authenticate.
+func parse(data []byte) (*tables, error) {
+	t, err := parseStrictly(data)
+	if err != nil {
+		return nil, &ownfile.BrokenError{Reason: err.Error(), Hint: "replace it by a good copy, or remove it: then no token is valid"}
 	}
-	return [sha256.Size]byte(raw), nil
+	return t, nil
+}
+
+func parseStrictly(data []byte) (*tables, error) {
+	var doc document
+	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{}); err != nil {
+		return nil, fmt.Errorf("it is not what Paddock writes: %v", err)
+	}
+	if doc.Version != fileVersion {
+		return nil, fmt.Errorf("unknown version %d of the file, this Paddock reads version %d", doc.Version, fileVersion)
+	}
+	if len(doc.Tokens) > MaxTokens {
+		return nil, fmt.Errorf("there are more than %d tokens", MaxTokens)
+	}
+	for name, bounds := range doc.Principals {
+		if err := privilege.CheckName(name); err != nil {
+			return nil, err
+		}
+		if bounds == nil {
+			return nil, fmt.Errorf("principal %q has no bounds", name)
+		}
+		if err := bounds.Validate(); err != nil {
+			return nil, fmt.Errorf("principal %q: %v", name, err)
+		}
+	}
+	t := &tables{principals: doc.Principals, tokens: make(map[string]Token, len(doc.Tokens))}
+	for id, r := range doc.Tokens {
+		one, err := r.token(id)
+		if err == nil && doc.Principals[r.Principal] == nil {
+			err = fmt.Errorf("principal %q has no bounds", r.Principal)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("token %q: %v", id, err)
+		}
+		t.tokens[id] = one
+	}
+	return t, nil
+}
+
+func (r record) token(id string) (Token, error) {
+	hash, err := hex.DecodeString(r.SHA256)
+	switch {
+	case err != nil || len(hash) != sha256.Size:
+		return Token{}, errors.New("a hash must be 64 hexadecimal digits")
+	case len(id) != idLength:
+		return Token{}, errors.New("its ID must have 8 characters")
+	}
+	return Token{ID: id, Principal: r.Principal, Created: r.Created, Expires: r.Expires, hash: [sha256.Size]byte(hash)}, nil
+}
+
+func encode(t *tables) ([]byte, error) {
+	doc := document{Version: fileVersion, Principals: t.principals, Tokens: make(map[string]record, len(t.tokens))}
+	for id, one := range t.tokens {
+		doc.Tokens[id] = record{one.Principal, hex.EncodeToString(one.hash[:]), one.Created, one.Expires}
+	}
+	data, err := json.MarshalIndent(doc, "", "  ")
+	if err == nil && len(data) >= maxFile {
+		err = fmt.Errorf("the tokens would take more than %d MiB", maxFile>>20)
+	}
+	return append(data, '\n'), err
 }

@@ -50,7 +50,7 @@ func parseAddress(opts Options) (address, error) {
 	return a, nil
 }
 
-func (a address) loopback() bool { return a.host == "localhost" || net.ParseIP(a.host).IsLoopback() }
+func (a address) loopback() bool { return isLocalName(a.host) }
 
 // local reports whether only this host can reach the address.
 func (a address) local() bool { return a.socket != "" || a.loopback() }

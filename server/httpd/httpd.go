@@ -152,7 +152,9 @@ func Listen(opts Options) (*Server, error) {
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
-	s := &Server{opts: opts, listener: listener, names: newNames(opts, a, config), sessions: newSessionTable(opts)}
+	s := &Server{opts: opts, listener: listener, names: newNames(opts, a, config), sessions: &sessionTable{
+		opts: opts, principals: map[string]*principal{}, sessions: map[string]*session{}, forgetting: map[string]chan struct{}{},
+	}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -15,7 +15,7 @@ const sessionHeader = "Mcp-Session-Id"
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(raw http.ResponseWriter, r *http.Request) {
-	w := newWriter(raw, s.opts.Write)
+	w := &writer{ResponseWriter: raw, control: http.NewResponseController(raw), each: s.opts.Write}
 	// The whole body must arrive within this time, whatever becomes of the request.
 	_ = w.control.SetReadDeadline(time.Now().Add(s.opts.Request)) // both kinds of connection support it
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -25,8 +25,11 @@ func (s *Server) ServeHTTP(raw http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	switch {
+	case r.URL.Path == HealthPath && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "only GET and HEAD are allowed")
 	case r.URL.Path == HealthPath:
-		s.health(w, r)
+		w.WriteHeader(http.StatusOK)
 	case r.URL.Path != Path:
 		refuse(w, http.StatusNotFound, "there is nothing here; the server is at "+Path)
 	case !s.names.allowHost(r):
@@ -35,15 +38,6 @@ func (s *Server) ServeHTTP(raw http.ResponseWriter, r *http.Request) {
 	default:
 		s.serveOrigin(w, r)
 	}
-}
-
-func (s *Server) health(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, http.StatusMethodNotAllowed, "only GET and HEAD are allowed")
-		return
-	}
-	w.WriteHeader(http.StatusOK)
 }
 
 // serveOrigin serves a request whose Host is right, if its Origin is allowed.
@@ -55,8 +49,16 @@ func (s *Server) serveOrigin(w *writer, r *http.Request) {
 		refuse(w, http.StatusForbidden, "a browser sent this for a page of another Origin than this server's; to let pages of one ask, its operator adds --allow-origin ORIGIN to paddock mcp")
 		return
 	}
-	if listed {
-		allowPage(w.Header(), r)
+	if listed { // let the page read the answers
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+		h.Add("Vary", "Origin")
+		h.Set("Access-Control-Expose-Headers", sessionHeader+", WWW-Authenticate")
+		if r.Method == http.MethodOptions {
+			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Protocol-Version, "+sessionHeader)
+			h.Set("Access-Control-Max-Age", "600")
+		}
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodPost, http.MethodDelete:
@@ -66,18 +68,6 @@ func (s *Server) serveOrigin(w *writer, r *http.Request) {
 	default:
 		w.Header().Set("Allow", "GET, POST, DELETE, OPTIONS")
 		refuse(w, http.StatusMethodNotAllowed, "the methods are GET, POST and DELETE")
-	}
-}
-
-// allowPage lets a page of an allowed origin read the answers.
-func allowPage(h http.Header, r *http.Request) {
-	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
-	h.Add("Vary", "Origin")
-	h.Set("Access-Control-Expose-Headers", sessionHeader+", WWW-Authenticate")
-	if r.Method == http.MethodOptions {
-		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Protocol-Version, "+sessionHeader)
-		h.Set("Access-Control-Max-Age", "600")
 	}
 }
 
@@ -99,8 +89,16 @@ func (s *Server) serveToken(w *writer, r *http.Request) {
 	defer func() { req.finish(w.status) }()
 	held, err := s.body(w, r)
 	defer s.bodies.Add(-held)
-	if err != nil {
-		refuseBody(w, err)
+	switch {
+	case errors.Is(err, errLarge):
+		refuse(w, http.StatusRequestEntityTooLarge, err.Error())
+		return
+	case errors.Is(err, errFull):
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, err.Error())
+		return
+	case err != nil:
+		refuse(w, http.StatusRequestTimeout, "the request did not arrive completely in time")
 		return
 	}
 	w.begin = req.started
@@ -143,18 +141,6 @@ func (s *Server) body(w *writer, r *http.Request) (held int64, err error) {
 	return held, w.control.SetReadDeadline(time.Time{})
 }
 
-func refuseBody(w http.ResponseWriter, err error) {
-	switch {
-	case errors.Is(err, errLarge):
-		refuse(w, http.StatusRequestEntityTooLarge, err.Error())
-	case errors.Is(err, errFull):
-		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, err.Error())
-	default:
-		refuse(w, http.StatusRequestTimeout, "the request did not arrive in whole and in time")
-	}
-}
-
 // refuse answers with a status and a line of text.
 func refuse(w http.ResponseWriter, status int, reason string) {
 	http.Error(w, "cannot serve: "+reason, status)
@@ -162,3 +148,53 @@ func refuse(w http.ResponseWriter, status int, reason string) {
 
 // short bounds a text of the client's for the log.
 func short(s string) string { return text.Prefix(s, 100) }
+
+// writer bounds the time of each write, so that a stream may last for ever, but not a
+// client that reads nothing. It calls begin when the answer begins.
+type writer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	each    time.Duration
+	begin   func(h http.Header, status int) // called once; may be nil
+	status  int                             // 0 before the answer begins
+}
+
+// WriteHeader begins the answer.
+func (w *writer) WriteHeader(status int) {
+	w.deadline()
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+		if w.begin != nil {
+			w.begin(w.Header(), status)
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a part of the answer.
+func (w *writer) Write(data []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.deadline()
+	return w.ResponseWriter.Write(data)
+}
+
+// FlushError sends what was written.
+func (w *writer) FlushError() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.deadline()
+	return w.control.Flush()
+}
+
+// Flush is FlushError without its error.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// Unwrap returns the wrapped writer, for [http.ResponseController].
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *writer) deadline() {
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.each)) // a closed connection fails at the write
+}

@@ -50,10 +50,6 @@ type session struct {
 	last      time.Time // when the last of them ended
 }
 
-func newSessionTable(opts Options) *sessionTable {
-	return &sessionTable{opts: opts, principals: map[string]*principal{}, sessions: map[string]*session{}, forgetting: map[string]chan struct{}{}}
-}
-
 // request is a request that was admitted, until it is answered.
 type request struct {
 	table     *sessionTable

@@ -213,7 +213,13 @@ func (c *Change) write(dir *os.Root, name string, data, old []byte, info fs.File
 	}()
 	_, err = file.Write(data)
 	if err == nil && info != nil {
-		err = keep(file, info)
+		// If root writes for others, the file keeps its owner.
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+			err = file.Chown(int(stat.Uid), int(stat.Gid))
+		}
+		if err == nil {
+			err = file.Chmod(info.Mode().Perm())
+		}
 	}
 	if err == nil {
 		err = file.Sync()
@@ -229,15 +235,4 @@ func (c *Change) write(dir *os.Root, name string, data, old []byte, info fs.File
 		return c.unsafe(err)
 	}
 	return nil
-}
-
-// keep gives a file the mode of the one that it replaces, and, if root writes for others,
-// its owner.
-func keep(file *os.File, info fs.FileInfo) error {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-		if err := file.Chown(int(stat.Uid), int(stat.Gid)); err != nil {
-			return err
-		}
-	}
-	return file.Chmod(info.Mode().Perm())
 }

@@ -149,7 +149,10 @@ func (f jsonList) put(old []byte) ([]byte, error) {
 			return errors.New(f.path[len(f.path)-1] + " is not a list")
 		}
 		if f.find(list) < 0 {
-			d.appendTo(was, f.words)
+			indent := d.childIndent(was)
+			for _, word := range f.words {
+				list.Elements = attach(d, was, indent, list.Elements, hujson.Value{Value: d.value(word, indent)}, &list.AfterExtra, elementEnds)
+			}
 		}
 		return nil
 	}, func(meaning map[string]any) {
@@ -233,11 +236,4 @@ func dropIn(doc map[string]any, path []string) {
 		}
 	}
 	delete(doc, path[0])
-}
-
-func splice(text []byte, from, to int, with string) []byte {
-	out := make([]byte, 0, len(text)+len(with))
-	out = append(out, text[:from]...)
-	out = append(out, with...)
-	return append(out, text[to:]...)
 }

@@ -241,14 +241,6 @@ func (d *document) put(path []string, value any) error {
 	return nil
 }
 
-// appendTo adds words to a list.
-func (d *document) appendTo(list *hujson.Value, words []string) {
-	a, indent := list.Value.(*hujson.Array), d.childIndent(list)
-	for _, word := range words {
-		a.Elements = attach(d, list, indent, a.Elements, hujson.Value{Value: d.value(word, indent)}, &a.AfterExtra, elementEnds)
-	}
-}
-
 // remove takes away the value at a path, and the objects that are then empty.
 func (d *document) remove(path []string) error {
 	for {

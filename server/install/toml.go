@@ -309,7 +309,7 @@ func (f tomlLines) put(old []byte) ([]byte, error) {
 					line, at = l.key+" = "+l.value+tomlMark+end, t.from+header+1
 				}
 			}
-			edited = splice(edited, at, at, line)
+			edited = slices.Concat(edited[:at], []byte(line), edited[at:])
 			setIn(before, path, value)
 		}
 		if edited == nil {

@@ -3,8 +3,10 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -17,10 +19,65 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// jsonBuffer is a buffer for an encoder, without the newline at the end.
-type jsonBuffer struct{ bytes.Buffer }
+// render turns an answer into a result within the budget, with notes before it. If answers are
+// structured, text and structured content get half of the budget each.
+func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
+	room := v.server.opts.Budget
+	if v.server.opts.Structured {
+		room /= 2
+	}
+	text, say := "", v.say(o)
+	if c, ok := a.out.(contracted); ok && o.Description != "" && a.err == nil {
+		return v.contract(op.RenderHints(c, say), notes)
+	}
+	res := &sdk.CallToolResult{}
+	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
+		a.out = nil // a zero output beside an error means that there is none
+	}
+	if a.out != nil {
+		a.out = op.RenderHints(a.out, say)
+		text = tell(o, a.out, say)
+		if v.server.opts.Structured {
+			fitted, cut, err := fit(a.out, room)
+			switch {
+			case err != nil:
+				a.err = errors.Join(a.err, err)
+			case cut:
+				text += fmt.Sprintf("\n[the structured content was cut to %d characters: ask for less, or for one part after another]", room)
+			}
+			if err == nil {
+				res.StructuredContent = fitted
+			}
+		}
+		if f, ok := a.out.(op.Failer); ok {
+			res.IsError = f.Failed()
+		}
+	}
+	if a.err != nil {
+		res.IsError = true
+		res.Meta = sdk.Meta{errorKey: errorData(a.err, say)}
+		if text != "" {
+			text = "\n\n" + text
+		}
+		text = errorText(a.err, say) + text
+	}
+	text = clip(plain(text), room-utf8.RuneCountInString(notes))
+	text = strings.Trim(notes+"\n"+text, "\n") // before anything that a command may have printed
+	if text == "" {
+		text = "done" // some clients show nothing else
+	}
+	res.Content = []sdk.Content{&sdk.TextContent{Text: text}}
+	return res
+}
 
-func (b *jsonBuffer) bytes() []byte { return bytes.TrimRight(b.Bytes(), "\n") }
+// encode encodes an output as JSON, without escapes for HTML.
+func encode(out any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(out)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
 
 // minCut is the shortest string that may be cut, in characters: shorter ones are names, times
 // or words that a schema lists.
@@ -38,8 +95,10 @@ func fit(out any, most int) (_ json.RawMessage, cut bool, err error) {
 	if len(text) <= most || utf8.RuneCount(text) <= most {
 		return text, false, nil
 	}
-	tree, err := decodeTree(text)
-	if err != nil {
+	var tree any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&tree); err != nil {
 		return nil, false, fmt.Errorf("cannot encode the answer: %w", err)
 	}
 	for length := most; length >= minCut; length = length * 2 / 3 {
@@ -61,13 +120,6 @@ func fit(out any, most int) (_ json.RawMessage, cut bool, err error) {
 func within(tree any, most int) (json.RawMessage, bool) {
 	text, err := encode(tree)
 	return text, err == nil && utf8.RuneCount(text) <= most
-}
-
-func decodeTree(text []byte) (tree any, err error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	err = dec.Decode(&tree)
-	return tree, err
 }
 
 // cutStrings returns a copy whose strings have no more than about most characters.
@@ -118,12 +170,12 @@ func cutLists(tree any, most int) any {
 // keeps no more than most bytes of each text that was read or printed.
 type contracted interface {
 	op.Failer
-	Contracted(say func(string) string, most int) any
+	Contracted(most int) any
 }
 
 // contract turns such an answer into a result. The budget applies only if the operator has set
 // one; otherwise the contract's bounds apply. Notes follow in a text of their own.
-func (v *view) contract(c contracted, say func(string) string, notes string) *sdk.CallToolResult {
+func (v *view) contract(c contracted, notes string) *sdk.CallToolResult {
 	room := math.MaxInt
 	if v.server.bounded {
 		room = v.server.opts.Budget - utf8.RuneCountInString(notes)
@@ -133,7 +185,7 @@ func (v *view) contract(c contracted, say func(string) string, notes string) *sd
 	}
 	res := &sdk.CallToolResult{IsError: c.Failed()}
 	for most := room; ; most = most * 2 / 3 {
-		text, err := encode(c.Contracted(say, most))
+		text, err := encode(c.Contracted(most))
 		if err != nil {
 			res.IsError = true
 			res.Content = []sdk.Content{&sdk.TextContent{Text: "cannot encode the answer: " + oneLine(err.Error())}}

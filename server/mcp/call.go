@@ -2,13 +2,9 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"reflect"
-	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -32,8 +28,16 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
-	if err := v.checkHold(); err != nil {
-		return v.render(o, answer{err: err}, ""), nil
+	if hold := v.server.opts.Hold; hold != nil && hold() != nil {
+		v.hold.Do(func() {
+			// End all that was started, so that what the operator inspects does not change.
+			if err := v.close(); err != nil {
+				v.server.opts.Logger.Error(err.Error())
+			}
+		})
+		if err := hold(); err != nil { // the end may have revealed more
+			return v.render(o, answer{err: err}, ""), nil
+		}
 	}
 	if !v.calls.begin() {
 		return v.render(o, answer{err: errEnding}, ""), nil
@@ -88,71 +92,133 @@ func (v *view) do(ctx context.Context, o *op.Op, input []byte, p *progress) (a a
 	return a
 }
 
-func errPanic(what string) error {
-	return &paddock.Error{
-		Message: "cannot do " + what + ": internal error",
-		Hint:    "this is a bug in Paddock; the server's log has the stack trace. Other calls are not affected",
+// How many calls of a session may run at once, and how many more may wait.
+const (
+	maxRunning = 64
+	maxWaiting = 512
+	// maxControl is how many more calls may run that inspect or end others.
+	maxControl = 8
+)
+
+// callLimits bounds the calls of each session. The zero value is ready to use.
+type callLimits struct {
+	mu       sync.Mutex
+	sessions map[*sdk.ServerSession]*sessionCalls
+}
+
+type sessionCalls struct {
+	running chan struct{}
+	control chan struct{}   // for op.Hints.Control, if running is full
+	calls   int             // running or waiting
+	ctx     context.Context // ends when the session is ended before its calls
+	end     context.CancelFunc
+}
+
+// enter waits until the session may run one more call; leave ends that. The end of the session
+// calls cancel. Calls for control have room that others do not use.
+func (s *callLimits) enter(ctx context.Context, cancel context.CancelFunc, session *sdk.ServerSession, control bool) (leave func(), err error) {
+	s.mu.Lock()
+	one := s.sessions[session]
+	if one == nil {
+		one = &sessionCalls{running: make(chan struct{}, maxRunning), control: make(chan struct{}, maxControl)}
+		one.ctx, one.end = context.WithCancel(context.Background())
+		if s.sessions == nil {
+			s.sessions = map[*sdk.ServerSession]*sessionCalls{}
+		}
+		s.sessions[session] = one
+	}
+	room, extra := maxRunning+maxWaiting, (chan struct{})(nil)
+	if control {
+		room, extra = room+maxWaiting, one.control
+	}
+	full := one.calls >= room
+	if !full {
+		one.calls++
+	}
+	s.mu.Unlock()
+	if full {
+		return nil, &paddock.Error{Message: "cannot take another call: too many of this session are waiting", Hint: "wait for answers", Code: wire.CodeBusy}
+	}
+	stop := context.AfterFunc(one.ctx, cancel)
+	select {
+	case one.running <- struct{}{}:
+		return func() { stop(); <-one.running; s.forget(session, one) }, nil
+	case extra <- struct{}{}:
+		return func() { stop(); <-extra; s.forget(session, one) }, nil
+	case <-ctx.Done():
+		stop()
+		s.forget(session, one)
+		return nil, &paddock.Error{Message: "cannot begin: the call was cancelled while others ran"}
 	}
 }
 
-// render turns an answer into a result within the budget, with notes before it. If answers are
-// structured, text and structured content get half of the budget each.
-func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
-	room := v.server.opts.Budget
-	if v.server.opts.Structured {
-		room /= 2
+// forget ends a call, and forgets a session without calls.
+func (s *callLimits) forget(session *sdk.ServerSession, one *sessionCalls) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one.calls--; one.calls == 0 {
+		one.end()
+		delete(s.sessions, session)
 	}
-	text, say := "", v.say(o)
-	if c, ok := a.out.(contracted); ok && o.Description != "" && a.err == nil {
-		return v.contract(c, say, notes)
-	}
-	res := &sdk.CallToolResult{}
-	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
-		a.out = nil // a zero output beside an error means that there is none
-	}
-	if a.out != nil {
-		a.out = hinted(a.out, say)
-		text = tell(o, a.out, say)
-		if v.server.opts.Structured {
-			fitted, cut, err := fit(a.out, room)
-			switch {
-			case err != nil:
-				a.err = errors.Join(a.err, err)
-			case cut:
-				text += fmt.Sprintf("\n[the structured content was cut to %d characters: ask for less, or for one part after another]", room)
-			}
-			if err == nil {
-				res.StructuredContent = fitted
-			}
-		}
-		if f, ok := a.out.(op.Failer); ok {
-			res.IsError = f.Failed()
-		}
-	}
-	if a.err != nil {
-		res.IsError = true
-		res.Meta = sdk.Meta{errorKey: errorData(a.err, say)}
-		if text != "" {
-			text = "\n\n" + text
-		}
-		text = errorText(a.err, say) + text
-	}
-	text = clip(plain(text), room-utf8.RuneCountInString(notes))
-	text = strings.Trim(notes+"\n"+text, "\n") // before anything that a command may have printed
-	if text == "" {
-		text = "done" // some clients show nothing else
-	}
-	res.Content = []sdk.Content{&sdk.TextContent{Text: text}}
-	return res
 }
 
-// encode encodes an output as JSON, without escapes for HTML.
-func encode(out any) (json.RawMessage, error) {
-	var b jsonBuffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(out); err != nil {
-		return nil, err
+// end cancels the calls of a session that is about to end, which would otherwise wait for
+// them.
+func (s *callLimits) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for session, one := range s.sessions {
+		if session.ID() == id {
+			one.end()
+		}
 	}
-	return json.RawMessage(b.bytes()), nil
+}
+
+// callCount counts calls, so that the end of a view can wait for them. Unlike a WaitGroup it
+// refuses new ones while it is waited for. The zero value is ready to use.
+type callCount struct {
+	mu    sync.Mutex
+	n     int
+	ended bool
+	idle  chan struct{} // closed when no call runs any more; nil before end
+}
+
+// begin reports whether another call may run, which done ends.
+func (w *callCount) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return false
+	}
+	w.n++
+	return true
+}
+
+func (w *callCount) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.n--; w.n == 0 && w.ended {
+		close(w.idle)
+	}
+}
+
+// end refuses new calls, waits at most so long for the running ones, and reports whether all
+// have ended.
+func (w *callCount) end(most time.Duration) bool {
+	w.mu.Lock()
+	if !w.ended {
+		w.ended, w.idle = true, make(chan struct{})
+		if w.n == 0 {
+			close(w.idle)
+		}
+	}
+	w.mu.Unlock()
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-w.idle:
+		return true
+	case <-late.C:
+		return false
+	}
 }

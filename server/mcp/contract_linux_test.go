@@ -26,9 +26,8 @@ type ran struct {
 
 func (r ran) Failed() bool { return !r.Success }
 
-func (r ran) Contracted(say func(string) string, most int) any {
+func (r ran) Contracted(most int) any {
 	const mark = "\n... [truncated]"
-	r.Hint = say(r.Hint)
 	if len(r.Stdout) > most {
 		r.Stdout = strings.ToValidUTF8(r.Stdout[:most], "") + mark
 	}
@@ -77,9 +76,9 @@ func TestContractText(t *testing.T) {
 			}
 		})
 	}
-	s := serveText(t, mcp.Options{Ops: []op.Op{hostTool(ran{Error: "Executable not found: x", Hint: "see --loud"})}, Profile: op.ProfileWorkspace})
+	s := serveText(t, mcp.Options{Ops: []op.Op{hostTool(ran{Error: "Executable not found: x", Hint: "see `loud` and --fork"})}, Profile: op.ProfileWorkspace})
 	res := call(t, dial(t, s, nil), "linux_unshare_exec", map[string]any{})
-	if text := res.Content[0].(*sdk.TextContent).Text; !res.IsError || text != `{"success":false,"error":"Executable not found: x","hint":"see the operator's --loud"}` {
+	if text := res.Content[0].(*sdk.TextContent).Text; !res.IsError || text != `{"success":false,"error":"Executable not found: x","hint":"see the operator's paddock mcp --loud and --fork"}` {
 		t.Errorf("%q", text)
 	}
 }

@@ -41,7 +41,7 @@ func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, known := PrincipalOf(r.Context())
 		if !known {
-			http.Error(w, "cannot serve: nobody says who asks", http.StatusUnauthorized)
+			http.Error(w, "cannot serve: the request has no principal", http.StatusUnauthorized)
 			return
 		}
 		v, err := s.view(principal)
@@ -57,18 +57,6 @@ func (s *Server) Handler() http.Handler {
 			v.limits.end(r.Header.Get(sessionHeader))
 		}
 		v.http.ServeHTTP(w, r)
-	})
-}
-
-// handler returns the SDK's handler for the sessions of one principal.
-func (v *view) handler() http.Handler {
-	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return v.sdk }, &sdk.StreamableHTTPOptions{
-		Logger:              v.server.opts.Logger,
-		SessionTimeout:      sessionIdle,
-		MaxRequestBodyBytes: maxLine,
-		// The handler around this one has checked Host and Origin.
-		DisableLocalhostProtection:   true,
-		PropagateRequestCancellation: true,
 	})
 }
 
@@ -109,7 +97,9 @@ func (v *view) checkRequest(w http.ResponseWriter, r *http.Request) bool {
 	}
 	begins := false
 	for _, part := range parts {
-		m := readHead(part)
+		var m head
+		_ = json.Unmarshal(part, &m) // the SDK reports what is wrong
+		m.ID = idOf(part)
 		if m.Method == methodDiscover {
 			http.Error(w, noDiscover, http.StatusBadRequest)
 			return false
@@ -155,13 +145,6 @@ type head struct {
 	Params json.RawMessage
 }
 
-func readHead(text []byte) head {
-	m := head{}
-	_ = json.Unmarshal(text, &m) // the SDK reports what is wrong
-	m.ID = idOf(text)
-	return m
-}
-
 // refused returns why a message is refused in a revision of the protocol, which may be "" if
 // none is named. It returns nil if the message is fine.
 func (m head) refused(revision string) *refusal {
@@ -171,7 +154,7 @@ func (m head) refused(revision string) *refusal {
 	var params struct {
 		Meta map[string]any `json:"_meta"`
 	}
-	_ = json.Unmarshal(m.Params, &params) // as above
+	_ = json.Unmarshal(m.Params, &params) // the SDK reports what is wrong
 	named, each := params.Meta[sdk.MetaKeyProtocolVersion]
 	if revision != "" && !slices.Contains(revisions(), revision) {
 		named, each = revision, true
@@ -186,7 +169,7 @@ func (m head) refused(revision string) *refusal {
 	no := &refusal{id: m.ID, code: sdk.CodeUnsupportedProtocolVersion, reason: fmt.Sprintf("the revision %v is not offered", named)}
 	no.data = sdk.UnsupportedProtocolVersionData{Supported: revisions(), Requested: fmt.Sprint(named)}
 	if slices.Contains(revisions(), fmt.Sprint(named)) {
-		no.code, no.data, no.reason = jsonrpc.CodeInvalidRequest, nil, "requests name no revision in _meta in those that are offered ("+strings.Join(revisions(), ", ")+"): initialize"
+		no.code, no.data, no.reason = jsonrpc.CodeInvalidRequest, nil, "_meta must not name one of the offered revisions ("+strings.Join(revisions(), ", ")+"): use initialize"
 	}
 	return no
 }

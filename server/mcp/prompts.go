@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -14,7 +12,7 @@ import (
 func instructions(profile op.Profile) string {
 	const walls = "The system is read-only, HOME and /tmp are private, and there is no network unless the operator gave one. "
 	const longOutput = "Long output is kept: an answer has its head and tail and says how output_read gets the rest. "
-	const errors = "Errors read “cannot …: …”, with a hint where something can be done."
+	const errors = "Errors read “cannot …: …”, with a hint if something can be done about it."
 	if profile == op.ProfileRun {
 		return "Paddock runs commands in a sandbox: each call has one of its own, which ends with it. " +
 			"Commands find the workspace at /workspace and may change it. " + walls + longOutput + errors
@@ -22,27 +20,6 @@ func instructions(profile op.Profile) string {
 	return "Paddock is a safe computer. Its tools work in a sandbox over the workspace that the operator chose, at /workspace; " +
 		"it starts with the first call and stays until the server ends. Begin with exec. " + walls +
 		longOutput + errors
-}
-
-// promptName is the prompt that explains the sandbox.
-const promptName = "sandbox"
-
-func (v *view) addPrompts() {
-	v.sdk.AddPrompt(&sdk.Prompt{
-		Name: promptName, Title: "Explain the sandbox",
-		Description: "What commands may do here, where the workspace is, what is not there, and how long output is read.",
-	}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-		return &sdk.GetPromptResult{
-			Description: "The sandbox, as it is",
-			Messages:    []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: clip(plain(v.explain(ctx)), v.server.opts.Budget)}}},
-		}, nil
-	})
-}
-
-// status is the part of a sandbox_status answer that is used here.
-type status struct {
-	Workspace string           `json:"workspace"`
-	Isolation policy.Isolation `json:"isolation"`
 }
 
 // explain describes the sandbox to a model, with the isolation that was really applied. It
@@ -54,21 +31,24 @@ func (v *view) explain(ctx context.Context) string {
 	if v.server.opts.Profile == op.ProfileRun {
 		return b.String()
 	}
-	var is status
+	var is struct {
+		Workspace string           `json:"workspace"`
+		Isolation policy.Isolation `json:"isolation"`
+	}
 	if err := v.ask(ctx, v.env, "sandbox_status", nil, &is); err != nil {
 		b.WriteString("\nThe default sandbox cannot be used now:\n" + errorText(err, v.say(v.server.tools.known["sandbox_status"])) + "\n")
 		return b.String()
 	}
 	iso := is.Isolation
 	b.WriteString("\nWhat holds in the default sandbox:\n")
-	line("commands begin in ", is.Workspace, ", and what they change there reaches the operator's directory unless it is a copy (workspace: ", iso.Workspace, ")")
+	line("commands begin in ", is.Workspace, ", and what they change there reaches the operator's directory, unless it is a copy (workspace: ", iso.Workspace, ")")
 	line("walls: ", iso.Backend, " ", iso.Level, "; network: ", iso.Network)
 	for _, loss := range iso.Lost {
 		line("not kept: ", loss)
 	}
 	b.WriteString("\nWhat is not there: the host's other files, its processes, its network, its variables and secrets. " +
-		"A command that needs them fails; the answer then says what was denied. Do not try to get around it: say what is missing.\n\n" +
-		"What lasts: files in the workspace. Processes, /tmp and HOME end with the sandbox. A command that runs on belongs into exec with background, or into a service. " +
-		"What prints much is read with output_read, by the cursor that the answer names.\n")
+		"A command that needs them fails; the answer then says what was denied. Do not try to get around that: say what is missing.\n\n" +
+		"What lasts: files in the workspace. Processes, /tmp and HOME end with the sandbox. For a command that runs on, use exec with background, or a service. " +
+		"Read long output with output_read, from the cursor that the answer names.\n")
 	return b.String()
 }

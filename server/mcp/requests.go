@@ -29,7 +29,7 @@ func (p *pendingRequests) add(id jsonrpc.ID) error {
 	defer p.mu.Unlock()
 	switch {
 	case p.ids[id]:
-		return errors.New("its id is that of a request that still waits for its answer")
+		return errors.New("a request with the same id still waits for its answer")
 	case p.n >= maxRequests:
 		return errors.New("too many requests wait for their answers")
 	case p.ids == nil:
@@ -80,7 +80,7 @@ func checkID(id json.RawMessage) error {
 		return nil
 	}
 	if n, err := strconv.ParseFloat(string(id), 64); err != nil || n != math.Trunc(n) || math.Abs(n) > most {
-		return fmt.Errorf("its id is not a whole number from -%d to %d, and no string", most, most)
+		return fmt.Errorf("its id must be a string, or a whole number from -%d to %d", most, most)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ const batchRevision = "2025-03-26"
 
 // noArray is the error for arrays of other revisions, empty ones, and those of more than
 // [maxRequests] messages.
-var noArray = fmt.Sprintf("it is an array, which clients of %s alone may send, of 1 to %d messages", batchRevision, maxRequests)
+var noArray = fmt.Sprintf("only clients of %s may send an array, of 1 to %d messages", batchRevision, maxRequests)
 
 // batches are the arrays of messages whose answers are not written yet. The zero value is
 // ready to use.

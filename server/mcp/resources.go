@@ -54,7 +54,7 @@ func parsePlace(uri string) (p place, ours bool, err error) {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || len(uri) > maxURI || !utf8.ValidString(u.Path) || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return p, true, &policy.FieldError{Field: "uri", Value: uri, Reason: "it is no address of this server's", Hint: "paddock://default/workspace/PATH"}
+		return p, true, &policy.FieldError{Field: "uri", Value: uri, Reason: "it is not an address of this server", Hint: "paddock://default/workspace/PATH"}
 	}
 	kind, name, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	p = place{sandbox: u.Host, kind: kind, name: name}
@@ -62,7 +62,7 @@ func parsePlace(uri string) (p place, ours bool, err error) {
 		p.sandbox = ""
 	}
 	if kind != inWorkspace && (kind != inOutput || name == "") {
-		return p, true, &policy.FieldError{Field: "uri", Value: uri, Reason: "it has neither workspace/ nor output/ID behind the sandbox", Hint: "paddock://default/workspace/PATH"}
+		return p, true, &policy.FieldError{Field: "uri", Value: uri, Reason: "workspace/ or output/ID must follow the sandbox", Hint: "paddock://default/workspace/PATH"}
 	}
 	return p, true, nil
 }
@@ -112,16 +112,6 @@ func (p place) where(in map[string]any) map[string]any {
 
 // hasResources reports whether the profile has the operations that read resources.
 func (t *tools) hasResources() bool { return t.find(opRead) != nil && t.known[opList] != nil }
-
-// templates returns the kinds of resources.
-func templates() []*sdk.ResourceTemplate {
-	return []*sdk.ResourceTemplate{
-		{Name: "workspace_file", Title: "A file of a workspace", URITemplate: "paddock://{sandbox}/workspace/{+path}",
-			Description: "A file of the workspace of a sandbox (the default one is called default), or a list of what is in a directory."},
-		{Name: "output", Title: "What a command printed", URITemplate: "paddock://{sandbox}/output/{id}", MIMEType: "text/plain",
-			Description: "The standard output of an exec, by its id: the last part of it."},
-	}
-}
 
 // resources returns the workspaces of the open sandboxes, and the files at their top. It opens
 // no sandbox.
@@ -219,7 +209,7 @@ func notFound(uri string) error {
 	return &jsonrpc.Error{Code: -32002, Message: "Resource not found", Data: data}
 }
 
-// resourceError returns an error of the protocol: for resources there is no other kind.
+// resourceError returns an error of the protocol. Resources have no other kind of error.
 func resourceError(uri string, err error) error {
 	own := (*paddock.Error)(nil)
 	if errors.As(err, &own) && own.Code == wire.CodeNotFound {

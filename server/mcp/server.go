@@ -1,3 +1,28 @@
+// Package mcp is the door for models: a server of the Model Context Protocol that renders the
+// table of operations. Each operation of its profile that the principal may use is a tool of
+// the same name:
+//
+//	server, err := mcp.New(mcp.Options{
+//		Env:     func(principal string) (*op.Env, error) { … },
+//		Profile: op.ProfileWorkspace,
+//	})
+//	…
+//	err = server.ServeStdio(ctx, os.Stdin, os.Stdout) // one client, until its end
+//
+// or, for many clients, [Server.Handler], behind a handler that authenticates requests
+// ([WithPrincipal]). Each principal has its own environment, sandboxes and sessions, which live
+// as long as the server and which nobody else sees.
+//
+// op.Op.Call checks the input of a tool, as behind every door. An answer is a text for models,
+// without control sequences that a terminal would obey, of at most [Options].Budget characters.
+// [Options].Structured adds the operation's output as structured content, with names and
+// contents of files as they are; each of the two then gets half of the budget. Tools whose form
+// a contract fixes answer with its JSON, complete, within the contract's bounds. A failed
+// operation, even one that panicked, is an answer with isError and the text "cannot …: …"; an
+// unknown tool is an error of the protocol.
+//
+// Standard input and output belong to the protocol: no command gets them, and the server's own
+// messages go to its logger.
 package mcp
 
 import (
@@ -157,4 +182,36 @@ func (s *Server) Close() error {
 		all = append(all, <-errs)
 	}
 	return errors.Join(all...)
+}
+
+// planted logs for the operator, at the default level, what a sandbox has left for the host to
+// run or obey. The model learns it too, but may be the one that did it.
+func (s *Server) planted(p op.Planted) {
+	if s.opts.Planted != nil {
+		s.opts.Planted(p)
+	}
+	said := []any{"workspace", p.Workspace, "sandbox", p.Sandbox, "principal", p.Principal}
+	if len(p.Git) > 0 {
+		s.opts.Logger.Warn("commands added to their copy of git's configuration: paddock git accept SANDBOX takes it over", append([]any{"settings", p.Git}, said...)...)
+	}
+	if len(p.Paths) > 0 {
+		said = append([]any{"paths", p.Names()}, said...)
+	}
+	if len(p.Programs) > 0 {
+		said = append(said, "programs", p.ProgramNames())
+	}
+	if len(p.Unseen) > 0 {
+		said = append(said, "unseen", p.Unseen)
+	}
+	if p.Late {
+		said = append(said, "owner", "was killed")
+	}
+	switch {
+	case len(p.Paths) > 0:
+		s.opts.Logger.Warn("commands made or changed files that programs on the host run or obey: look before you use them", said...)
+	case len(p.Unseen) > 0:
+		s.opts.Logger.Warn("not all that commands may have changed for programs on the host was compared", said...)
+	case len(p.Programs) > 0:
+		s.opts.Logger.Info("commands made or changed files that run when they are named: look before you run them", said...)
+	}
 }

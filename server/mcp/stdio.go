@@ -34,7 +34,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	lines := newLines(in, out)
+	lines := &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, next: make(chan line), over: make(chan struct{}), idle: make(chan struct{}, 1)}
 	session, err := v.sdk.Connect(ctx, lines, nil)
 	if err != nil {
 		return errors.Join(fmt.Errorf("cannot serve: %w", err), s.Close())
@@ -77,10 +77,6 @@ type lines struct {
 type line struct {
 	text []byte
 	err  error
-}
-
-func newLines(in io.Reader, out io.Writer) *lines {
-	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, next: make(chan line), over: make(chan struct{}), idle: make(chan struct{}, 1)}
 }
 
 // Connect starts to read. A read that blocks is abandoned at the end.
@@ -187,7 +183,11 @@ func (l *lines) message(text []byte) (jsonrpc.Message, *refusal) {
 			return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
 		}
 		if req.Method == methodInitialize && l.batches.revision == "" {
-			l.batches.revision = requestedRevision(req.Params)
+			var asked struct {
+				Revision string `json:"protocolVersion"`
+			}
+			_ = json.Unmarshal(req.Params, &asked) // the SDK reports what is wrong
+			l.batches.revision = negotiate(asked.Revision)
 		}
 	}
 	return msg, nil

@@ -1,11 +1,18 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
@@ -36,15 +43,6 @@ func newTools(all []op.Op, profile op.Profile) *tools {
 // find returns an operation of the profile by name, or nil.
 func (t *tools) find(name string) *op.Op { return t.byName[name] }
 
-// describe returns the descriptions of ops for clients, in their order.
-func (t *tools) describe(w *wording) []*sdk.Tool {
-	list := make([]*sdk.Tool, len(t.ops))
-	for i := range t.ops {
-		list[i] = w.tool(&t.ops[i])
-	}
-	return list
-}
-
 // offeredTools returns the tools that the principal may use now, without those that need a
 // privilege that it does not hold.
 func (v *view) offeredTools(ctx context.Context) []*sdk.Tool {
@@ -60,6 +58,79 @@ func (v *view) offeredTools(ctx context.Context) []*sdk.Tool {
 		}
 	}
 	return list
+}
+
+// maxDescription bounds a tool's description, in bytes. Some clients cut longer ones in the
+// middle of a word.
+const maxDescription = 2000
+
+// wording rewrites the manuals and hints of operations, which are written for people at a
+// terminal, for models: fields replace flags, and tools replace commands.
+type wording struct {
+	ceiling    *policy.Ceiling
+	profile    op.Profile
+	structured bool
+	tokens     bool
+	absent     map[string]bool // the tools of other profiles
+	words      *strings.Replacer
+}
+
+var (
+	flags     = regexp.MustCompile(`--[a-z][a-z-]*`)
+	toolNames = regexp.MustCompile(`[a-z]+(?:_[a-z]+)+`) // and other words with "_"
+	degraded  = regexp.MustCompile("`allow_degraded`=(\\w+)")
+	sentence  = regexp.MustCompile(`(?s).+?(?:\.\s+|$)`) // with the space after it
+)
+
+func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
+	commands, absent := map[string]string{}, map[string]bool{}
+	var pairs []string
+	for _, o := range all {
+		absent[o.Name] = !opts.Profile.Offers(o.Profile) || o.Local
+		command := "paddock " + strings.Join(o.CLI, " ")
+		if len(o.CLI) > 0 && absent[o.Name] {
+			commands[command] = command // only the operator can run it
+			continue
+		}
+		if len(o.CLI) > 0 {
+			commands[command] = o.Name
+		}
+		if noun, verb, ok := strings.Cut(o.Name, "_"); ok {
+			pairs = append(pairs, verb+"_"+noun, o.Name) // the agent's protocol has names such as close_session
+		}
+	}
+	// Longer commands come first: "policy check" before "policy".
+	for _, command := range slices.SortedFunc(maps.Keys(commands), func(a, b string) int { return cmp.Compare(len(b), len(a)) }) {
+		pairs = append(pairs, command, commands[command])
+	}
+	pairs = append(pairs, " (may be repeated)", "")
+	return &wording{c, opts.Profile, opts.Structured, opts.Tokens, absent, strings.NewReplacer(pairs...)}
+}
+
+// say returns a function that renders hints of an operation for this view's clients. A field
+// that the tool does not have is the operator's to set. Parts of a hint that name tools of
+// other profiles are left out.
+func (v *view) say(o *op.Op) func(hint string) string {
+	return func(hint string) string {
+		w, note := v.words(), ""
+		parts := slices.DeleteFunc(strings.Split(w.words.Replace(hint), "; "), func(part string) bool {
+			return slices.ContainsFunc(toolNames.FindAllString(part, -1), func(name string) bool { return w.absent[name] })
+		})
+		hint = strings.Join(parts, "; ")
+		// The tool may have the field, while the ceiling does not allow this value.
+		m := degraded.FindStringSubmatch(hint)
+		refused := m != nil && w.ceiling != nil && !slices.Contains(w.ceiling.AllowDegraded, m[1])
+		return policy.RenderHint(hint, func(path string) string {
+			if f := op.FieldAt(o.FieldsWithin(w.ceiling), path); f != nil && (!refused || path != "allow_degraded") {
+				return f.JSON
+			}
+			if w.tokens && op.FieldAt(op.SpecFields(), path) != nil {
+				note = " (in the spec of paddock token create)"
+				return "the operator's " + strings.TrimSuffix(strings.TrimSuffix(path, ".ro"), ".rw") // modes of mounts
+			}
+			return "the operator's paddock mcp " + op.FlagFor(path)
+		}) + note
+	}
 }
 
 // tool describes an operation to clients: by its brief if the profile is not the full one and
@@ -92,4 +163,91 @@ func (w *wording) tool(o *op.Op) *sdk.Tool {
 		t.OutputSchema = w.schema(o, o.OutputSchema())
 	}
 	return t
+}
+
+// describe returns an operation's summary, and as many paragraphs of its manual as there is
+// room for.
+func (w *wording) describe(o *op.Op) string {
+	text := strings.TrimSuffix(o.Summary, ".") + "."
+	for _, p := range w.paragraphs(o) {
+		if len(text)+len(p)+2 > maxDescription {
+			break
+		}
+		text += "\n\n" + p
+	}
+	return text
+}
+
+// paragraphs returns the paragraphs of the manual that do not repeat the summary, and are not
+// about the command line.
+func (w *wording) paragraphs(o *op.Op) []string {
+	var all []string
+	for _, p := range strings.Split(o.Doc, "\n\n") {
+		p = w.text(o, w.offered(o, strings.TrimSpace(p)))
+		if p != "" && !strings.HasPrefix(p, "Exit status:") && strings.TrimSuffix(p, ".") != strings.TrimSuffix(o.Summary, ".") {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// offered returns a paragraph without the sentences about command lines, and about flags whose
+// fields the tool does not have.
+func (w *wording) offered(o *op.Op, paragraph string) string {
+	var b strings.Builder
+	for _, s := range sentence.FindAllString(paragraph, -1) {
+		if !strings.Contains(s, "command line") && !slices.ContainsFunc(flags.FindAllString(s, -1), func(flag string) bool { return w.field(o, flag) == "" }) {
+			b.WriteString(s)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// text returns a text of a manual with fields for flags, and tools for commands.
+func (w *wording) text(o *op.Op, text string) string {
+	return flags.ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string { return cmp.Or(w.field(o, flag), flag) })
+}
+
+// field returns the tool's field for a flag, or "".
+func (w *wording) field(o *op.Op, flag string) string {
+	for _, f := range o.FieldsWithin(w.ceiling) {
+		if "--"+f.Flag == flag {
+			return f.JSON
+		}
+	}
+	return ""
+}
+
+// schema returns a schema that every client accepts: with an object at its root, and without the
+// name of its dialect, since older clients know only another one.
+func (w *wording) schema(o *op.Op, raw json.RawMessage) json.RawMessage {
+	var tree map[string]any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return json.RawMessage(`{"type":"object"}`) // never for the table's schemas, which tests check
+	}
+	delete(tree, "$schema")
+	tree["type"] = "object"
+	w.descriptions(o, tree)
+	text, err := json.Marshal(tree)
+	if err != nil {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	return text
+}
+
+// descriptions rewords the descriptions in a schema.
+func (w *wording) descriptions(o *op.Op, tree any) {
+	switch node := tree.(type) {
+	case map[string]any:
+		for key, value := range node {
+			if text, ok := value.(string); ok && key == "description" && o.Description == "" {
+				node[key] = w.text(o, text)
+			}
+			w.descriptions(o, value)
+		}
+	case []any:
+		for _, value := range node {
+			w.descriptions(o, value)
+		}
+	}
 }

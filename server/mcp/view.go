@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,15 +43,36 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
 	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling, s.opts) })
-	v.toolList = sync.OnceValue(func() []*sdk.Tool { return s.tools.describe(v.words()) })
+	v.toolList = sync.OnceValue(func() []*sdk.Tool {
+		var list []*sdk.Tool
+		for i := range s.tools.ops {
+			list = append(list, v.words().tool(&s.tools.ops[i]))
+		}
+		return list
+	})
 	if len(s.tools.ops) > 0 {
-		v.addPrompts()
+		v.sdk.AddPrompt(&sdk.Prompt{
+			Name: "sandbox", Title: "Explain the sandbox",
+			Description: "What commands may do here, where the workspace is, what is missing, and how to read long output.",
+		}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{
+				Description: "The sandbox, as it is",
+				Messages:    []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: clip(plain(v.explain(ctx)), s.opts.Budget)}}},
+			}, nil
+		})
 	}
 	if s.opts.Extend != nil {
 		s.opts.Extend(v.sdk)
 	}
 	v.sdk.AddReceivingMiddleware(v.receive)
-	v.http = v.handler()
+	v.http = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return v.sdk }, &sdk.StreamableHTTPOptions{
+		Logger:              s.opts.Logger,
+		SessionTimeout:      sessionIdle,
+		MaxRequestBodyBytes: maxLine,
+		// The handler around Server.Handler has checked Host and Origin.
+		DisableLocalhostProtection:   true,
+		PropagateRequestCancellation: true,
+	})
 	return v
 }
 
@@ -69,8 +89,14 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 			Tools:   &sdk.ToolCapabilities{},
 		},
 		// The client will ask for the tools next: describe them in the meantime.
-		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.prepare() },
-		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+		InitializedHandler: func(context.Context, *sdk.InitializedRequest) {
+			go func() {
+				var err error // a client that lists the tools gets it
+				defer v.recovered("tools/list", &err)
+				v.toolList()
+			}()
+		},
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if len(v.server.tools.ops) > 0 {
 		opts.Capabilities.Prompts = &sdk.PromptCapabilities{}
@@ -84,15 +110,6 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 
 // revisions returns the offered revisions of the protocol, each of which is tested.
 func revisions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
-
-// requestedRevision returns the revision of a session that is initialized with params.
-func requestedRevision(params json.RawMessage) string {
-	var asked struct {
-		Revision string `json:"protocolVersion"`
-	}
-	_ = json.Unmarshal(params, &asked) // the SDK reports what is wrong
-	return negotiate(asked.Revision)
-}
 
 // negotiate returns the revision of a session whose client asked for this one.
 func negotiate(revision string) string {
@@ -109,15 +126,8 @@ const methodInitialize = "initialize"
 // server that knows it and refuses the revision; if the method is unknown they initialize.
 const (
 	methodDiscover = "server/discover"
-	noDiscover     = "there is no method " + methodDiscover + ": use initialize"
+	noDiscover     = "unknown method " + methodDiscover + ": use initialize"
 )
-
-// prepare describes the tools. Errors show when a client lists them.
-func (v *view) prepare() {
-	var err error
-	defer v.recovered("tools/list", &err)
-	v.toolList()
-}
 
 // logLevels are the levels of the protocol.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
@@ -171,7 +181,13 @@ func (v *view) add(ctx context.Context, req sdk.Request, res sdk.Result) {
 		}
 	case *sdk.ListResourceTemplatesRequest:
 		if list, ok := res.(*sdk.ListResourceTemplatesResult); ok && resources && r.Params.Cursor == "" {
-			list.ResourceTemplates = slices.Insert(list.ResourceTemplates, 0, templates()...)
+			list.ResourceTemplates = slices.Insert(list.ResourceTemplates, 0, &sdk.ResourceTemplate{
+				Name: "workspace_file", Title: "A file of a workspace", URITemplate: "paddock://{sandbox}/workspace/{+path}",
+				Description: "A file of the workspace of a sandbox (the default one is called default), or a list of what is in a directory.",
+			}, &sdk.ResourceTemplate{
+				Name: "output", Title: "What a command printed", URITemplate: "paddock://{sandbox}/output/{id}", MIMEType: "text/plain",
+				Description: "The standard output of an exec, by its id: the last part of it.",
+			})
 		}
 	}
 }
@@ -180,7 +196,10 @@ func (v *view) add(ctx context.Context, req sdk.Request, res sdk.Result) {
 func (v *view) recovered(what string, err *error) {
 	if p := recover(); p != nil {
 		v.server.opts.Logger.Error("panic", "in", what, "value", p, "stack", string(debug.Stack()))
-		*err = errPanic(what)
+		*err = &paddock.Error{
+			Message: "cannot do " + what + ": internal error",
+			Hint:    "this is a bug in Paddock; the server's log has the stack trace. Other calls are not affected",
+		}
 	}
 }
 

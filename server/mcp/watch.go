@@ -45,7 +45,7 @@ func (v *view) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 		return nil // the extension reports changes of its resources itself
 	}
 	if err == nil && !ours {
-		err = &policy.FieldError{Field: "uri", Value: uri, Reason: "it is no address of this server's", Hint: "paddock://default/workspace/PATH"}
+		err = &policy.FieldError{Field: "uri", Value: uri, Reason: "it is not an address of this server", Hint: "paddock://default/workspace/PATH"}
 	}
 	if err != nil {
 		return resourceError(uri, err)
@@ -60,7 +60,7 @@ func (v *view) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	one := w.watched[uri]
 	if one == nil {
 		if len(w.watched) >= maxWatched {
-			return resourceError(uri, &paddock.Error{Message: fmt.Sprintf("cannot watch another resource: %d are the most", maxWatched), Hint: "unsubscribe from one", Code: wire.CodeBusy})
+			return resourceError(uri, &paddock.Error{Message: fmt.Sprintf("cannot watch another resource: %d are watched already", maxWatched), Hint: "unsubscribe from one", Code: wire.CodeBusy})
 		}
 		one = &watched{at: at, sessions: map[*sdk.ServerSession]bool{}, state: state}
 		if w.watched == nil {

@@ -150,7 +150,7 @@ func TestWeb(t *testing.T) {
 		want                    string
 	}{
 		{"", "", ping, 400, `"id":7,"error":{"code":-32600,"message":"cannot take the message: there is no session: initialize`},
-		{"", "2025-11-25", fmt.Sprintf(each, "2025-11-25"), 400, "requests name no revision in _meta"},
+		{"", "2025-11-25", fmt.Sprintf(each, "2025-11-25"), 400, "_meta must not name one of the offered revisions"},
 		{"", "2026-07-28", fmt.Sprintf(each, "2026-07-28"), 400, `"data":{"supported":["2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2026-07-28"}`},
 		{"", "", "nonsense", 400, "-32700"},
 		{"", "", several, 400, "-32600"},
@@ -160,7 +160,7 @@ func TestWeb(t *testing.T) {
 		{"2025-11-25", "2025-03-26", ping, 200, `"id":7,"result":{}`},
 		{"2025-11-25", "2026-07-28", ping, 400, `-32022`},
 		{"2025-11-25", "1999-01-01", ping, 400, `the revision 1999-01-01 is not offered`},
-		{"2025-11-25", "2025-11-25", fmt.Sprintf(each, "2025-11-25"), 400, "requests name no revision in _meta"},
+		{"2025-11-25", "2025-11-25", fmt.Sprintf(each, "2025-11-25"), 400, "_meta must not name one of the offered revisions"},
 		{"2025-11-25", "", several, 400, "-32600"},
 		{"2025-11-25", "2025-03-26", several, 400, "-32600"},
 		{"2025-06-18", "", several, 400, "-32600"},

@@ -29,7 +29,7 @@ func (o deniedOut) Tell(w io.Writer) error {
 // TestHints: hints are in the words of tools, and what no tool can ask for is said
 // to be the operator's to give.
 func TestHints(t *testing.T) {
-	const hint = "it needs --network host or --loud; close_it frees one, see paddock echo and paddock plan; docker has --privileged"
+	const hint = "it needs `network` host or `loudly`; close_it frees one, see paddock echo and paddock plan; docker has --privileged"
 	denied := []paddock.Denial{{Layer: "network", Hint: hint}}
 	refuse := op.New(op.Desc{Name: "refuse", Summary: "Refuse", Profile: op.ProfileWorkspace, Doc: "Refuse. --network says what.\n\nOn a command line it prints. --loud is heard.\n\nExit status: 1."},
 		func(_ context.Context, _ *op.Env, in struct {
@@ -87,8 +87,8 @@ func TestHintsOfAProfile(t *testing.T) {
 		"it_list names them":                           {"", "it_list names them"},
 		"it_open opens one; it_list names them":        {"it_open opens one", "it_open opens one; it_list names them"},
 		"list_it, and wait":                            {"", "it_list, and wait"},
-		"allow it: --allow-degraded=memory":            {"allow it: the operator's paddock mcp --allow-degraded=memory", "allow it: the operator's paddock mcp --allow-degraded=memory"},
-		"wait, or allow it: --allow-degraded=cpus":     {"wait, or allow it: allow_degraded=cpus", "wait, or allow it: allow_degraded=cpus"},
+		"allow it: `allow_degraded`=memory":            {"allow it: the operator's paddock mcp --allow-degraded=memory", "allow it: the operator's paddock mcp --allow-degraded=memory"},
+		"wait, or allow it: `allow_degraded`=cpus":     {"wait, or allow it: allow_degraded=cpus", "wait, or allow it: allow_degraded=cpus"},
 		"some_other_words are no tool's; it_list does": {"some_other_words are no tool's", "some_other_words are no tool's; it_list does"},
 	} {
 		for i, profile := range []op.Profile{op.ProfileWorkspace, op.ProfileFull} {

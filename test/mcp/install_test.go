@@ -111,7 +111,7 @@ func TestInstallSays(t *testing.T) {
 		"no client":       {nil, 125, "", "it is missing"},
 		"another client":  {[]string{"--client", "vi"}, 125, "", "claude-code, codex, cursor, gemini or vscode"},
 		"another scope":   {[]string{"--client", "codex", "--scope", "all"}, 125, "", "local or project or user"},
-		"no profile":      {[]string{"--client", "codex", "--profile", "all"}, 125, "", "there is no such profile"},
+		"no profile":      {[]string{"--client", "codex", "--profile", "all"}, 125, "", "unknown profile"},
 		"no directory":    {[]string{"--client", "codex", "--workspace", "odd.json"}, 125, "", "it is not a directory"},
 		"no name":         {[]string{"--client", "codex", "--name", "a.b"}, 125, "", "--name"},
 		"a chosen name":   {[]string{"--client", "codex", "--name", "box"}, 125, "", "clients approve by the name of a server"},

@@ -112,7 +112,7 @@ func LookPath(name, pathVar, dir string) (string, *wire.Error) {
 	}
 	return "", &wire.Error{Code: wire.CodeNotFound, Object: name, Errno: int(failed),
 		Message: "cannot run " + name + ": not found in the sandbox's PATH",
-		Hint:    "what a sandbox does not show, it does not find: make more visible with --ro (see paddock plan)"}
+		Hint:    "what a sandbox does not show, it does not find: make more visible with `mounts.ro` (see paddock plan)"}
 }
 
 // softOpenFiles is the usual soft limit; programs that need more raise it themselves.

@@ -69,10 +69,10 @@ func (box *Sandbox) Denials(p *spawn.Process, b Bounds) []wire.Denial {
 		list = append(list, wire.Denial{Layer: "limit", Rule: rule, Hint: hint, Guess: guess})
 	}
 	if b.OOMKilled {
-		limit("memory", "give it more memory: --memory", false)
+		limit("memory", "give it more memory: `limits.memory`", false)
 	}
 	if b.ForksRefused {
-		limit("processes", "let it start more: --processes", false)
+		limit("processes", "let it start more: `limits.processes`", false)
 	}
 	select {
 	case <-p.Done:
@@ -92,10 +92,10 @@ func (box *Sandbox) Denials(p *spawn.Process, b Bounds) []wire.Denial {
 		}
 	case unix.SIGXFSZ:
 		if strictest(box.Limits.FileSize, b.Asked.FileSizeBytes) > 0 {
-			limit("file_size", "let it write larger files: --file-size", false)
+			limit("file_size", "let it write larger files: `limits.file_size`", false)
 		}
 	}
 	return list
 }
 
-const moreTime = "give it more processor time: --cpu-time"
+const moreTime = "give it more processor time: `limits.cpu_time`"

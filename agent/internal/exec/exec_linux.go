@@ -351,7 +351,7 @@ func (x *run) fillResult(res *wire.ExecResult) {
 		b.Asked = *x.request.Limits
 	}
 	if res.Denials = x.box.Denials(p, b); res.TimedOut {
-		res.Denials = append(res.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time: --timeout"})
+		res.Denials = append(res.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time: `limits.timeout`"})
 	}
 }
 

@@ -88,11 +88,11 @@ func (w *watcher) run() {
 func denialHint(r confine.Refusal) string {
 	switch r.Group {
 	case "other processes":
-		return "debuggers work with --seccomp debug"
+		return "debuggers work with `seccomp` debug"
 	case "namespaces", "mounts":
 		return "a sandbox inside of this one needs no namespaces: paddock run --level landlock"
 	case "sockets":
-		return r.Why + "; with --network host, programs have TCP, UDP and Unix sockets"
+		return r.Why + "; with `network` host, programs have TCP, UDP and Unix sockets"
 	}
 	return r.Why
 }

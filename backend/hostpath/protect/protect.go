@@ -210,7 +210,7 @@ func (p *protector) remedy(name, other string) string {
 	if !slices.Contains(policy.ProtectedPaths(), name) {
 		name = "'*'"
 	}
-	return other + ", or allow changes with --unprotect " + name
+	return other + ", or allow changes with `workspace.unprotected` " + name
 }
 
 // inventory guards the entries of the inventory that exist, in and above each mount. In

@@ -343,11 +343,11 @@ func TestProtectRefuses(t *testing.T) {
 			root := tree(t, append(files, "plain/")...)
 			_, err := protectIn(t, root, nil, path)
 			var bad *policy.FieldError
-			if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect "+name) {
+			if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "`workspace.unprotected` "+name) {
 				t.Errorf("as the workspace: %v", err)
 			}
 			_, err = protectIn(t, root, func(r *backend.Request) { r.NoLinks = true }, "plain", path)
-			if !errors.As(err, &bad) || bad.Field != "mounts" || !strings.Contains(bad.Hint, "--unprotect "+name) {
+			if !errors.As(err, &bad) || bad.Field != "mounts" || !strings.Contains(bad.Hint, "`workspace.unprotected` "+name) {
 				t.Errorf("as a mount of somebody else's: %v", err)
 			}
 			p, err := protectIn(t, root, nil, "plain", path)
@@ -402,7 +402,7 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 				}
 				var bad *policy.FieldError
 				if info.IsDir() {
-					if _, err := protectIn(t, root, nil, path); !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect "+tt.hint) {
+					if _, err := protectIn(t, root, nil, path); !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "`workspace.unprotected` "+tt.hint) {
 						t.Errorf("%s as the workspace: %v", path, err)
 					}
 				}
@@ -412,7 +412,7 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 				}
 				for _, workspace := range workspaces {
 					_, err = protectIn(t, root, func(r *backend.Request) { r.NoLinks = true }, workspace, path)
-					if !errors.As(err, &bad) || bad.Field != "mounts" || !strings.Contains(bad.Hint, "--unprotect "+tt.hint) {
+					if !errors.As(err, &bad) || bad.Field != "mounts" || !strings.Contains(bad.Hint, "`workspace.unprotected` "+tt.hint) {
 						t.Errorf("%s as a mount of somebody else's beside %s: %v", path, workspace, err)
 					}
 					p, err := protectIn(t, root, nil, workspace, path)
@@ -470,12 +470,12 @@ func TestProtectLinks(t *testing.T) {
 		files []string
 		hint  string
 	}{
-		"the repository":            {append(repo("ws/real"), "ws/.git -> real"), "--unprotect .git"},
-		"a parent of hooksPath":     {append(repo("ws/.git", "hooksPath = l/h\n"), "ws/l -> m", "ws/m/h/"), "--unprotect .git/config"},
-		"between a hook and a file": {append(repo("ws/.git"), "ws/l -> m", "ws/m/pc", "ws/.git/hooks/pre-commit -> ../../l/pc"), "--unprotect .git/hooks"},
-		"an included file":          {append(repo("ws/.git", "[include]\npath = ../inc\n"), "ws/inc -> inc2", "ws/inc2"), "--unprotect .git/config"},
-		"hooksPath as a whole":      {repo("ws/.git", "hooksPath = .\n"), "--unprotect .git/config"},
-		"a gitdir":                  {append(repo("ws/x"), "ws/l -> x", "ws/.git=gitdir: l\n"), "--unprotect .git"},
+		"the repository":            {append(repo("ws/real"), "ws/.git -> real"), "`workspace.unprotected` .git"},
+		"a parent of hooksPath":     {append(repo("ws/.git", "hooksPath = l/h\n"), "ws/l -> m", "ws/m/h/"), "`workspace.unprotected` .git/config"},
+		"between a hook and a file": {append(repo("ws/.git"), "ws/l -> m", "ws/m/pc", "ws/.git/hooks/pre-commit -> ../../l/pc"), "`workspace.unprotected` .git/hooks"},
+		"an included file":          {append(repo("ws/.git", "[include]\npath = ../inc\n"), "ws/inc -> inc2", "ws/inc2"), "`workspace.unprotected` .git/config"},
+		"hooksPath as a whole":      {repo("ws/.git", "hooksPath = .\n"), "`workspace.unprotected` .git/config"},
+		"a gitdir":                  {append(repo("ws/x"), "ws/l -> x", "ws/.git=gitdir: l\n"), "`workspace.unprotected` .git"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := tree(t, tt.files...)

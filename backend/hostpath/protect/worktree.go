@@ -49,9 +49,9 @@ func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, 
 	}
 	common := filepath.Dir(filepath.Dir(way.Path))
 	// Somebody who planted the file would want this mount, so only some errors suggest it.
-	mount := "if you know that it belongs there mount it: --rw " + policy.ShellWord(common)
+	mount := "if you know that it belongs there mount it: `mounts.rw` " + policy.ShellWord(common)
 	refuse := func(why, hint string) error {
-		return hostpath.Refuse("workspace.source", workspace, ".git leads to "+way.Path+", "+why, hint+", or go without git: --unprotect .git")
+		return hostpath.Refuse("workspace.source", workspace, ".git leads to "+way.Path+", "+why, hint+", or go without git: `workspace.unprotected` .git")
 	}
 	read := func(name string) string {
 		text, err := hostpath.Read(ctx, "/", filepath.Join(way.Path, name)[1:], gitconfig.MaxPathFile)

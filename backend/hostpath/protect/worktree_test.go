@@ -88,7 +88,7 @@ func TestLinkedWorktree(t *testing.T) {
 			case tt.says == "" && (err != nil || tree == nil || tree.Common != main || tree.Target != main),
 				tt.says == "nothing" && (err != nil || tree != nil):
 				t.Errorf("%+v, %v", tree, err)
-			case tt.says != "" && tt.says != "nothing" && (!errors.As(err, &e) || !strings.Contains(e.Reason, tt.says) || !strings.Contains(e.Hint, "--unprotect .git")):
+			case tt.says != "" && tt.says != "nothing" && (!errors.As(err, &e) || !strings.Contains(e.Reason, tt.says) || !strings.Contains(e.Hint, "`workspace.unprotected` .git")):
 				t.Errorf("%+v, %v", tree, err)
 			}
 		})

@@ -1,29 +1,35 @@
 // Package cli is the command line that paddock and paddock-server share. It is one door
 // to package op: its commands, flags and JSON output are renderings of the table of
-// operations, so there is nothing to find here but how a terminal speaks. What it
-// writes follows these rules:
+// operations. This package only adds how they appear in a terminal. What it prints
+// follows these rules:
 //
 //   - Standard output holds what was asked for and nothing else: the output of
 //     a command, a report, or with --json one object on one line.
 //   - Errors go to standard error, one line each: "paddock: cannot …: …", and
-//     where there is something to do about it "paddock: hint: …".
+//     if something can be done about it "paddock: hint: …".
 //   - The exit status is the command's own; 124 it timed out, 125 Paddock could
 //     not do it, 126 the command cannot be executed, 127 it does not exist,
-//     128+N signal N ended it. A standard output that nobody reads any more is
-//     128+13, in silence.
+//     128+N signal N ended it. If nobody reads standard output any more, it is
+//     128+13, without a message.
 //
-// A start must be fast: flags are built for the command at hand alone, and nothing is
-// done before main. What a program links beyond that, its main passes in a [Program].
+// A start must be fast: flags are only built for the command that runs, and nothing is
+// done before main. What only one program links, its main passes in a [Program].
 package cli
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/privilege"
@@ -31,7 +37,7 @@ import (
 )
 
 // Program holds what paddock-server links and paddock does not, because it would make
-// each start slower. The zero value is paddock, which becomes paddock-server where it
+// each start slower. The zero value is paddock, which becomes paddock-server when it
 // needs one of these.
 type Program struct {
 	// MCP completes the command "mcp" with its text, flags, subcommands and action.
@@ -48,7 +54,7 @@ func Main(args []string, p Program) int {
 	if err := root.Execute(); err != nil {
 		status := report(os.Stderr, err)
 		if a.runsNothing && (status == statusNotFound || status == statusNotExecutable) {
-			return statusFailed // those two tell of a command
+			return statusFailed // those two are about a command
 		}
 		return status
 	}
@@ -61,7 +67,7 @@ type App struct {
 	Own []backend.OwnFile
 
 	program    Program
-	status     int    // where nothing failed
+	status     int    // if nothing failed
 	privileges string // the value of --privileges
 	audit      string // the value of --audit
 	noServer   error  // why this could not become paddock-server
@@ -72,7 +78,7 @@ type App struct {
 // call runs the operation and prints its result.
 func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	if a.program.OpenRedis == nil && stores.IsRemote(a.where()) {
-		a.noServer = becomeServer() // what needs no privilege goes on all the same
+		a.noServer = becomeServer() // operations that need no privilege work without it
 	}
 	a.runsNothing = !o.Streams.Out || o.Hints.ReadOnly
 	env, err := a.Env()
@@ -89,6 +95,7 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	out = op.RenderHints(out, op.FlagHint)
 	if s, ok := out.(op.Statuser); ok {
 		a.status = s.ExitStatus()
 	}
@@ -101,4 +108,67 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 		return fmt.Errorf("cannot print the result: %w", err)
 	}
 	return nil
+}
+
+// The exit statuses of this program's own failures.
+const (
+	statusTimedOut      = 124
+	statusFailed        = 125
+	statusNotExecutable = 126
+	statusNotFound      = 127
+	statusSignal        = 128 // plus the signal's number
+)
+
+// report prints what went wrong and returns the exit status for it.
+func report(w io.Writer, err error) int {
+	// Nobody reads our own standard output or error output any more. Other pipes and sockets
+	// break, too.
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) && errors.Is(failed, syscall.EPIPE) && (failed.Path == os.Stdout.Name() || failed.Path == os.Stderr.Name()) {
+		return statusSignal + int(syscall.SIGPIPE)
+	}
+	for _, one := range flatten(err) {
+		fmt.Fprintf(w, "paddock: %s\n", oneLine(one.Error()))
+		if hint := op.FlagHint(op.HintOf(one)); hint != "" {
+			fmt.Fprintf(w, "paddock: hint: %s\n", oneLine(hint))
+		}
+	}
+	if i := (*interrupted)(nil); errors.As(err, &i) {
+		return statusSignal + int(i.signal)
+	}
+	if i := (*op.InterruptedError)(nil); errors.As(err, &i) {
+		return statusSignal + i.Number
+	}
+	switch {
+	case errors.Is(err, paddock.ErrTimeout):
+		return statusTimedOut
+	case errors.Is(err, paddock.ErrNotFound):
+		return statusNotFound
+	case errors.Is(err, paddock.ErrNotExecutable):
+		return statusNotExecutable
+	default:
+		return statusFailed
+	}
+}
+
+// flatten returns the errors that are joined in err; each gets lines of its own.
+func flatten(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range several.Unwrap() {
+		all = append(all, flatten(e)...)
+	}
+	return all
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }
+
+// interrupted is the end of a run by a signal that came once too often.
+type interrupted struct{ signal syscall.Signal }
+
+// Error returns what became of the sandbox.
+func (i *interrupted) Error() string {
+	return "interrupted: what was started was ended (" + i.signal.String() + ", three times)"
 }

@@ -36,8 +36,8 @@ const (
 // where returns where privileges are kept, empty for the default.
 func (a *App) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)) }
 
-// Env returns what operations find around them here: the local user asks, and has
-// no ceiling, since Paddock can do no more than that user could without it.
+// Env returns the environment of operations: the principal is the local user, without a
+// ceiling, since Paddock can do no more than that user could without it.
 func (a *App) Env() (*op.Env, error) {
 	log, err := auditLog()
 	if err == nil && a.audit != auditRequired && a.audit != auditBestEffort {
@@ -51,28 +51,34 @@ func (a *App) Env() (*op.Env, error) {
 		Options:  paddock.Options{Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH")},
 		Backends: backends(),
 		Audit:    log,
-		Warn:     warn,
-		Planted:  printLate,
+		Warn: func(err error) { // the operation goes on
+			fmt.Fprintf(os.Stderr, "paddock: note: %s\n", oneLine(err.Error()))
+		},
+		Planted: func(p op.Planted) { // each operation prints what its own sandboxes left
+			if p.Late {
+				text := fmt.Sprintf("sandbox %s, whose paddock was killed, in %q\n%s", p.Sandbox, p.Workspace, p.Text)
+				fmt.Fprintln(os.Stderr, "paddock: "+strings.ReplaceAll(text, "\n", "\npaddock: "))
+			}
+		},
 
 		AuditBestEffort: a.audit == auditBestEffort,
 
-		LookupEnv:  os.LookupEnv,
-		Principal:  stores.Local(where),
-		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, a.openRedis) }),
-		Tokens:     sync.OnceValues(OpenTokens),
+		LookupEnv: os.LookupEnv,
+		Principal: stores.Local(where),
+		Privileges: sync.OnceValues(func() (privilege.Store, error) {
+			return stores.Open(where, func(url string) (privilege.Store, error) {
+				if a.program.OpenRedis == nil {
+					return nil, &privilege.Unavailable{Store: "Redis", Cause: a.noServer, Hint: keepServer}
+				}
+				return a.program.OpenRedis(url)
+			})
+		}),
+		Tokens: sync.OnceValues(OpenTokens),
 	}, nil
 }
 
-// openRedis opens the store of privileges on a Redis server.
-func (a *App) openRedis(url string) (privilege.Store, error) {
-	if a.program.OpenRedis == nil {
-		return nil, &privilege.Unavailable{Store: "Redis", Cause: a.noServer, Hint: keepServer}
-	}
-	return a.program.OpenRedis(url)
-}
-
-// ownFiles returns Paddock's own files that are outside its state: where privileges
-// are kept, and what the command line names for as long as the program runs.
+// ownFiles returns Paddock's own files outside the state directory: the file of privileges,
+// and the files that flags name and that are in use until the end.
 func (a *App) ownFiles(where string) []backend.OwnFile {
 	own := slices.Clone(a.Own)
 	if where == "" || stores.IsRemote(where) {
@@ -88,17 +94,8 @@ func (a *App) ownFiles(where string) []backend.OwnFile {
 	return append(own, file)
 }
 
-// printLate prints what a sandbox has left whose paddock was killed. For others each
-// operation prints it itself.
-func printLate(p op.Planted) {
-	if p.Late {
-		text := fmt.Sprintf("sandbox %s, whose paddock was killed, in %q\n%s", p.Sandbox, p.Workspace, p.Text)
-		fmt.Fprintln(os.Stderr, "paddock: "+strings.ReplaceAll(text, "\n", "\npaddock: "))
-	}
-}
-
-// OpenTokens opens the tokens, which are always in the state directory: who may
-// come in is this host's to say.
+// OpenTokens opens the tokens, which are always in the state directory, so that only this
+// host decides who may connect.
 func OpenTokens() (*token.Store, error) {
 	dir, err := paddock.DefaultStateDir()
 	if err != nil {
@@ -107,8 +104,8 @@ func OpenTokens() (*token.Store, error) {
 	return token.Open(filepath.Join(dir, token.FileName))
 }
 
-// auditLog returns the log in the directory of state. It is nil where no such directory
-// can be: operations that need a record are refused then.
+// auditLog returns the log in the state directory. It is nil if no state directory is
+// possible; operations that need a record are then refused.
 func auditLog() (*audit.Log, error) {
 	var opts audit.Options
 	if text := os.Getenv(auditSizeEnv); text != "" {
@@ -127,10 +124,7 @@ func auditLog() (*audit.Log, error) {
 	}
 	state, err := paddock.DefaultStateDir()
 	if err != nil {
-		return nil, nil //nolint:nilerr // the operation says so, where it matters
+		return nil, nil //nolint:nilerr // operations that need the log report it
 	}
 	return audit.At(filepath.Join(state, "audit"), opts), nil
 }
-
-// warn prints a note about what is wrong, and nothing stops.
-func warn(err error) { fmt.Fprintf(os.Stderr, "paddock: note: %s\n", oneLine(err.Error())) }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,9 +27,9 @@ type Input struct {
 	values  map[string]any
 }
 
-// AddFlags gives cmd a flag for each field that has one; the others are arguments.
-// Where the first of these is a list, they are a command, whose own flags follow it.
-// In errors cmd is called by name.
+// AddFlags gives cmd a flag for each field that has one; the others are arguments. If the
+// first of these is a list, they are a command, whose own flags follow it. Errors call
+// cmd by name.
 func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
 	in := &Input{command: name, fields: fields, values: make(map[string]any)}
 	flags := cmd.Flags()
@@ -54,10 +55,13 @@ func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
 }
 
 // Encode returns the input object as JSON, with the arguments in the fields that take
-// them: one each, in order, and a list takes all that are left.
+// them: one each, in order, and a list takes the rest.
 func (in *Input) Encode(args []string) ([]byte, error) {
-	if err := checkArgs(args); err != nil {
-		return nil, err
+	for i, arg := range args {
+		// JSON would replace the bytes in silence, and another command would run.
+		if !utf8.ValidString(arg) {
+			return nil, &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
+		}
 	}
 	rest, takes := args, "flags alone"
 	for _, f := range in.fields {
@@ -86,17 +90,6 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot encode the flags: %w", err)
 	}
 	return data, nil
-}
-
-// checkArgs rejects what JSON cannot carry: encoding would replace the bytes
-// in silence, and another command would run than the one asked for.
-func checkArgs(args []string) error {
-	for i, arg := range args {
-		if !utf8.ValidString(arg) {
-			return &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
-		}
-	}
-	return nil
 }
 
 // value is a flag that writes into the input object.
@@ -140,7 +133,7 @@ func FlagName(f op.Field) string {
 	return "--" + f.Flag
 }
 
-// FlagError puts cobra's and pflag's complaints into our words.
+// FlagError rewords errors of cobra and pflag.
 func FlagError(cmd *cobra.Command, err error) error {
 	hint := cmd.CommandPath() + " --help"
 	if fields := policy.FieldErrors(err); len(fields) > 0 {
@@ -172,5 +165,53 @@ func ParseProfile(name string) (op.Profile, error) {
 			return p, nil
 		}
 	}
-	return 0, &policy.FieldError{Field: "--profile", Value: name, Reason: "there is no such profile", Hint: "run, workspace or full"}
+	return 0, &policy.FieldError{Field: "--profile", Value: name, Reason: "unknown profile", Hint: "run, workspace or full"}
+}
+
+// completionCommand returns the command that prints a script for completion.
+func completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "Print a script that completes command lines in your shell",
+		Long:  "Print a script that completes paddock's command lines in the shell that is named.",
+		Example: `  # bash, for this shell; for all shells, write it where bash-completion looks
+  source <(paddock completion bash)
+
+  # zsh
+  paddock completion zsh > "${fpath[1]}/_paddock"
+
+  # fish
+  paddock completion fish > ~/.config/fish/completions/paddock.fish`,
+		ValidArgs: []string{"bash", "zsh", "fish"},
+		Args:      cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &paddock.Error{Message: "cannot choose a shell: name one of bash, zsh and fish"}
+			}
+			switch args[0] {
+			case "bash":
+				return cmd.Root().GenBashCompletionV2(os.Stdout, true)
+			case "zsh":
+				return cmd.Root().GenZshCompletion(os.Stdout)
+			case "fish":
+				return cmd.Root().GenFishCompletion(os.Stdout, true)
+			}
+			return &paddock.Error{
+				Message: "cannot complete for " + strconv.Quote(args[0]) + ": the shells are bash, zsh and fish",
+			}
+		},
+	}
+}
+
+// complete registers what the shell offers as a flag's value. The functions fail only
+// for unknown flags, and the flag was added just before.
+func complete(cmd *cobra.Command, f op.Field) {
+	switch {
+	case len(f.Choices) > 0:
+		_ = cmd.RegisterFlagCompletionFunc(f.Flag, cobra.FixedCompletions(f.Choices, cobra.ShellCompDirectiveNoFileComp))
+	case f.Complete == "dir":
+		_ = cmd.MarkFlagDirname(f.Flag)
+	case f.Complete != "file" && f.Kind != op.KindBool:
+		_ = cmd.RegisterFlagCompletionFunc(f.Flag, cobra.NoFileCompletions)
+	}
 }

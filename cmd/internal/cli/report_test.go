@@ -57,7 +57,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestArgumentsThatJSONCannotCarryAreRefused(t *testing.T) {
-	if err := checkArgs([]string{"fine", "\xff"}); err == nil || err.Error() != `cannot use argument 2 "\xff": it is not valid UTF-8` {
-		t.Errorf("checkArgs = %v", err)
+	if _, err := (&Input{}).Encode([]string{"fine", "\xff"}); err == nil || err.Error() != `cannot use argument 2 "\xff": it is not valid UTF-8` {
+		t.Errorf("the error is %v", err)
 	}
 }

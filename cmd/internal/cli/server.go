@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,18 +13,21 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/table"
+	"github.com/paddock-dev/paddock/wire"
 )
 
-// serverName is the program beside paddock that is this same command line with all of
+// serverName is the program beside paddock that has the same command line, with all of
 // [Program] linked. It is twice as large, and starts more slowly.
 const serverName = "paddock-server"
 
-// keepServer is the hint where serverName is missing.
+// keepServer is the hint if serverName is missing.
 const keepServer = "keep " + serverName + " beside paddock; make build makes both"
 
 // becomeServer executes paddock-server in place of this program, with the same
@@ -41,7 +48,7 @@ func becomeServer() error {
 	return &paddock.Error{Message: "cannot start " + way.Path + ": " + syscall.Exec(way.Path, os.Args, os.Environ()).Error(), Hint: keepServer}
 }
 
-// mcpCommand returns the command that serves models, which is no operation itself.
+// mcpCommand returns the command that serves models, which is not an operation.
 // withFlags is false if the command will not be used.
 func (a *App) mcpCommand(withFlags bool) *cobra.Command {
 	cmd := &cobra.Command{
@@ -61,8 +68,8 @@ func (a *App) mcpCommand(withFlags bool) *cobra.Command {
 	return cmd
 }
 
-// leaveToServer makes cmd become paddock-server, which alone knows the flags, also for
-// help and completion.
+// leaveToServer makes cmd become paddock-server, also for help and completion, since only
+// that program knows the flags.
 func (a *App) leaveToServer(cmd *cobra.Command) {
 	cmd.DisableFlagParsing = true
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -70,7 +77,7 @@ func (a *App) leaveToServer(cmd *cobra.Command) {
 			return cmd.Help()
 		}
 		err := becomeServer()
-		// A client that speaks over standard input is told why there is no server.
+		// A client on standard input gets the reason as an answer.
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		flags.ParseErrorsAllowlist.UnknownFlags = true
 		profile := flags.String("profile", op.ProfileWorkspace.String(), "")
@@ -89,4 +96,141 @@ func (a *App) leaveToServer(cmd *cobra.Command) {
 		_ = becomeServer() // without it nothing is offered
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// Explain reports why the server for models cannot start. If a client has started it,
+// Explain also answers that client's calls with the reason: most clients drop a server that
+// ends without a word, and models then go on with the tools that are left. The tools are
+// those of the named profile. Explain returns nil if it has reported err.
+func (a *App) Explain(err error, profile string) error {
+	if err == nil || term.IsTerminal(int(os.Stdin.Fd())) {
+		return err
+	}
+	a.status = report(os.Stderr, err)
+	var reasons bytes.Buffer
+	report(&reasons, err)
+	b := broken{reason: reasons.String() + "No tool of this server works until the cause is removed and the client is started again: tell your user."}
+	offered, unknown := ParseProfile(profile)
+	if unknown != nil {
+		offered = op.ProfileWorkspace
+	}
+	for _, o := range table.All() {
+		if !o.Local && offered.Offers(o.Profile) {
+			b.tools = append(b.tools, brokenTool{o.Name, o.Summary, json.RawMessage(`{"type":"object"}`)})
+		}
+	}
+	b.serve(os.Stdin, os.Stdout)
+	return nil
+}
+
+// broken is a server with the tools of the one that cannot start. It answers every call
+// with the reason.
+type broken struct {
+	reason string
+	tools  []brokenTool
+}
+
+type brokenTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+}
+
+// serve answers messages until the input ends, or the output is closed.
+func (b broken) serve(in io.Reader, out io.Writer) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, op.MaxInput+1<<16)
+	for lines.Scan() {
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		var answer any
+		if one := b.reply(text); one != nil {
+			answer = one
+		}
+		var several []json.RawMessage
+		if json.Unmarshal(text, &several) == nil && len(several) > 0 {
+			var all []*brokenReply
+			for _, part := range several {
+				if one := b.reply(part); one != nil {
+					all = append(all, one)
+				}
+			}
+			if answer = all; len(all) == 0 {
+				answer = nil
+			}
+		}
+		if answer == nil {
+			continue
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return
+		}
+		if _, err := out.Write(append(text, '\n')); err != nil {
+			return
+		}
+	}
+}
+
+// brokenReply is the answer to one message.
+type brokenReply struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"` // null if nil
+	Result  any             `json:"result,omitempty"`
+	Error   any             `json:"error,omitempty"`
+}
+
+// reply returns the answer to a message, nil if it needs none.
+func (b broken) reply(text []byte) *brokenReply {
+	refused := func(id json.RawMessage, code int, cause string) *brokenReply {
+		return &brokenReply{"2.0", id, nil, map[string]any{"code": code, "message": cause + ": the server cannot start"}}
+	}
+	var req struct {
+		ID     json.RawMessage `json:"id"`
+		Method *string         `json:"method"`
+		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
+		Params json.RawMessage `json:"params"`
+	}
+	switch err := json.Unmarshal(text, &req); {
+	case !json.Valid(text):
+		return refused(nil, -32700, "the message is not JSON")
+	case err == nil && req.Method != nil && len(req.ID) == 0, err == nil && req.Method == nil && req.Result != nil, req.Error != nil:
+		return nil // a notification, or an answer
+	case err != nil || req.Method == nil:
+		return refused(req.ID, -32600, "the message is not a request")
+	}
+	var params struct {
+		Revision string `json:"protocolVersion"`
+	}
+	_ = json.Unmarshal(req.Params, &params) // the answer is the reason even if they are invalid
+	if result := b.answer(*req.Method, params.Revision); result != nil {
+		return &brokenReply{"2.0", req.ID, result, nil}
+	}
+	return refused(req.ID, -32601, "unknown method "+*req.Method)
+}
+
+// answer returns the result of a method, nil if it is unknown.
+func (b broken) answer(method, revision string) any {
+	switch method {
+	case "initialize":
+		if !slices.Contains([]string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}, revision) {
+			revision = "2025-11-25"
+		}
+		return map[string]any{
+			"protocolVersion": revision,
+			"capabilities":    map[string]any{"tools": map[string]any{}},
+			"serverInfo":      map[string]any{"name": "paddock", "version": wire.Build},
+			"instructions":    b.reason,
+		}
+	case "ping":
+		return map[string]any{}
+	case "tools/list":
+		return map[string]any{"tools": b.tools}
+	case "tools/call":
+		return map[string]any{"isError": true, "content": []any{map[string]any{"type": "text", "text": b.reason}}}
+	}
+	return nil
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// endAfter is the number of INT or TERM signals that end the sandbox. Those before are
-// forwarded to the command alone. So nobody needs another terminal to end a command
-// that ignores them.
+// endAfter is the number of INT or TERM signals that end the sandbox, so that nobody needs
+// another terminal to end a command that ignores them. Earlier ones are only forwarded to
+// the command.
 const endAfter = 3
 
 // forwarded are the signals that a command gets instead of this program.
@@ -69,13 +69,13 @@ func openConsole(s op.Streams, captured bool) *console {
 	return c
 }
 
-// watchSignals starts to forward signals. One that our caller had us ignore, as
-// nohup does, stays ignored. SIGPIPE is caught, so that a write that fails is
+// watchSignals starts to forward signals. A signal that this program was started to
+// ignore, as by nohup, stays ignored. SIGPIPE is caught, so that a write that fails is
 // an error, and the sandbox ends in order before we do.
 //
-// The runtime takes long to start and to stop this: it starts beside the work,
-// where a signal that comes first ends us by its default effect, and the
-// sandbox with us; and it stops when the process does.
+// The runtime takes long to start and to stop this. So it starts while the operation
+// already runs: a signal that comes first has its default effect, and ends this process
+// and the sandbox with it. It is never stopped.
 func (c *console) watchSignals() {
 	c.signals = make(chan os.Signal, 16)
 	c.names = make(chan string, 16)
@@ -86,15 +86,13 @@ func (c *console) watchSignals() {
 			caught = append(caught, s)
 		}
 	}
-	go func() {
-		signal.Notify(c.signals, caught...)
-		c.forwardSignals()
-	}()
+	go c.forwardSignals(caught)
 }
 
 // forwardSignals forwards signals by name, and counts those that ask us to end.
-func (c *console) forwardSignals() {
-	defer c.restore() // where this goroutine panics, too
+func (c *console) forwardSignals(caught []os.Signal) {
+	defer c.restore() // also if this goroutine panics
+	signal.Notify(c.signals, caught...)
 	count := make(map[os.Signal]int)
 	for s := range c.signals {
 		number, ok := s.(syscall.Signal)
@@ -113,7 +111,7 @@ func (c *console) forwardSignals() {
 		}
 		select {
 		case c.names <- unix.SignalName(number):
-		default: // 16 wait for the command already; one more says nothing new
+		default: // 16 wait for the command already
 		}
 	}
 }
@@ -124,19 +122,19 @@ func (c *console) restore() {
 	}
 }
 
-// close restores the terminal, then ends the operation's context.
+// close restores the terminal, and ends the operation's context.
 func (c *console) close() {
 	c.restore()
 	c.cancel(nil)
 }
 
-// terminal is the caller's terminal. It never enters the sandbox: the command
-// has one of its own, and the two are tied by bytes and sizes alone.
+// terminal is the caller's terminal. It never enters the sandbox: the command has one of its
+// own, and only bytes and sizes pass between the two.
 type terminal struct {
 	fd int
 
 	mu    sync.Mutex
-	saved *term.State // what to restore, nil where nothing is changed
+	saved *term.State // what to restore, nil if nothing is changed
 }
 
 // Size returns the size in characters.

@@ -22,7 +22,7 @@ func (a *App) root(args []string) *cobra.Command {
 		Use:   "paddock",
 		Short: "An agent sandbox runtime: run commands inside real walls",
 		Long: `Paddock runs commands in sandboxes that the kernel keeps: a workspace that they
-may change, a read-only system around it, and no network unless it is given.`,
+may change, a read-only system around it, and no network unless you give one.`,
 		Example:           "  paddock run -- make test\n  paddock doctor",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -97,9 +97,8 @@ func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
 	return cmd
 }
 
-// addCommands renders operations below root. A command of several words
-// stands below the command of those before the last: another operation, or a
-// group, which only holds others.
+// addCommands renders operations below root. A command of several words is a subcommand of
+// the words before the last, which are another operation, or a group that only holds others.
 func (a *App) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 	wanted := commandOf(ops, args)
 	mcp := a.mcpCommand(startsWith([]string{"mcp"}, wanted))
@@ -114,8 +113,7 @@ func (a *App) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 	}
 }
 
-// commandOf returns the longest path of a command that args start with, empty if they
-// start with no command.
+// commandOf returns the longest path of a command that args start with, or an empty one.
 func commandOf(ops []op.Op, args []string) []string {
 	var wanted []string
 	if startsWith(args, []string{"mcp"}) {
@@ -133,7 +131,7 @@ func startsWith(words, first []string) bool {
 	return len(words) >= len(first) && slices.Equal(words[:len(first)], first)
 }
 
-// parentOf returns the command that path stands below, and makes groups where it is missing.
+// parentOf returns the command that path stands below, and makes missing groups.
 func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
 	name := strings.Join(path[:len(path)-1], " ")
 	if cmd := made[name]; cmd != nil {

@@ -226,7 +226,7 @@ func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []stri
 	}
 	run, err := runStreamed(cmd, 0, false, stream)
 	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited, ExitCode: &run.ExitCode, Ended: run.Ended}
-	return out, errors.Join(err, output.TellDenials(stream.Stderr, run.Denials, run.ExitStatus()))
+	return out, errors.Join(err, output.TellDenials(stream.Stderr, op.RenderHints(run.Denials, op.FlagHint), run.ExitStatus()))
 }
 
 // foregroundTime is the time limit of a command that is waited for and has no other limit.

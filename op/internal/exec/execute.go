@@ -330,8 +330,8 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 	return out, nil
 }
 
-// degradedFlag matches a flag in hints that execute does not have, only its spec.
-var degradedFlag = regexp.MustCompile(`--allow-degraded=([a-z_]+)`)
+// degradedField matches a field in hints that has a flag elsewhere, but is only in execute's spec.
+var degradedField = regexp.MustCompile("`allow_degraded`=([a-z_]+)")
 
 // failed returns the output for a command that could not be run. The output has the cause
 // without paths of the host; the caller's terminal gets all of it.
@@ -358,7 +358,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 		op.LocateFields(err, []byte("{}"), x.env.NamedSpec()) // the output above names no file of the host
 	}
 	_, werr := fmt.Fprintf(x.stream.Stderr, "paddock: %v\n", err)
-	if hint := degradedFlag.ReplaceAllString(op.HintOf(err), "allow_degraded: [$1] in the spec"); hint != "" && werr == nil {
+	if hint := op.FlagHint(degradedField.ReplaceAllString(op.HintOf(err), "allow_degraded: [$1] in the spec")); hint != "" && werr == nil {
 		_, werr = fmt.Fprintf(x.stream.Stderr, "paddock: hint: %s\n", hint)
 	}
 	return out, werr
@@ -380,7 +380,7 @@ func (x *execution) tell(out ExecuteOutput) error {
 	}
 	for _, d := range out.Denials {
 		if d.Hint != "" && !out.Success {
-			fmt.Fprintf(&b, "paddock: denied: %s: %s (%s)\n", d.Layer, strings.TrimSpace(d.Rule+" "+d.Object), d.Hint)
+			fmt.Fprintf(&b, "paddock: denied: %s: %s (%s)\n", d.Layer, strings.TrimSpace(d.Rule+" "+d.Object), op.FlagHint(d.Hint))
 		}
 	}
 	for _, note := range out.Notes {

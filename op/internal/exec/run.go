@@ -159,7 +159,7 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	} else {
 		// The default bound is only for captured output.
 		out, err = runStreamed(cmd, int64(spec.Limits.Output), tty, stream)
-		err = errors.Join(err, output.TellDenials(notes, out.Denials, out.ExitStatus()))
+		err = errors.Join(err, output.TellDenials(notes, op.RenderHints(out.Denials, op.FlagHint), out.ExitStatus()))
 	}
 	if out.TimedOut {
 		out.Limit, out.Denials = limit.Ended(out.Denials)

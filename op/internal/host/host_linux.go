@@ -111,11 +111,9 @@ func (a Answer[R]) ExitStatus() int {
 // Failed reports whether the tool failed.
 func (a Answer[R]) Failed() bool { return !a.Success }
 
-// Contracted returns the answer for a model, which gets it as JSON: the hint is translated by
-// say, and what was read or printed is cut to most bytes, with the contract's mark. Nothing
-// else is cut.
-func (a Answer[R]) Contracted(say func(string) string, most int) any {
-	a.Hint = say(a.Hint)
+// Contracted returns the answer as a model gets it, whole, as JSON. Of what was read or
+// printed at most so many bytes are left, with the contract's mark; nothing else is cut.
+func (a Answer[R]) Contracted(most int) any {
 	if a.Result == nil {
 		return a
 	}

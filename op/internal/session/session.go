@@ -337,7 +337,7 @@ func (t *talk) print(out SessionRunOutput) error {
 		note("%s", out.Note)
 	}
 	denials, status := out.denied()
-	return output.TellDenials(t.stream.Stderr, denials, status)
+	return output.TellDenials(t.stream.Stderr, op.RenderHints(denials, op.FlagHint), status)
 }
 
 // line is one line of input, or the error that ended the input.
@@ -410,9 +410,9 @@ func (t *talk) answer(ctx context.Context, text []byte) error {
 		err = &paddock.Error{Message: "cannot continue: the session is ending"}
 	}
 	if err != nil {
-		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: op.HintOf(err)})
+		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: op.FlagHint(op.HintOf(err))})
 	}
-	answer, err := withID(id, out)
+	answer, err := withID(id, op.RenderHints(out, op.FlagHint))
 	if err != nil {
 		return err
 	}
