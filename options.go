@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -126,7 +127,7 @@ func (o Options) prepare(spec Spec) (backend.Backend, Spec, error) {
 	return be, spec, nil
 }
 
-// base returns where the spec's relative paths and "~" start.
+// base returns what a spec is resolved against.
 func (o Options) base() (policy.Base, error) {
 	dir := o.Dir
 	if !filepath.IsAbs(dir) {
@@ -139,7 +140,7 @@ func (o Options) base() (policy.Base, error) {
 	// A caller without a home can do without: only a spec that says "~"
 	// needs it, and its resolution reports the lack.
 	home, _ := os.UserHomeDir()
-	return policy.Base{Dir: dir, Home: home}, nil
+	return policy.Base{Dir: dir, Home: home, CheckRedactions: redact.Check}, nil
 }
 
 // backend returns the one asked for, or the one of this platform.

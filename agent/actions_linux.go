@@ -75,9 +75,13 @@ type conversation struct {
 	in      *bufio.Reader
 	line    []byte // the request
 	head    wire.Head
-	hide    []string // what its errors must not tell, and rules for more of that
-	rules   wire.RedactRules
+	redacts redacting // the request, where it starts something that prints
 	brought *passed
+}
+
+// redacting is a request that names what no answer to it may tell.
+type redacting interface {
+	Redactions() ([]string, wire.RedactRules)
 }
 
 // stallTimeout is how long a body, in either direction, may make no progress.
@@ -258,5 +262,12 @@ func (a *Agent) typed(c *conversation, err error) *wire.Error {
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return a.HideError(c.hide, c.rules, werr)
+	var bad *wire.Error
+	hidden := a.OnlySecrets()
+	if c.redacts != nil {
+		if hidden, bad = a.Redactor(c.redacts.Redactions()); bad != nil {
+			return bad // and nothing of what cannot be hidden
+		}
+	}
+	return hidden.Error(werr)
 }

@@ -212,7 +212,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 		Features: wire.Features(),
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: exec.MaxOutput, MaxConnections: maxConnections},
-		Kill: a.Trees.Means(),
+		Redaction: a.Rules.Names(), Kill: a.Trees.Means(),
 	}
 	if a.life == nil { // there are walls
 		r.Isolation = a.isolation

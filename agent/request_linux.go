@@ -79,11 +79,7 @@ func (a *Agent) decode(c *conversation, request any) error {
 	}
 	err := wire.DecodeRequest(c.line, request)
 	c.line = nil
-	if r, ok := request.(interface {
-		Redactions() ([]string, wire.RedactRules)
-	}); ok {
-		c.hide, c.rules = r.Redactions()
-	}
+	c.redacts, _ = request.(redacting)
 	return err
 }
 

@@ -35,7 +35,8 @@ type Backend interface {
 	// A spec that cannot be kept is an error here already.
 	Plan(ctx context.Context, req Request) (*confine.Plan, error)
 	// Start builds the wall, starts an agent behind it, verifies the wall and
-	// returns when the agent accepts requests. On error, a *StartError where
+	// returns when the agent accepts requests. The agent gets the environment, the
+	// limits and the redaction rules of the spec: requests do not repeat them. On error, a *StartError where
 	// the wall could not be built, nothing is left behind.
 	Start(ctx context.Context, req Request) (Sandbox, error)
 }

@@ -2,9 +2,8 @@
 // the [Spec] that a user writes, its defaults and its validation, and the
 // [Isolation] that was really applied. It decides; it enforces nothing.
 //
-// The package is portable and imports the standard library and the judgement of
-// redaction rules only, because the agent links it. Reading a spec from YAML or JSON is package
-// policy/specfile's duty.
+// The package is portable and imports the standard library only, because the agent
+// links it. Package policy/specfile reads specs from YAML and JSON.
 //
 // A spec is used in three steps: it is read ([FieldError] names the line of
 // what cannot be read), [Spec.Resolve] fills in every default and refuses

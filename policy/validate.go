@@ -29,13 +29,17 @@ const (
 	maxUnprotect = 256
 )
 
-// Base is where a spec's relative words start.
+// Base is what a spec is resolved against.
 type Base struct {
-	// Dir is an absolute directory; relative sources start there.
+	// Dir is the absolute directory that relative sources start from.
 	Dir string
-	// Home is the absolute home directory of the caller, "~" in a spec. It
-	// may be empty where there is none.
+	// Home is the absolute home directory of the caller, "~" in a spec. Empty:
+	// the caller has none.
 	Home string
+	// CheckRedactions checks redaction rules as the engine does that will apply
+	// them, and returns a [*RedactionError]. nil: [CheckRedactions] of this
+	// package, which does not know how large a pattern the engine accepts.
+	CheckRedactions func([]Redaction) error
 }
 
 // Resolve returns the spec with every default filled in that its backend has,

@@ -25,6 +25,9 @@ type HelloResult struct {
 	// Isolation is what the agent was told holds. A host that did not start
 	// this agent itself has only the agent's word for it.
 	Isolation any `json:"isolation,omitempty"`
+	// Redaction names the rules that the agent was started with: they apply to
+	// all that commands print, whoever asks for them.
+	Redaction []string `json:"redaction,omitempty"`
 	// Kill says by what the agent knows the processes of a command's tree:
 	// KillMark or KillDescendants.
 	Kill string `json:"kill,omitempty"`

@@ -29,7 +29,7 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 		return nil, err
 	}
 	p := &confine.Plan{Version: confine.PlanVersion, Command: append([]string{e.binary}, c.args()...),
-		Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.holds(req.Spec, e)}
+		Redaction: req.Spec.Redaction, Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.holds(req.Spec, e)}
 	r := rlimits(req.Spec.Limits)
 	p.Rlimits = confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes}
 	return p, nil

@@ -59,8 +59,8 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	g := guest(req, workspace)
 	r := g.Rlimits
 	return &confine.Plan{Version: confine.PlanVersion, Namespaces: []confine.Namespace{}, Command: []string{req.Agent, "guest"},
-		Rlimits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data},
-		Env:     g.Env, Workspace: workspace, Holds: promised(req.Spec)}, nil
+		Rlimits:   confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data},
+		Redaction: req.Spec.Redaction, Env: g.Env, Workspace: workspace, Holds: promised(req.Spec)}, nil
 }
 
 // Start starts the agent.

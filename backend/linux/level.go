@@ -46,6 +46,7 @@ var landlockLosses = []string{
 func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group, scratch string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
+		Redaction: spec.Redaction,
 		Env:       landlockEnvironment(spec, id, scratch),
 		Workspace: mounts[0].Source,
 		Scratch:   scratch,

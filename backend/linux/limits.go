@@ -42,9 +42,9 @@ func (h hierarchy) has(controller string) bool {
 	return slices.Contains(h.place.Controllers, controller)
 }
 
-// limits says by what each limit of the spec is kept. What was written and
-// cannot be kept is an error, unless the spec allows that by name; a default
-// that cannot be kept as meant is kept as well as can be.
+// limits puts the limits of the spec into the plan, and says by what each is kept.
+// What was written and cannot be kept is an error, unless the spec allows that by
+// name; a default that cannot be kept as meant is kept as well as can be.
 func (b *builder) limits(l policy.Limits) error {
 	if err := b.hostHas(l); err != nil {
 		return err
@@ -85,6 +85,7 @@ func (b *builder) limits(l policy.Limits) error {
 		if !b.groups.has("cpu") {
 			return b.unkept("cpus", policy.DegradeCPUs, l.CPUs.String(), "cpu")
 		}
+		b.plan.GroupLimits.MilliCPUs = int64(l.CPUs)
 		kept["cpus"] = "cpu.max=" + l.CPUs.String()
 	}
 	return nil
@@ -122,6 +123,7 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 	}
 	switch {
 	case b.groups.has("pids"):
+		b.plan.GroupLimits.Pids = l.Processes
 		kept["processes"] = "pids.max=" + number
 		return nil
 	case bare && b.plan.Holds.UIDHost == 0 && l.Processes != policy.DefaultProcesses:
@@ -162,8 +164,12 @@ func (b *builder) limitMemory(l policy.Limits, kept map[string]string) error {
 		kept["memory"] = "RLIMIT_DATA=" + max(l.Memory, l.MemoryHigh).String() + ", of each process, advisory"
 		return nil
 	}
+	group := &b.plan.GroupLimits
+	group.MemoryMax, group.MemoryHigh = int64(l.Memory), int64(l.MemoryHigh)
 	var words []string
 	if l.Memory > 0 {
+		swap := int64(l.Swap)
+		group.SwapMax = &swap
 		words = append(words, "memory.max="+l.Memory.String(), "memory.swap.max="+l.Swap.String())
 	}
 	if l.MemoryHigh > 0 {
@@ -213,26 +219,6 @@ func (b *builder) useGroup(dir string) {
 	b.add(confine.Step{Do: confine.OpCgroupNS, Why: "commands see their own groups alone"})
 	b.add(confine.Step{Do: confine.OpBind, Source: dir, Target: "/sys/fs/cgroup", Flags: append([]string{confine.FlagNoExec}, roDir...),
 		Why: "programs size themselves by their limits"})
-}
-
-// groupLimits returns what the commands' group is bounded to.
-func (b *builder) groupLimits() cgroup.Limits {
-	l := b.spec.Limits
-	var limits cgroup.Limits
-	if b.groups.has("memory") {
-		limits.MemoryMax, limits.MemoryHigh = int64(l.Memory), int64(l.MemoryHigh)
-		if l.Memory > 0 {
-			swap := int64(l.Swap)
-			limits.SwapMax = &swap
-		}
-	}
-	if b.groups.has("cpu") {
-		limits.MilliCPUs = int64(l.CPUs)
-	}
-	if b.groups.has("pids") {
-		limits.Pids = l.Processes
-	}
-	return limits
 }
 
 // watch is a limit of a user namespace on what watches files. What processes in

@@ -51,6 +51,7 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpa
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
+		Redaction:  spec.Redaction,
 		Env:        environment(spec),
 		Workspace:  workspaceDir,
 	}}

@@ -1,6 +1,10 @@
 package redact
 
-import "io"
+import (
+	"io"
+
+	"github.com/paddock-dev/paddock/policy"
+)
 
 // maxRegion is how much of what is replaced together is looked at for the
 // replacement, in bytes. What goes on it is replaced by nothing more.
@@ -153,7 +157,7 @@ func (f *filter) use(rule int, m match) {
 	if f.blocked >= 0 {
 		return
 	}
-	block := f.rules[rule].Strategy == Block
+	block := f.rules[rule].Strategy == policy.StrategyBlock
 	switch {
 	case r.open:
 		r.end = max(r.end, m.end)
@@ -161,7 +165,7 @@ func (f *filter) use(rule int, m match) {
 			return
 		}
 		r.several = true
-		if block && f.rules[r.rule].Strategy != Block {
+		if block && f.rules[r.rule].Strategy != policy.StrategyBlock {
 			r.rule = rule
 		}
 	case block && !m.more, m.start >= f.sent && !m.more:
@@ -177,7 +181,7 @@ func (f *filter) replace() {
 	r := f.region
 	f.region.open = false
 	f.plain(r.start)
-	if rule := &f.rules[r.rule]; rule.Strategy == Block {
+	if rule := &f.rules[r.rule]; rule.Strategy == policy.StrategyBlock {
 		f.out = append(f.out, BlockedText(rule.Name)...)
 		f.blocked = r.rule
 		f.w.b, f.sources = nil, nil

@@ -1,10 +1,11 @@
 package redact
 
 import (
-	"errors"
 	"fmt"
 	"regexp/syntax"
 	"unicode"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // op is what an instruction of a program does.
@@ -46,18 +47,14 @@ type builder struct {
 
 var errLarge = fmt.Errorf("makes a program of more than %d instructions: use smaller classes and fewer repetitions", MaxProgram)
 
-// compile makes a program of an expression. Its errors go on "the pattern …".
+// compile makes a program of a pattern. Its errors continue a sentence that begins
+// "the pattern".
 func compile(pattern string) (*program, error) {
-	tree, err := syntax.Parse(pattern, syntax.Perl)
+	prog, err := policy.CompilePattern(pattern)
 	if err != nil {
-		var bad *syntax.Error
-		if errors.As(err, &bad) {
-			return nil, fmt.Errorf("is no expression in RE2 syntax: %s %q", bad.Code, bad.Expr)
-		}
-		return nil, errors.New("is no expression in RE2 syntax")
+		return nil, err
 	}
-	prog, err := syntax.Compile(tree.Simplify())
-	if err != nil || len(prog.Inst) > MaxProgram {
+	if len(prog.Inst) > MaxProgram {
 		return nil, errLarge
 	}
 	b := &builder{at: make([]int32, len(prog.Inst)), cache: map[inst]int32{}}
@@ -70,14 +67,11 @@ func compile(pattern string) (*program, error) {
 		}
 	}
 	b.start = b.at[prog.Start]
-	if b.reaches(opMatch, nil) {
-		return nil, errors.New("matches where nothing is")
-	}
 	prefix, _ := prog.Prefix()
 	if prog.StartCond() == 0 {
 		b.prefix = []byte(prefix)
 	}
-	b.reaches(opFail, &b.first)
+	b.findFirst()
 	return &b.program, nil
 }
 
@@ -108,12 +102,8 @@ func (b *builder) translate(at int32, from *syntax.Inst) (err error) {
 	case syntax.InstCapture, syntax.InstNop:
 		to = inst{op: opEmpty, next: b.at[from.Out]}
 	case syntax.InstEmptyWidth:
-		needs := syntax.EmptyOp(from.Arg)
-		if needs&(syntax.EmptyBeginText|syntax.EmptyEndText) != 0 {
-			return errors.New("asks for the begin or the end of a text, which a stream has not: (?m) makes ^ and $ those of lines")
-		}
 		b.asks = true
-		to = inst{op: opEmpty, needs: needs, next: b.at[from.Out]}
+		to = inst{op: opEmpty, needs: syntax.EmptyOp(from.Arg), next: b.at[from.Out]}
 	case syntax.InstMatch:
 		to = inst{op: opMatch}
 	case syntax.InstFail:
@@ -149,11 +139,8 @@ func ranges(from *syntax.Inst) []rune {
 	return all
 }
 
-// reaches says whether an instruction with an op is reached from the start
-// before a byte is taken, and marks the bytes that are taken first. An
-// expression that matches nothing else than an empty text in some place does
-// reach opMatch.
-func (p *program) reaches(what op, first *[256]bool) bool {
+// findFirst marks the bytes that a match may begin with.
+func (p *program) findFirst() {
 	seen := make([]bool, len(p.insts))
 	todo := []int32{p.start}
 	for len(todo) > 0 {
@@ -164,17 +151,14 @@ func (p *program) reaches(what op, first *[256]bool) bool {
 		}
 		seen[at] = true
 		switch i := &p.insts[at]; i.op {
-		case what:
-			return true
 		case opSplit:
 			todo = append(todo, i.next, i.other)
 		case opEmpty:
 			todo = append(todo, i.next)
 		case opByte:
-			for b := int(i.lo); first != nil && b <= int(i.hi); b++ {
-				first[b] = true
+			for b := int(i.lo); b <= int(i.hi); b++ {
+				p.first[b] = true
 			}
 		}
 	}
-	return false
 }

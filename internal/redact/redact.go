@@ -1,8 +1,9 @@
 // Package redact replaces secret values, and what rules say, in text that
 // passes by, whole or as a stream, also where it is split over writes.
 //
-//	set, err := redact.NewSet([]string{"s3cret", "other"}, redact.Rule{Type: redact.Email})
-//	w := redact.NewWriter(set, os.Stdout)
+//	rules, err := redact.Compile(nil, []policy.Redaction{{Type: "email"}})
+//	set, err := redact.NewSet([]string{"s3cret", "other"})
+//	w := redact.NewWriter(set.With(rules), os.Stdout)
 //	w.Write(output); w.Close()
 //
 // # What is replaced
@@ -14,7 +15,7 @@
 // placeholder, so that nothing of either is left. A value with line feeds is
 // also found where a terminal has made them carriage return and line feed.
 //
-// A [Rule] replaces what is of a type, or what an expression matches; rules see
+// A rule ([Rules]) replaces what is of a type, or what a pattern matches; rules see
 // the text after values were replaced. Their matches are found by the text
 // alone: what an expression matches anywhere is replaced, and matches that
 // overlap are replaced together, as the first of them says, or the one that
@@ -46,8 +47,8 @@ const (
 	MaxTotal  = 256 << 10 // of all values, in bytes
 )
 
-// Set is a set of values. It is immutable and safe for concurrent use. The
-// nil Set is empty.
+// Set is a set of values, and of rules. It is immutable and safe for concurrent
+// use. The nil Set is empty.
 type Set struct {
 	nodes  []node
 	start  [256]bool // the bytes that values begin with
@@ -65,13 +66,9 @@ type node struct {
 	label          byte  // its last byte
 }
 
-// NewSet makes a set; empty values and doubles are ignored. Its only errors
-// are that values are beyond the bounds, and a *RuleError.
-func NewSet(values []string, rules ...Rule) (*Set, error) {
-	compiled, err := compileRules(rules)
-	if err != nil {
-		return nil, err
-	}
+// NewSet returns a set of values; empty values and doubles are ignored. Its only
+// errors are that values are beyond the bounds.
+func NewSet(values []string) (*Set, error) {
 	total := 0
 	for _, v := range values {
 		if total += len(v); len(v) > MaxValue {
@@ -84,18 +81,28 @@ func NewSet(values []string, rules ...Rule) (*Set, error) {
 	case total > MaxTotal:
 		return nil, fmt.Errorf("all values together have more than %d bytes", MaxTotal)
 	}
-	if values = variants(values); len(values) == 0 && len(rules) == 0 {
+	if values = variants(values); len(values) == 0 {
 		return nil, nil
 	}
-	s := &Set{nodes: make([]node, 1, total+1), rules: compiled}
+	s := &Set{nodes: make([]node, 1, total+1), shifts: newShifts(values)}
 	for _, v := range values {
 		s.add(v)
 	}
 	s.link()
-	if len(values) > 0 {
-		s.shifts = newShifts(values)
-	}
 	return s, nil
+}
+
+// With returns the set with rules, in place of those that it has.
+func (s *Set) With(rules *Rules) *Set {
+	if rules == nil {
+		return s
+	}
+	with := &Set{}
+	if s != nil {
+		*with = *s
+	}
+	with.rules = rules.list
+	return with
 }
 
 // variants gives each value once, and once more as a terminal prints it.

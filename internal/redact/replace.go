@@ -2,10 +2,11 @@ package redact
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 
-	"crypto/sha256"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // BlockedText is what stands for an output with a match of a rule that blocks.
@@ -15,12 +16,12 @@ func BlockedText(rule string) string { return "Output blocked: detected " + rule
 // that overlap, no part of them stays.
 func (r *rule) replacement(out, text []byte, several bool) []byte {
 	switch {
-	case r.Strategy == Hash:
+	case r.Strategy == policy.StrategyHash:
 		sum := sha256.Sum256(text)
 		out = append(append(out, '<'), r.Name...)
 		out = hex.AppendEncode(append(out, "_hash:"...), sum[:4])
 		return append(out, '>')
-	case r.Strategy == Mask && !several:
+	case r.Strategy == policy.StrategyMask && !several:
 		return r.mask(out, text)
 	default:
 		out = append(append(out, "[REDACTED_"...), strings.ToUpper(r.Name)...)
@@ -31,17 +32,17 @@ func (r *rule) replacement(out, text []byte, several bool) []byte {
 // mask appends a match without what tells most.
 func (r *rule) mask(out, text []byte) []byte {
 	switch r.Type {
-	case Email: // its first letter and the domain
+	case policy.RedactEmail: // its first letter and the domain
 		at := bytes.LastIndexByte(text, '@')
 		if text[0] < 0x80 {
 			out = append(out, text[0])
 		}
 		return append(append(out, "***"...), text[at:]...)
-	case CreditCard: // the last four digits, and the separators
+	case policy.RedactCreditCard: // the last four digits, and the separators
 		return stars(out, text, countDigits(text)-4, isDigit)
-	case IP:
+	case policy.RedactIP:
 		return maskIP(out, text)
-	case MACAddress: // the maker, which is the first half
+	case policy.RedactMACAddress: // the maker, which is the first half
 		n := 0
 		for i, b := range text {
 			if isHex(b) {
@@ -52,7 +53,7 @@ func (r *rule) mask(out, text []byte) []byte {
 			}
 		}
 		return append(out, text...)
-	case URL: // scheme, host and port
+	case policy.RedactURL: // scheme, host and port
 		return maskURL(out, text)
 	default:
 		return append(out, "****"...)

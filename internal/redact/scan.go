@@ -1,5 +1,7 @@
 package redact
 
+import "github.com/paddock-dev/paddock/policy"
+
 // lookBehind is how many bytes before what is still looked at stay in memory,
 // for what scanners look back at. An address of mail has the most.
 const lookBehind = 72
@@ -53,15 +55,15 @@ func (m *matches) add(start, end int64) {
 // newScanners makes the scanners of a rule.
 func newScanners(r *rule) []scanner {
 	switch r.Type {
-	case Email:
+	case policy.RedactEmail:
 		return []scanner{&emails{}}
-	case CreditCard:
+	case policy.RedactCreditCard:
 		return []scanner{&cards{}}
-	case IP:
+	case policy.RedactIP:
 		return []scanner{&ipv4s{}, &ipv6s{}}
-	case MACAddress:
+	case policy.RedactMACAddress:
 		return []scanner{&macs{separator: ':', digits: 2}, &macs{separator: '-', digits: 2}, &macs{separator: '.', digits: 4}}
-	case URL:
+	case policy.RedactURL:
 		return []scanner{&urls{}}
 	default:
 		return []scanner{newMatcher(r.program)}

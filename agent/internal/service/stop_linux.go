@@ -169,7 +169,7 @@ func (s *service) view() *wire.Service {
 	}
 	hidden := s.redactor
 	if hidden == nil {
-		hidden, _ = s.box.Redactor(nil)
+		hidden = s.box.OnlySecrets()
 	}
 	r := hideRecord(s.record, hidden.OnlyValues) // rules have seen it already
 	r.RedactionMatches, r.Blocked = hidden.Matches()
@@ -180,7 +180,7 @@ func (s *service) view() *wire.Service {
 func (s *service) hide(text string) string {
 	hidden := s.redactor
 	if hidden == nil {
-		hidden, _ = s.box.Redactor(nil)
+		hidden = s.box.OnlySecrets()
 	}
 	return hidden.OnlyValues(text)
 }

@@ -46,14 +46,6 @@ func whereToLook(message string) string {
 	return ""
 }
 
-// Rules are what the sandbox's spec says is replaced in all that is printed.
-func (h *Sandbox) Rules() (rules wire.RedactRules) {
-	for _, rule := range h.Spec().Redaction {
-		rules = append(rules, wire.RedactRule(rule))
-	}
-	return rules
-}
-
 // Unruled refuses what takes commands that nobody judges, in a sandbox whose
 // spec has rules for commands.
 func (h *Sandbox) Unruled(what string) error {

@@ -42,7 +42,6 @@ func serviceStart(ctx context.Context, env *op.Env, in ServiceStartInput, stream
 		if q.Env, err = s.Environ(in.Env, in.SecretEnv, nil); err != nil {
 			return err
 		}
-		q.Redaction = s.Rules()
 		r, err := startService(ctx, s, q, limit, stream.Progress)
 		if err != nil {
 			return in.refused(in.taken(err))

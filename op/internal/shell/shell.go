@@ -103,7 +103,6 @@ func shellOpen(ctx context.Context, env *op.Env, in ShellOpenInput, _ *op.Stream
 		if q.Env, err = s.Environ(in.Env, in.SecretEnv, map[string]string{"PS1": "$ "}); err != nil {
 			return err
 		}
-		q.Redaction = s.Rules()
 		if err := beginShell(ctx, s, q); err != nil {
 			return registry.Refusal("open a shell", err)
 		}
