@@ -75,13 +75,10 @@ type conversation struct {
 	in      *bufio.Reader
 	line    []byte // the request
 	head    wire.Head
-	redacts redacting // the request, where it starts something that prints
+	prints  bool     // the request starts something that prints: rules apply to its errors
+	hide    []string // what the request names that its errors must not tell
+	rules   wire.RedactRules
 	brought *passed
-}
-
-// redacting is a request that names what no answer to it may tell.
-type redacting interface {
-	Redactions() ([]string, wire.RedactRules)
 }
 
 // stallTimeout is how long a body, in either direction, may make no progress.
@@ -264,8 +261,8 @@ func (a *Agent) typed(c *conversation, err error) *wire.Error {
 	}
 	var bad *wire.Error
 	hidden := a.OnlySecrets()
-	if c.redacts != nil {
-		if hidden, bad = a.Redactor(c.redacts.Redactions()); bad != nil {
+	if c.prints {
+		if hidden, bad = a.Redactor(c.hide, c.rules); bad != nil {
 			return bad // and nothing of what cannot be hidden
 		}
 	}

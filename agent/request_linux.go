@@ -79,7 +79,12 @@ func (a *Agent) decode(c *conversation, request any) error {
 	}
 	err := wire.DecodeRequest(c.line, request)
 	c.line = nil
-	c.redacts, _ = request.(redacting)
+	if r, ok := request.(interface {
+		Redactions() ([]string, wire.RedactRules)
+	}); ok {
+		c.prints = true
+		c.hide, c.rules = r.Redactions()
+	}
 	return err
 }
 

@@ -46,11 +46,7 @@ type writtenValue struct{ field, value string }
 // refuses a field that is written and that the backend does not keep, and fills in
 // defaults only for fields that it keeps.
 func Fields() []FieldRow {
-	return slices.Concat(wallFields(), workspaceFields(), limitFields(), []FieldRow{
-		optionFields(BackendDocker, func(s Spec) bool { return s.Docker != nil }),
-		optionFields(BackendCodex, func(s Spec) bool { return s.Codex != nil }),
-		optionFields(BackendWrapper, func(s Spec) bool { return s.Wrapper != nil }),
-	})
+	return slices.Concat(wallFields(), workspaceFields(), limitFields(), optionFields())
 }
 
 // others returns the same support for every backend that is not named in but.
@@ -128,10 +124,17 @@ func workspaceFields() []FieldRow {
 	}
 }
 
-// optionFields returns the row for the options of one backend.
-func optionFields(backend string, written func(Spec) bool) FieldRow {
-	return FieldRow{Field: backend, written: func(s Spec) []writtenValue { return present(backend, written(s)) },
-		By: others(Support{Reason: "it is for backend " + backend, Remedy: "name backend " + backend + ", or leave it out"}, backend)}
+// optionFields returns the rows for the options of one backend each.
+func optionFields() []FieldRow {
+	option := func(backend string, written func(Spec) bool) FieldRow {
+		return FieldRow{Field: backend, written: func(s Spec) []writtenValue { return present(backend, written(s)) },
+			By: others(Support{Reason: "it is for backend " + backend, Remedy: "name backend " + backend + ", or leave it out"}, backend)}
+	}
+	return []FieldRow{
+		option(BackendDocker, func(s Spec) bool { return s.Docker != nil }),
+		option(BackendCodex, func(s Spec) bool { return s.Codex != nil }),
+		option(BackendWrapper, func(s Spec) bool { return s.Wrapper != nil }),
+	}
 }
 
 // text returns what finds the value of a field with a text, unless it is empty.

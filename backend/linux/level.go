@@ -46,7 +46,6 @@ var landlockLosses = []string{
 func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group, scratch string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
-		Redaction: spec.Redaction,
 		Env:       landlockEnvironment(spec, id, scratch),
 		Workspace: mounts[0].Source,
 		Scratch:   scratch,
@@ -60,6 +59,7 @@ func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []h
 	}
 	b.searchPath(req)
 	b.plan.Holds = holds(spec, id, nil)
+	b.plan.Redaction = spec.Redaction
 	h := &b.plan.Holds
 	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}
 	h.Lost = append(h.Lost, landlockLosses...)

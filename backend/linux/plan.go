@@ -51,13 +51,13 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpa
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
-		Redaction:  spec.Redaction,
 		Env:        environment(spec),
 		Workspace:  workspaceDir,
 	}}
 	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
 	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
+	b.plan.Redaction = spec.Redaction
 	if err := b.limits(spec.Limits); err != nil {
 		return nil, err
 	}
