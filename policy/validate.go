@@ -207,7 +207,8 @@ func (r *resolver) env(env map[string]string) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		value, reason := env[name], ""
+		value := env[name]
+		var reason string
 		switch {
 		case name == "":
 			reason = "the name is empty"
