@@ -11,8 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paddock-dev/paddock/policy"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // maxProblems bounds how many problems of one file are reported.

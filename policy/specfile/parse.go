@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paddock-dev/paddock/policy"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // parseYAML returns the tree of one document in YAML, nil for an empty one.

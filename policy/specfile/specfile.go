@@ -30,9 +30,10 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/execution"
-	"go.yaml.in/yaml/v3"
 )
 
 // MaxSize bounds a spec file, in bytes.
