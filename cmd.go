@@ -392,21 +392,12 @@ func (c *Cmd) request() (wire.ExecRequest, error) {
 	req := wire.ExecRequest{
 		Argv: c.Args, Cwd: c.Dir, Env: env, ClearEnv: c.Env != nil,
 		TTY: c.TTY, Stream: true, Detach: c.Detach,
-		Redaction: c.sandbox.redaction(),
 	}
 	if c.Timeout > 0 {
 		seconds := c.Timeout.Seconds()
 		req.TimeoutSeconds = &seconds
 	}
 	return req, nil
-}
-
-// redaction returns the rules of the sandbox's spec for what is printed in it.
-func (s *Sandbox) redaction() (rules wire.RedactRules) {
-	for _, rule := range s.spec.Redaction {
-		rules = append(rules, wire.RedactRule(rule))
-	}
-	return rules
 }
 
 // environment reads "K=V" entries.

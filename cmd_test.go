@@ -306,6 +306,31 @@ func TestOpenRefusesABadSpecBeforeAnythingStarts(t *testing.T) {
 	}
 }
 
+// Rules are the backend's to hand on: an agent without them is not used.
+func TestOpenRefusesAnAgentWithoutItsRules(t *testing.T) {
+	spec := Spec{Redaction: []policy.Redaction{{Type: "email"}, {Name: "key", Pattern: "sk-[a-z]+"}}}
+	for _, rules := range [][]string{nil, {"email"}, {"email", "key"}} {
+		fake := &fakeBackend{t: t, proved: true, rules: rules}
+		s, err := Open(t.Context(), spec, Options{Backend: fake, Agent: executable(t, t.TempDir(), "agent"), StateDir: t.TempDir(), Dir: t.TempDir()})
+		if len(rules) < 2 {
+			if err == nil || !strings.Contains(err.Error(), "started without the redaction rule") || fake.stops != 1 {
+				t.Errorf("with %q: %v, %d stops", rules, err, fake.stops)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Command(t.Context(), "say", "out", "", "0").Output()
+		if string(out) != "out" || err != nil || len(fake.asked().Redaction) != 0 {
+			t.Errorf("%q, %v, asked %+v", out, err, fake.asked())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -28,6 +28,7 @@ type fakeBackend struct {
 	signals  []string
 	stops    int
 	proved   bool
+	rules    []string // what hello says of redaction
 }
 
 func (f *fakeBackend) Name() string { return "linux" }
@@ -112,6 +113,10 @@ func (s *fakeSandbox) answer(conn net.Conn) {
 	br := bufio.NewReader(conn)
 	line, err := wire.ReadLine(br, wire.MaxLine)
 	if err != nil {
+		return
+	}
+	if head, err := wire.HeadOf(line); err == nil && head.Action == wire.Hello.Name {
+		_ = wire.WriteLine(conn, wire.HelloResult{Version: wire.Version, Redaction: s.fake.rules})
 		return
 	}
 	var req wire.ExecRequest

@@ -71,7 +71,9 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	s := newSandbox(wall, req.Spec)
 	s.search, s.discreet = opts.Path, opts.NoLinks
 	s.planted, s.lost, s.before, s.state = opts.Planted, losses(protection), found, req.StateDir
-	err = writeSpec(req.StateDir, s.ID(), req.Spec)
+	if err = s.expectRedaction(ctx); err == nil {
+		err = writeSpec(req.StateDir, s.ID(), req.Spec)
+	}
 	if s.before != nil { // for the process that comes after this one was killed
 		var kerr error
 		if s.kept, kerr = run.KeepUnreported(req.StateDir, s.ID(), s.before.Encode()); kerr != nil {
@@ -95,6 +97,27 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 
 func newSandbox(wall backend.Sandbox, spec Spec) *Sandbox {
 	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}
+}
+
+// expectRedaction prepares the client for the redaction rules of the spec, if it has any,
+// and asks the agent whether it was started with them: requests do not carry them, so
+// another agent would show what the spec hides.
+func (s *Sandbox) expectRedaction(ctx context.Context) error {
+	if len(s.spec.Redaction) == 0 {
+		return nil
+	}
+	s.client.Framed = true
+	hello, err := s.client.Hello(ctx)
+	if err != nil {
+		return agentError("ask the agent for its redaction rules", err)
+	}
+	for _, rule := range s.spec.Redaction {
+		if !slices.Contains(hello.Redaction, rule.Name) {
+			return &Error{Message: "cannot use the agent: it was started without the redaction rule " + rule.Name,
+				Hint: "install paddock and paddock-agent from one release; a backend must pass on the rules of the spec"}
+		}
+	}
+	return nil
 }
 
 // Client returns a client of the sandbox's agent, for what this package has no methods

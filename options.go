@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -139,7 +140,7 @@ func (o Options) base() (policy.Base, error) {
 	// A missing home is not an error here: only a spec with "~" needs it, and
 	// resolving that reports it.
 	home, _ := os.UserHomeDir()
-	return policy.Base{Dir: dir, Home: home}, nil
+	return policy.Base{Dir: dir, Home: home, CheckRedactions: redact.Check}, nil
 }
 
 // backend returns the backend of the options, or this platform's default.

@@ -90,7 +90,6 @@ func (s *Sandbox) OpenSession(ctx context.Context, opts SessionOptions) (*Sessio
 		CommandTimeout: opts.CommandTimeout.Seconds(), StartupTimeout: opts.StartupTimeout.Seconds(), TerminationTimeout: opts.TerminationTimeout.Seconds(),
 		MaxOutputLines: opts.MaxLines, MaxOutputBytes: opts.MaxBytes, RedactValues: opts.Redact,
 	}
-	q.Redaction = s.redaction()
 	n := &Session{sandbox: s, id: opts.ID, turn: make(chan struct{}, 1), kept: wire.Kept{Client: &s.client}}
 	n.command, n.startup = orDefault(opts.CommandTimeout, 30*time.Second), orDefault(opts.StartupTimeout, 30*time.Second)
 	n.startup = times(n.startup, len(opts.Startup)+1)

@@ -54,7 +54,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 		Features: wire.Features(),
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: exec.MaxOutput, MaxConnections: maxConnections},
-		Kill: a.Trees.Means(),
+		Redaction: a.Rules.Names(), Kill: a.Trees.Means(),
 	}
 	if a.standalone == nil { // there are walls
 		r.Isolation = a.isolation

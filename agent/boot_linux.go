@@ -19,6 +19,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -103,6 +104,11 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		answer.Failed = err
 		return nil, answer
 	}
+	rules, rerr := redact.Compile(nil, boot.Plan.Redaction)
+	if rerr != nil {
+		answer.Failed = &confine.Error{Stage: "setup", Op: "redact", Cause: rerr.Error()}
+		return nil, answer
+	}
 	s, skipped, err := spawn.Start(boot.Plan, fds)
 	answer.Skipped, answer.Failed = skipped, err
 	if err != nil {
@@ -127,6 +133,7 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		Limits:       boot.Plan.Rlimits,
 		Workspace:    boot.Plan.Workspace,
 		WorkspaceDir: dir,
+		Rules:        rules,
 	}
 	a := newAgent(box, &files.Workspace{Dir: dir, Copies: map[string]string{}}, files.SecretsAt(secrets, &box.Vault), state[0], state[1])
 	a.isolation = boot.Plan.Isolation(skipped)

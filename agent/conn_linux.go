@@ -94,13 +94,14 @@ func refuseConn(conn net.Conn, why *wire.Error) {
 
 // request is a request that is being served, and its connection.
 type request struct {
-	conn  net.Conn
-	in    *bufio.Reader
-	line  []byte // nil once it is decoded
-	head  wire.Head
-	hide  []string // values that its errors must not contain
-	rules wire.RedactRules
-	files *passedFiles
+	conn   net.Conn
+	in     *bufio.Reader
+	line   []byte // nil once it is decoded
+	head   wire.Head
+	prints bool     // it starts something that prints: rules apply to its errors
+	hide   []string // values that its errors must not contain
+	rules  wire.RedactRules
+	files  *passedFiles
 }
 
 // serveConn serves one connection: one request, or several if the client keeps it
@@ -236,6 +237,7 @@ func (a *Agent) decode(req *request, into any) error {
 	if r, ok := into.(interface {
 		Redactions() ([]string, wire.RedactRules)
 	}); ok {
+		req.prints = true
 		req.hide, req.rules = r.Redactions()
 	}
 	return err
@@ -263,7 +265,14 @@ func (a *Agent) typed(req *request, err error) *wire.Error {
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return a.HideError(req.hide, req.rules, werr)
+	hidden := a.OnlySecrets()
+	if req.prints {
+		var bad *wire.Error
+		if hidden, bad = a.Redactor(req.hide, req.rules); bad != nil {
+			return bad // without the text, which cannot be redacted
+		}
+	}
+	return hidden.Error(werr)
 }
 
 // say writes an answer line. If the answer is too long for a line, an error goes out

@@ -20,6 +20,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/internal/stdiomux"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -209,6 +210,13 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	r := g.Rlimits
 	box := &core.Sandbox{Env: env, OwnPath: true, AddressSpace: r.AddressSpace,
 		Limits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}}
+	rules := make([]policy.Redaction, len(g.Redaction))
+	for i, rule := range g.Redaction {
+		rules[i] = policy.Redaction(rule)
+	}
+	if box.Rules, err = redact.Compile(nil, rules); err != nil {
+		return nil, fmt.Errorf("cannot redact: %w", err)
+	}
 	var isolation policy.Isolation
 	if len(g.Isolation) > 0 {
 		if err := json.Unmarshal(g.Isolation, &isolation); err != nil {

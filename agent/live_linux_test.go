@@ -121,7 +121,7 @@ func start(t *testing.T) *box {
 }
 
 // startIn is start for a workspace that is there.
-func startIn(t *testing.T, workspace string) *box {
+func startIn(t *testing.T, workspace string, rules ...policy.Redaction) *box {
 	t.Helper()
 	if wallless != "" {
 		t.Skip(wallless)
@@ -130,6 +130,7 @@ func startIn(t *testing.T, workspace string) *box {
 	spec, err := policy.Spec{
 		Workspace: policy.Workspace{Source: b.workspace},
 		Mounts:    []policy.Mount{{Source: helperDir, Target: filepath.Dir(helper)}},
+		Redaction: rules,
 	}.Resolve(policy.Base{Dir: "/", Home: "/"})
 	if err != nil {
 		t.Fatal(err)

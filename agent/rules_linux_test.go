@@ -3,8 +3,13 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 const someRules = `,"redaction":[{"type":"email","strategy":"mask"},{"name":"ticket","pattern":"JIRA-[0-9]+","strategy":"hash"},{"type":"ip"}]`
@@ -104,5 +109,94 @@ func TestRulesInErrors(t *testing.T) {
 		if !strings.Contains(got, `"error"`) || strings.Contains(got, "joe@") || !strings.Contains(got, "j***@example.org") {
 			t.Errorf("%s: got %q", request, got)
 		}
+	}
+}
+
+// Rules that an agent was started with apply to every request, and a request can only
+// add to them.
+func TestRulesOfThePlan(t *testing.T) {
+	mail := wire.RedactRule{Type: "email", Strategy: "mask"}
+	ticket := wire.RedactRule{Name: "ticket", Pattern: "JIRA-[0-9]+"}
+	b := startIn(t, t.TempDir(), policy.Redaction(mail), policy.Redaction(ticket))
+	const says = `echo joe@example.org; printf 'at JIRA-'; echo 12 10.0.0.1 >&2; echo 5`
+	const stdout, stderr = "j***@example.org\nat [REDACTED_TICKET]\n", "12 10.0.0.1\n"
+	hello, err := b.client.Hello(b.context())
+	if err != nil || !slices.Equal(hello.Redaction, []string{"email", "ticket"}) {
+		t.Errorf("hello names the rules %q, %v", hello.Redaction, err)
+	}
+	for name, tt := range map[string]struct {
+		rules  wire.RedactRules
+		stderr string
+	}{
+		"no rules":                   {nil, stderr},
+		"an old client, which sends": {wire.RedactRules{mail, ticket}, stderr},
+		"another order":              {wire.RedactRules{ticket, mail}, stderr},
+		"one more":                   {wire.RedactRules{{Type: "ip"}, mail}, "12 [REDACTED_IP]\n"},
+	} {
+		r := b.run(wire.ExecRequest{Command: says, Redaction: tt.rules})
+		if r.Stdout != stdout || r.Stderr != tt.stderr || r.RedactionMatches["email"] != 1 || r.RedactionMatches["ticket"] != 1 {
+			t.Errorf("%s: got %+v", name, r)
+		}
+	}
+	b.wantError(wire.ExecRequest{Command: says, Redaction: wire.RedactRules{mail, {Type: "ip"}, {Name: "Email", Pattern: "never"}}}, wire.CodeBadRequest, "redaction[2].name")
+	b.wantError(wire.ExecRequest{Argv: []string{"joe@example.org"}}, wire.CodeNotFound, "j***@example.org")
+
+	var out, errs bytes.Buffer
+	p, err := b.client.Start(b.context(), wire.ExecRequest{Command: says}, wire.Streams{Stdout: &out, Stderr: &errs})
+	if err == nil {
+		_, err = p.Wait()
+	}
+	if err != nil || out.String() != stdout || errs.String() != stderr {
+		t.Errorf("a streamed command: %q, %q, %v", out.String(), errs.String(), err)
+	}
+	pr, pw := blockingPipe(t)
+	passed := b.passing(wire.ExecRequest{Command: says}, pw)
+	wantAll(t, pr, stdout)
+	if got := passed.exit(); got.RedactionMatches["email"] != 1 {
+		t.Errorf("a passed pipe: %+v", got)
+	}
+	out.Reset()
+	p, err = b.client.Start(b.context(), wire.ExecRequest{Command: says, TTY: &wire.TTY{Rows: 9, Cols: 99}}, wire.Streams{Stdout: &out})
+	if err == nil {
+		_, err = p.Wait()
+	}
+	if err != nil || out.String() != "j***@example.org\r\nat [REDACTED_TICKET] 10.0.0.1\r\n5\r\n" {
+		t.Errorf("a terminal: %q, %v", out.String(), err)
+	}
+
+	s := b.session(wire.OpenSessionRequest{})
+	for range 2 { // each command by itself
+		if got := s.sh(says); printed(got, "stdout") != stdout || printed(got, "stderr") != stderr || got.RedactionMatches["email"] != 1 {
+			t.Errorf("a session: %+v", got)
+		}
+	}
+	sh, err := wire.Call(b.context(), b.client, wire.OpenShell, wire.OpenShellRequest{ShellID: "sh", Env: map[string]string{"PS1": "", "TERM": "dumb"}})
+	if err == nil {
+		_, err = wire.Call(b.context(), b.client, wire.WriteShell, wire.WriteShellRequest{ShellID: sh.ShellID, Input: "stty -echo; echo joe@example.org; echo en''d\r"})
+	}
+	var read wire.ReadShellResult
+	for err == nil && !strings.Contains(read.Output, "end\r\n") {
+		read, err = wire.Call(b.context(), b.client, wire.ReadShell, wire.ReadShellRequest{ShellID: sh.ShellID, WaitMS: 100})
+	}
+	if err != nil || !strings.Contains(read.Output, "j***@example.org\r\n") || strings.Contains(read.Output, "joe@") {
+		t.Errorf("a shell: %q, %v", read.Output, err)
+	}
+	started, err := wire.Call(b.context(), b.client, wire.StartService, wire.StartServiceRequest{ServiceName: "web", Command: says + "; sleep 1000"})
+	if err != nil || strings.Contains(started.Command, "joe@") || !strings.Contains(started.Command, "j***@example.org") {
+		t.Errorf("a service: %+v, %v", started, err)
+	}
+	eventually(t, "the service's log is there", func() bool {
+		logs, err := wire.Call(b.context(), b.client, wire.LogsService, wire.LogsServiceRequest{ServiceName: "web"})
+		if err != nil || strings.Contains(logs.Stdout, "joe@") {
+			t.Fatalf("the logs: %+v, %v", logs, err)
+		}
+		return logs.Stdout == stdout && logs.Stderr == stderr
+	})
+
+	// Files are what they are.
+	_, err = wire.Call(b.context(), b.client, wire.ReadWorkspaceFile, wire.ReadWorkspaceFileRequest{Path: "joe@example.org"})
+	var e *wire.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Message, "joe@example.org") {
+		t.Errorf("a file that does not exist: %v", err)
 	}
 }

@@ -35,8 +35,10 @@ type Backend interface {
 	// It fails for a spec that the backend cannot enforce.
 	Plan(ctx context.Context, req Request) (*confine.Plan, error)
 	// Start builds the wall, starts an agent behind it, verifies the wall and
-	// returns when the agent accepts requests. If it fails, nothing is left behind.
-	// The error is a *StartError if the wall could not be built.
+	// returns when the agent accepts requests. The agent gets the environment, the
+	// limits and the redaction rules of the spec: requests do not repeat them.
+	// If it fails, nothing is left behind. The error is a *StartError if the wall
+	// could not be built.
 	Start(ctx context.Context, req Request) (Sandbox, error)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/redact"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // redactText is how much is redacted at a time, and redactWrite how much of it
@@ -23,12 +24,12 @@ const (
 // measureRedaction measures what output costs that is redacted, all of it in
 // one processor: secrets alone, and rules besides.
 func measureRedaction(ctx context.Context, b *bench) error {
-	types := []redact.Rule{{Type: redact.Email}, {Type: redact.CreditCard}, {Type: redact.IP}, {Type: redact.MACAddress}, {Type: redact.URL}}
-	words := []redact.Rule{
+	types := []policy.Redaction{{Type: policy.RedactEmail}, {Type: policy.RedactCreditCard}, {Type: policy.RedactIP}, {Type: policy.RedactMACAddress}, {Type: policy.RedactURL}}
+	words := []policy.Redaction{
 		{Name: "ticket", Pattern: "JIRA-[0-9]+"}, {Name: "key", Pattern: "sk-[A-Za-z0-9]{20,48}"}, {Name: "cloud", Pattern: "(AKIA|ASIA)[0-9A-Z]{16}"},
 		{Name: "number", Pattern: `\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b`}, {Name: "said", Pattern: `(?i)(password|secret|token)\s*[:=]\s*\S+`},
 	}
-	classes := []redact.Rule{
+	classes := []policy.Redaction{
 		{Name: "mail", Pattern: `\w+@corp\.example`}, {Name: "word", Pattern: `[a-z]+_key`}, {Name: "hex", Pattern: `(?i)[a-f0-9]{32}`},
 		{Name: "line", Pattern: `(?m)^ERROR.*$`}, {Name: "day", Pattern: `[0-9]{4}-[0-9]{2}-[0-9]{2}T`},
 	}
@@ -51,15 +52,20 @@ func measureRedaction(ctx context.Context, b *bench) error {
 }
 
 // redacted is the case of a text that passes a set of secrets and rules.
-func redacted(name string, text []byte, rules ...redact.Rule) (*benchCase, error) {
+func redacted(name string, text []byte, rules ...policy.Redaction) (*benchCase, error) {
 	var values []string
 	for i := range 20 {
 		values = append(values, fmt.Sprintf("%c0secret-%02d-value", 'a'+i, i))
 	}
-	set, err := redact.NewSet(values, rules...)
+	compiled, err := redact.Compile(nil, rules)
 	if err != nil {
 		return nil, err
 	}
+	set, err := redact.NewSet(values)
+	if err != nil {
+		return nil, err
+	}
+	set = set.With(compiled)
 	return one(name, func(context.Context) error {
 		w := redact.NewWriter(set, io.Discard)
 		for rest := text; len(rest) > 0; rest = rest[min(redactWrite, len(rest)):] {

@@ -151,6 +151,11 @@ func (c *coder) plan(p *Plan) {
 	for _, n := range []*uint64{&p.Rlimits.CPUSeconds, &p.Rlimits.FileSize, &p.Rlimits.OpenFiles, &p.Rlimits.Processes, &p.Rlimits.Data} {
 		number(c, n)
 	}
+	list(c, &p.Redaction, func(c *coder, r *policy.Redaction) {
+		for _, s := range []*string{&r.Name, &r.Type, &r.Pattern, &r.Strategy} {
+			text(c, s)
+		}
+	})
 	c.texts(&p.Env)
 	text(c, &p.Workspace)
 	text(c, &p.Scratch)

@@ -40,8 +40,13 @@ type Plan struct {
 	// Files names the descriptors that are passed with the plan, in order; steps
 	// refer to them by name.
 	Files []string `json:"files,omitempty"`
+	// GroupLimits bound all commands together. The host side keeps them: they do not
+	// cross to the new process.
+	GroupLimits GroupLimits `json:"group_limits,omitzero"`
 	// Rlimits bound each process of every command.
 	Rlimits Rlimits `json:"rlimits,omitzero"`
+	// Redaction are the rules for what is replaced in all that commands print.
+	Redaction []policy.Redaction `json:"redaction,omitempty"`
 	// Env is the base environment of every command.
 	Env map[string]string `json:"env"`
 	// LeftOut lists the directories of the caller's PATH that PATH in Env lacks. It
@@ -61,6 +66,16 @@ type Plan struct {
 type LeftOut struct {
 	Dir string `json:"dir"`
 	Why string `json:"why"`
+}
+
+// GroupLimits are limits of a control group. 0: none.
+type GroupLimits struct {
+	MemoryMax  int64 `json:"memory_max_bytes,omitempty"`  // memory.max
+	MemoryHigh int64 `json:"memory_high_bytes,omitempty"` // memory.high
+	// SwapMax is beside MemoryMax; 0 is none (memory.swap.max).
+	SwapMax   *int64 `json:"swap_max_bytes,omitempty"`
+	MilliCPUs int64  `json:"milli_cpus,omitempty"` // thousandths of a processor (cpu.max)
+	Pids      uint64 `json:"pids,omitempty"`       // processes and threads (pids.max)
 }
 
 // Rlimits are resource limits of a process (setrlimit(2)). 0: none.

@@ -2,25 +2,27 @@ package policy
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Ceiling is the most that somebody's specs may ask for. A field that is left
-// out allows the default alone, and where a spec must name something, nothing:
-// the zero Ceiling refuses every spec, because none may have a workspace.
+// Ceiling is the most that somebody's specs may ask for. A field that is left out
+// allows the default alone or, if a spec must name something there, nothing: the
+// zero Ceiling refuses every spec, because no workspace is allowed.
 //
 //	workspace: [{source: /srv/agents, mode: rw}]
 //	mounts: [{source: /usr/share/data, mode: ro}]
 //	limits: {memory: 1GiB, processes: 256, timeout: 10m}
 //
 // Sources are compared as text, directory by directory: "/srv" contains
-// "/srv/a" and not "/srv2". What a link in an allowed directory leads to is
-// not looked at here, and who may write to such a directory may put a link
-// there: under a ceiling the backend follows none.
+// "/srv/a" and not "/srv2". Where a link in an allowed directory leads is not
+// checked here, and anybody who may write to the directory may put a link there:
+// under a ceiling the backend follows none.
 //
 // [Spec.Env] and [Spec.Hostname] reach nothing but the sandbox, and have no
 // ceiling; which variables of the host may be handed on has one.
@@ -63,11 +65,11 @@ type Ceiling struct {
 	// Limits are maxima; 0 is none. A spec that leaves a limit open gets the
 	// maximum, or the limit's own default where that is less.
 	//
-	// That is safe, because each limit is kept or the sandbox is refused: who
-	// left out a limit of memory can be refused on a host that cannot keep one.
+	// That is safe, because each limit is kept or the sandbox is refused: a spec
+	// without a limit of memory can be refused on a host that cannot keep one.
 	// Disk is set for workspaces of mode "copy" alone, since no other has such
-	// a bound. MemoryHigh is not set where it is left open, and may not exceed
-	// Memory. Swap is bounded where Memory is, by 0 if it is left out.
+	// a bound. MemoryHigh is not set if it is left open, and may not exceed
+	// Memory. Swap is bounded if Memory is, by 0 if it is left out.
 	Limits Limits `json:"limits,omitzero"`
 }
 
@@ -80,184 +82,334 @@ type Place struct {
 	Mode string `json:"mode,omitempty"`
 }
 
-// CeilingError is something in a spec that is more than a ceiling allows.
-type CeilingError struct {
-	// Rule is the field of the ceiling, "ceiling.limits.memory".
-	Rule string
-	// FieldError says which field of the spec it is, what was written, why it
-	// is refused, and what to write instead.
-	FieldError
+// DockerCeiling is the most that a spec may ask for of backend "docker". A name
+// that ends in "*" is all that start so.
+type DockerCeiling struct {
+	// Binary are the command lines that may be named. Default: "docker".
+	Binary []string `json:"binary,omitempty"`
+	// Images are those that may be named, "debian:*" say. Default: [DefaultImage].
+	Images []string `json:"images,omitempty"`
+	// Users are those that may be named. Default: none, which leaves the owner
+	// of the workspace.
+	Users []string `json:"users,omitempty"`
+	// ExtraRunArgs are the arguments that may be given, each as it is. They can
+	// undo every wall. Default: none.
+	ExtraRunArgs []string `json:"extra_run_args,omitempty"`
 }
 
-// Layer is what refuses: "privilege", as in a denial.
-func (e *CeilingError) Layer() string { return "privilege" }
-
-// Unwrap gives the [*FieldError].
-func (e *CeilingError) Unwrap() error { return &e.FieldError }
-
-// Apply returns the spec with the ceiling's limits where it leaves them open,
-// or an error that joins one [*CeilingError] for each field that asks for more
-// than is allowed. It comes before [Spec.Resolve], which then still checks what
-// the spec means. Sources must be absolute here: what relative ones are
-// relative to is not the asker's to say.
-//
-// A nil ceiling allows everything: it is that of the operator. One that is not
-// valid ([Ceiling.Validate]) allows nothing.
-func (c *Ceiling) Apply(s Spec) (Spec, error) {
-	if c == nil {
-		return s, nil
-	}
-	if err := c.Validate(); err != nil {
-		return Spec{}, err
-	}
-	a := applier{c: c}
-	backend := cmp.Or(s.Backend, DefaultBackend)
-	a.word("backend", "backends", backend, c.backends())
-	if backend == BackendLinux || s.Level != "" {
-		a.word("level", "levels", cmp.Or(s.Level, LevelFull), c.levels())
-	}
-	a.word("seccomp", "seccomp", cmp.Or(s.Seccomp, "default"), c.profiles())
-	a.network(s)
-	if backend == BackendLinux || s.RootFS != "" {
-		a.rootFS(cmp.Or(s.RootFS, RootHost))
-	}
-	a.options(s)
-	a.workspace(s)
-	for i, m := range s.Mounts {
-		a.source(index("mounts", i)+".source", "mounts", m.Source, m.Mode == "rw", c.Mounts)
-	}
-	for i, name := range s.AllowDegraded {
-		a.word(index("allow_degraded", i), "allow_degraded", name, c.AllowDegraded)
-	}
-	s.Redaction = a.redaction(s.Redaction)
-	s.Limits = a.limits(s.Limits, s.Workspace.Mode == ModeCopy)
-	if len(a.errs) > 0 {
-		return Spec{}, errors.Join(a.errs...)
-	}
-	return s, nil
+// CodexCeiling is the most that a spec may ask for of backend "codex".
+type CodexCeiling struct {
+	// Binary are the command lines that may be named. Default: "codex".
+	Binary []string `json:"binary,omitempty"`
+	// ConfigOverrides are the settings that may be given, "key" with any value
+	// or "key=JSON" with this one. They can undo every wall. Default: none.
+	ConfigOverrides []string `json:"config_overrides,omitempty"`
 }
 
-// Holds reports whether a mount shows what a workspace or a mount below the ceiling
-// may show as well. A nil ceiling holds everything.
-func (c *Ceiling) Holds(m Mount) bool {
-	return c == nil || slices.ContainsFunc(slices.Concat(c.Workspace, c.Mounts), func(p Place) bool {
-		return within(path.Clean(m.Source), []string{p.Source}) != "" && (m.Mode != "rw" || p.Mode == "rw")
-	})
+// WrapperCeiling is the most that a spec may ask for of backend "wrapper".
+type WrapperCeiling struct {
+	// Commands are those that may be named, each with all its arguments.
+	// Default: none.
+	Commands [][]string `json:"commands,omitempty"`
+	// Agents are the paths of agents that may be named beside "shared" and
+	// "upload". Default: none.
+	Agents []string `json:"agents,omitempty"`
+	// Workspaces are the directories behind the wall that may be named.
+	// Default: none.
+	Workspaces []string `json:"workspaces,omitempty"`
 }
 
-// PassEnv refuses a variable of the caller's environment that may not be
-// handed on. The error is a [*CeilingError].
-func (c *Ceiling) PassEnv(name string) error {
-	if c == nil || slices.ContainsFunc(c.Env, func(allowed string) bool { return matches(allowed, name) }) {
-		return nil
+// NetworkEngine is the word of [Ceiling].Network for the default network of an
+// engine, which [Docker].NetworkEnabled asks for.
+const NetworkEngine = "engine"
+
+// maxAllowed bounds each list of a ceiling.
+const maxAllowed = 1024
+
+// Validate refuses words that no spec knows, paths that no spec can name, maxima
+// that no limit may have, and fields that contradict each other. The error joins
+// one [*FieldError] for each, with the field of the ceiling.
+func (c *Ceiling) Validate() error {
+	var r resolver
+	r.words("backends", c.Backends, Backends()...)
+	r.words("levels", c.Levels, LevelFull, LevelLandlock)
+	r.words("seccomp", c.Seccomp, "default", "strict", "debug")
+	r.words("network", c.Network, "none", "host", NetworkEngine)
+	r.roots(c.RootFS)
+	r.places("workspace", c.Workspace)
+	r.places("mounts", c.Mounts)
+	if len(c.Workspace) == 0 && !slices.Equal(c.Backends, []string{BackendWrapper}) { // behind which it may be elsewhere
+		r.refuse("workspace", "", "no directory may be a workspace, and every spec has one", "name one: [{source: /srv/agents, mode: rw}]")
 	}
-	a := applier{c: c}
-	a.refuse("env_pass", "env", name, "the ceiling does not let it be handed on", "")
-	return a.errs[0]
-}
-
-func (c *Ceiling) backends() []string { return orDefault(c.Backends, DefaultBackend) }
-func (c *Ceiling) levels() []string   { return orDefault(c.Levels, LevelFull) }
-func (c *Ceiling) profiles() []string { return orDefault(c.Seccomp, "default", "strict") }
-func (c *Ceiling) roots() []string    { return orDefault(c.RootFS, RootHost) }
-func (c *Ceiling) networks() []string { return orDefault(c.Network, "none") }
-
-func orDefault(list []string, words ...string) []string {
-	if list == nil {
-		return words
+	if len(c.Unprotected) > maxAllowed {
+		r.tooMany("unprotected")
+	} else {
+		r.opened("unprotected", c.Unprotected)
 	}
-	return list
+	names := c.Env
+	if len(names) > maxAllowed {
+		r.tooMany("env")
+		names = nil
+	}
+	for i, name := range names {
+		if prefix, all := strings.CutSuffix(name, "*"); !isEnvName(prefix) && (!all || prefix != "") {
+			r.refuse(index("env", i), name, "a name is letters, digits and underscores, and may end in *", "")
+		}
+	}
+	r.degradations(c.AllowDegraded)
+	r.optionLists(c)
+	r.redaction(c.Redaction)
+	r.limits(c.Limits)
+	r.memory(c.Limits)
+	landlock := slices.Contains(c.Levels, LevelLandlock)
+	if slices.Contains(c.AllowDegraded, DegradeNamespaces) && !landlock {
+		r.refuse("allow_degraded", DegradeNamespaces, "it gives the landlock level, which levels does not allow", "name landlock in levels too")
+	}
+	if landlock && c.Limits.Tmp > 0 {
+		r.refuse("limits.tmp", c.Limits.Tmp.String(), "the landlock level, which levels allows, cannot keep it", "leave one of the two out")
+	}
+	return errors.Join(r.errs...)
 }
 
-// applier gathers what is more than a ceiling allows.
-type applier struct {
-	c    *Ceiling
-	errs []error
+func (r *resolver) tooMany(field string) {
+	r.refuse(field, "", "it has more than "+strconv.Itoa(maxAllowed)+" entries", "")
 }
 
-func (a *applier) refuse(field, rule, value, reason, hint string) {
-	a.errs = append(a.errs, &CeilingError{"ceiling." + rule, FieldError{Field: field, Value: value, Reason: reason, Hint: hint}})
+// words refuses a list that holds anything but the known words, and an empty one:
+// leaving it out means the default, so that an empty list must mean something else.
+func (r *resolver) words(field string, list []string, known ...string) {
+	switch {
+	case list == nil:
+	case len(list) == 0:
+		r.refuse(field, "", "it allows nothing, and every spec needs one", "leave it out for the default")
+	case len(list) > maxAllowed:
+		r.tooMany(field)
+	}
+	for i, word := range list[:min(len(list), maxAllowed)] {
+		if !slices.Contains(known, word) {
+			r.refuse(index(field, i), word, "there is none of this name", "the words are "+strings.Join(known, ", "))
+		}
+	}
 }
 
-func (a *applier) word(field, rule, value string, allowed []string) {
-	if slices.Contains(allowed, value) {
+// roots checks Ceiling.RootFS.
+func (r *resolver) roots(list []string) {
+	const field = "rootfs"
+	if list != nil && len(list) == 0 {
+		r.words(field, list)
+	}
+	if len(list) > maxAllowed {
+		r.tooMany(field)
 		return
 	}
-	hint := "nothing of that may be asked for"
-	if len(allowed) > 0 {
-		hint = "what may be asked for: " + strings.Join(allowed, ", ")
-	}
-	a.refuse(field, rule, value, "the ceiling does not allow it", hint)
-}
-
-func (a *applier) rootFS(written string) {
-	if written == RootHost {
-		a.word("rootfs", "rootfs", written, a.c.roots())
-		return
-	}
-	var places []Place
-	for _, root := range a.c.roots() {
+	for i, root := range list {
 		if root != RootHost {
-			places = append(places, Place{Source: root})
-		}
-	}
-	a.source("rootfs", "rootfs", written, false, places)
-}
-
-func (a *applier) workspace(s Spec) {
-	w := s.Workspace
-	write := w.Access != "ro" && w.Mode != ModeCopy
-	if w.Source != "" || !s.elsewhere() {
-		a.source("workspace.source", "workspace", w.Source, write, a.c.Workspace)
-	}
-	for i, name := range w.Unprotected {
-		if !slices.Contains(a.c.Unprotected, "*") {
-			a.word(index("workspace.unprotected", i), "unprotected", name, a.c.Unprotected)
+			r.place(index(field, i), root)
 		}
 	}
 }
 
-// source refuses a path of the host that is in none of the places.
-func (a *applier) source(field, rule, written string, write bool, places []Place) {
-	reason, _ := checkPath(written)
-	if reason == "" && !path.IsAbs(written) {
+// places checks a list of places.
+func (r *resolver) places(field string, places []Place) {
+	if len(places) > maxAllowed {
+		r.tooMany(field)
+		return
+	}
+	modes := make(map[string]bool, len(places))
+	for i, p := range places {
+		at := index(field, i)
+		r.place(at+".source", p.Source)
+		mode := p.Mode
+		choose(r, at+".mode", &mode, "ro", "rw")
+		if modes[p.Source] {
+			r.refuse(at+".source", p.Source, "it is there twice", "rw allows ro, too")
+		}
+		modes[p.Source] = true
+	}
+}
+
+// place checks an absolute path of the host.
+func (r *resolver) place(field, source string) {
+	reason, hint := checkPath(source)
+	switch {
+	case reason != "":
+	case !path.IsAbs(source):
 		reason = "it is not an absolute path"
+	case path.Clean(source) != source:
+		reason, hint = "it is not a clean path", "write "+quoteShort(path.Clean(source))
+	case within(source, kernelDirs) != "":
+		reason = within(source, kernelDirs) + " belongs to the kernel, and no spec can have it"
 	}
 	if reason != "" {
-		a.refuse(field, rule, written, reason, "write it in full; "+placesHint(places))
-		return
+		r.refuse(field, source, reason, hint)
 	}
-	source, known := path.Clean(written), false
-	for _, p := range places {
-		if within(source, []string{p.Source}) == "" {
-			continue
-		}
-		if !write || p.Mode == "rw" {
-			return
-		}
-		known = true
-	}
-	if known {
-		hint := "write mode: ro"
-		if rule == "workspace" {
-			hint = "write access: ro, or mode: copy"
-		}
-		a.refuse(field, rule, written, "the ceiling allows to read it, not to change it", hint)
-		return
-	}
-	a.refuse(field, rule, written, "the ceiling does not allow it", placesHint(places))
 }
 
-func placesHint(places []Place) string {
-	if len(places) == 0 {
-		return "nothing of that may be asked for"
+// optionLists checks the lists for the options of backends.
+func (r *resolver) optionLists(c *Ceiling) {
+	lists := map[string][]string{}
+	if d := c.Docker; d != nil {
+		lists["docker.binary"], lists["docker.images"] = d.Binary, d.Images
+		lists["docker.users"], lists["docker.extra_run_args"] = d.Users, d.ExtraRunArgs
 	}
+	if x := c.Codex; x != nil {
+		lists["codex.binary"], lists["codex.config_overrides"] = x.Binary, x.ConfigOverrides
+	}
+	if w := c.Wrapper; w != nil {
+		lists["wrapper.agents"], lists["wrapper.workspaces"] = w.Agents, w.Workspaces
+		if len(w.Commands) > maxAllowed {
+			r.tooMany("wrapper.commands")
+		}
+		for i, command := range w.Commands[:min(len(w.Commands), maxAllowed)] {
+			if len(command) == 0 {
+				r.refuse(index("wrapper.commands", i), "", "it is empty", "")
+			}
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(lists)) {
+		list := lists[field]
+		if len(list) > maxAllowed {
+			r.tooMany(field)
+		}
+		for i, entry := range list[:min(len(list), maxAllowed)] {
+			if entry == "" {
+				r.refuse(index(field, i), "", "it is empty", "")
+			}
+		}
+	}
+	written := map[string]bool{BackendDocker: c.Docker != nil, BackendCodex: c.Codex != nil, BackendWrapper: c.Wrapper != nil}
+	for _, name := range Backends() {
+		if written[name] && !slices.Contains(c.Backends, name) {
+			r.refuse(name, "", "backends does not allow backend "+name, "name it in backends too")
+		}
+	}
+}
+
+// Ceiling returns a ceiling that allows what this spec asks for: its workspace with
+// what is below it, its mounts, its network, its backend with the options that are
+// written, its limits. It also allows what is stricter: no network, level "full",
+// profiles "default" and "strict". Variables of the host's environment are not
+// handed on.
+//
+// Sources must be absolute, as [Spec.Resolve] makes them. A ceiling has no rules for
+// commands: specs that are to keep them must be made from this one.
+func (s Spec) Ceiling() (*Ceiling, error) {
+	backend := cmp.Or(s.Backend, DefaultBackend)
+	c := &Ceiling{
+		Backends:      []string{backend},
+		Levels:        words(LevelFull, s.Level),
+		Seccomp:       words("default", "strict", s.Seccomp),
+		RootFS:        []string{cmp.Or(s.RootFS, RootHost)},
+		Unprotected:   slices.Clone(s.Workspace.Unprotected),
+		Network:       words("none", cmp.Or(s.Network, defaultNetwork(s))),
+		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),
+		Redaction:     slices.Clone(s.Redaction),
+		Limits:        s.Limits,
+	}
+	if w := s.Workspace; w.Source != "" {
+		mode := "rw"
+		if w.Access == "ro" || w.Mode == ModeCopy {
+			mode = "ro" // a copy only reads its source
+		}
+		c.Workspace = []Place{{w.Source, mode}}
+	}
+	c.Mounts = places(s.Mounts)
+	switch backend {
+	case BackendDocker:
+		c.docker(s)
+	case BackendCodex:
+		c.codex(s)
+	case BackendWrapper:
+		c.wrapper(s)
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// harmless returns the degradations of limits that the spec leaves open: a limit
+// that need not be asked for may also be weaker.
+func harmless(l Limits) []string {
 	var all []string
-	for _, p := range places[:min(len(places), 10)] {
-		all = append(all, quoteShort(p.Source)+" ("+cmp.Or(p.Mode, "ro")+")")
+	if l.Memory == 0 {
+		all = append(all, DegradeMemory, DegradeSwap)
 	}
-	if more := len(places) - len(all); more > 0 {
-		all = append(all, strconv.Itoa(more)+" more")
+	if l.Processes == 0 {
+		all = append(all, DegradeProcesses) // as by default
 	}
-	return "what may be asked for is in " + strings.Join(all, ", ")
+	if l.CPUs == 0 {
+		all = append(all, DegradeCPUs)
+	}
+	return all
+}
+
+// words returns those that are not empty, each once.
+func words(list ...string) []string {
+	var all []string
+	for _, word := range list {
+		if word != "" && !slices.Contains(all, word) {
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+// places returns the sources of mounts, each in the mode that allows most.
+func places(mounts []Mount) []Place {
+	var all []Place
+	for _, m := range mounts {
+		mode := cmp.Or(m.Mode, "ro")
+		i := slices.IndexFunc(all, func(p Place) bool { return p.Source == m.Source })
+		switch {
+		case i < 0:
+			all = append(all, Place{m.Source, mode})
+		case mode == "rw":
+			all[i].Mode = mode
+		}
+	}
+	return all
+}
+
+func (c *Ceiling) docker(s Spec) {
+	c.Docker = &DockerCeiling{}
+	d := s.Docker
+	if d == nil {
+		return
+	}
+	if d.NetworkEnabled {
+		c.Network = words(append(c.Network, NetworkEngine)...)
+	}
+	// Only what is written is allowed: an image's name may end in no "*" here.
+	c.Docker.Binary, c.Docker.Images, c.Docker.Users = exactly(d.Binary), exactly(d.Image), exactly(d.User)
+	c.Docker.ExtraRunArgs = slices.Clone(d.ExtraRunArgs)
+}
+
+func (c *Ceiling) codex(s Spec) {
+	c.Codex = &CodexCeiling{}
+	if x := s.Codex; x != nil {
+		c.Codex.Binary = exactly(x.Binary)
+		for _, key := range slices.Sorted(maps.Keys(x.ConfigOverrides)) {
+			if value, err := json.Marshal(x.ConfigOverrides[key]); err == nil {
+				c.Codex.ConfigOverrides = append(c.Codex.ConfigOverrides, key+"="+string(value))
+			}
+		}
+	}
+}
+
+func (c *Ceiling) wrapper(s Spec) {
+	c.Wrapper = &WrapperCeiling{}
+	if w := s.Wrapper; w != nil {
+		c.Wrapper.Commands = [][]string{slices.Clone(w.Command)}
+		c.Wrapper.Agents, c.Wrapper.Workspaces = exactly(w.Agent), exactly(w.Workspace)
+	}
+}
+
+// exactly returns a list that allows one word alone; nil, which allows the default,
+// for the empty one.
+func exactly(word string) []string {
+	if word == "" {
+		return nil
+	}
+	return []string{word}
 }

@@ -12,8 +12,8 @@ const (
 	maxCommandName = 255 // bytes
 )
 
-// Commands is the list of the programs that command texts may start. It is a
-// guard-rail for who means well: what holds against others is the wall.
+// Commands lists the programs that command texts may start. It is a guard-rail for
+// those who mean well: the wall is what holds against others.
 type Commands struct {
 	// Allow are base names of programs, at most 1024. An empty list refuses
 	// every command.
@@ -23,7 +23,8 @@ type Commands struct {
 	Subcommands map[string][]string `json:"subcommands,omitempty"`
 }
 
-// DefaultCommands is the list where a spec asks for rules and names none.
+// DefaultCommands returns the list for a spec that asks for rules and names no
+// programs.
 func DefaultCommands() Commands {
 	pip := []string{"install", "uninstall", "download"}
 	return Commands{
@@ -53,8 +54,8 @@ func (c Commands) Clone() Commands {
 	return all
 }
 
-// Check returns one [*FieldError] for each name that cannot be used, with
-// field paths below "commands".
+// Check returns one [*FieldError] for each invalid name, with field paths below
+// "commands".
 func (c Commands) Check() []*FieldError {
 	var errs []*FieldError
 	refuse := func(field, value, reason string) {
@@ -87,8 +88,8 @@ func (c Commands) Check() []*FieldError {
 	return errs
 }
 
-// checkCommandName says what is wrong with the base name of a program, or
-// with a subcommand.
+// checkCommandName returns what is wrong with the base name of a program, or with a
+// subcommand.
 func checkCommandName(name string) (reason string) {
 	switch {
 	case name == "":
@@ -112,16 +113,4 @@ func checkCommandName(name string) (reason string) {
 
 func isLetterOrDigit(r rune) bool {
 	return r < 0x80 && (isLetter(byte(r)) || isDigit(byte(r)))
-}
-
-// commands checks the list, and copies it.
-func (r *resolver) commands(c *Commands) *Commands {
-	if c == nil {
-		return nil
-	}
-	for _, e := range c.Check() {
-		r.errs = append(r.errs, e)
-	}
-	own := c.Clone()
-	return &own
 }

@@ -1,36 +1,38 @@
 package policy
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // maxShown bounds how much of a refused value an error repeats, in bytes.
 const maxShown = 80
 
-// FieldError is one thing in a spec that cannot be used, and why.
+// FieldError is a field of a spec that is invalid, and why.
 type FieldError struct {
-	// Field is the path of the field, "mounts[1].target". It is empty where
-	// the document as a whole cannot be read.
+	// Field is the path of the field, "mounts[1].target". It is empty if the
+	// document as a whole cannot be read.
 	Field string
-	// Value is what was written. It is empty where nothing was, and for the
-	// values of environment variables, which may be secret.
+	// Value is what was written. It is empty if nothing was, and for the values of
+	// environment variables, which may be secret.
 	Value string
 	// Reason completes the sentence "cannot use FIELD VALUE: …".
 	Reason string
-	// Hint says what to do about it, where there is something to say. As in every
-	// hint, a field of a spec is its path in backquotes: see [RenderHint].
+	// Hint says what to do about it, if anything can be done. As in every hint, a
+	// field of a spec is its path in backquotes: see [RenderHint].
 	Hint string
-	// File and Line say where it is written: the name of the spec file and
-	// the line, from 1; empty and 0 where they are not known.
+	// File and Line say where it is written: the name of the spec file and the
+	// line, from 1; empty and 0 if they are not known.
 	File string
 	Line int
 }
 
-// Error returns `cannot use FIELD "VALUE": REASON`, behind FILE:LINE where
-// these are known. A long value is cut short.
+// Error returns `cannot use FIELD "VALUE": REASON`, after FILE:LINE if these are
+// known. A long value is cut short.
 func (e *FieldError) Error() string {
 	var b strings.Builder
 	switch line := strconv.Itoa(e.Line); {
@@ -70,8 +72,8 @@ func FieldErrors(err error) []*FieldError {
 	return nil
 }
 
-// FieldPath returns the path of the field that key names inside parent. A key
-// that is no plain word is quoted, so that a path always is one short line.
+// FieldPath returns the path of the field that key names inside parent. A key that is
+// not a plain word is quoted, so that a path always is one short line.
 func FieldPath(parent, key string) string {
 	if !isPlainKey(key) {
 		key = quoteShort(key)
@@ -82,6 +84,8 @@ func FieldPath(parent, key string) string {
 	return parent + "." + key
 }
 
+// isPlainKey reports whether a key is letters, digits, underscores and hyphens, and
+// short.
 func isPlainKey(key string) bool {
 	for i := 0; i < len(key); i++ {
 		if !isLetter(key[i]) && !isDigit(key[i]) && key[i] != '_' && key[i] != '-' {
@@ -114,4 +118,79 @@ var hintPath = regexp.MustCompile("`([a-z_.]+)`")
 // backquotes, such as `limits.memory`: a command line says --memory, and a tool memory.
 func RenderHint(hint string, name func(path string) string) string {
 	return hintPath.ReplaceAllStringFunc(hint, func(quoted string) string { return name(quoted[1 : len(quoted)-1]) })
+}
+
+// Nearest returns the known name that an unknown word probably stands for: the first
+// that is at most two changes away, or "".
+func Nearest(word string, known []string) (name string) {
+	least, word := 3, strings.ToLower(word)
+	for _, k := range known {
+		if d := distance(word, k); d < least && d < len(k) {
+			name, least = k, d
+		}
+	}
+	return name
+}
+
+// distance returns the number of insertions, deletions, changes and swaps of
+// neighbours that lead from a to b, or a large number if the lengths alone show that
+// the two are far apart.
+func distance(a, b string) int {
+	if len(a) > len(b)+2 || len(b) > len(a)+2 {
+		return len(a) + len(b)
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,~-]+$`)
+
+// ShellWord returns a word as it is written in a shell, for commands that people paste:
+// quoted if a shell would not take all of it as text. Characters that cannot be seen,
+// and bytes that are not UTF-8, are written by number, as $'\ooo', which bash, zsh and
+// ksh read.
+func ShellWord(word string) string {
+	if plainWord.MatchString(word) && word[0] != '~' {
+		return word
+	}
+	if utf8.ValidString(word) && !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for len(word) > 0 {
+		r, n := utf8.DecodeRuneInString(word)
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + word[:n])
+		case unicode.IsPrint(r) && (r != utf8.RuneError || n > 1):
+			b.WriteString(word[:n])
+		default:
+			for i := range n {
+				fmt.Fprintf(&b, `\%03o`, word[i])
+			}
+		}
+		word = word[n:]
+	}
+	return b.String() + "'"
 }

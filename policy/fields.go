@@ -5,51 +5,51 @@ import (
 	"strings"
 )
 
-// Backends are the words that [Spec].Backend can be, the default first.
+// Backends returns the words that [Spec].Backend can be, the default first.
 func Backends() []string {
 	return []string{BackendLinux, BackendHost, BackendDocker, BackendCodex, BackendWrapper}
 }
 
-// Support is what becomes of a field of a spec where one backend is named.
+// Support is what one backend does with a field of a spec.
 type Support struct {
-	// Reason says why the field is refused; empty where it is kept.
+	// Reason says why the field is refused; empty: the backend keeps it.
 	Reason string
-	// Remedy says what to do instead, where there is something to say.
+	// Remedy says what to do instead, if anything can be done.
 	Remedy string
-	// Allow is the word of [Degradations] that makes a refused field one that
-	// is kept in part; empty where there is none.
+	// Allow is the word of [Degradations] that allows a refused field to be kept in
+	// part, if there is one.
 	Allow string
 }
 
-// Kept says whether what is written is kept as it is written.
+// Kept reports whether the backend keeps the field as it is written.
 func (s Support) Kept() bool { return s.Reason == "" }
 
-// FieldRow is a row of [Fields]: a field of a spec, or one value of it, and
-// what each backend makes of it.
+// FieldRow is a row of [Fields]: a field of a spec, or one value of it, and what each
+// backend does with it.
 type FieldRow struct {
-	// Field is the path of the field, "limits.memory". Value is the value that
-	// the row is about; empty stands for all that no other row names.
+	// Field is the path of the field, "limits.memory". Value is the value that the row
+	// is about; empty stands for all values that no other row names.
 	Field, Value string
-	// By is the support, by backend; one that is not there keeps the field.
+	// By is the support, by backend; a backend that is not there keeps the field.
 	By map[string]Support
 
 	written func(Spec) []writtenValue
 }
 
-// Support is what the backend makes of the field.
+// Support returns what the backend does with the field.
 func (f FieldRow) Support(backend string) Support { return f.By[backend] }
 
-// writtenValue is a field as it is written, with its index where it is in a list.
+// writtenValue is a field as it is written, with its index if it is in a list.
 type writtenValue struct{ field, value string }
 
-// Fields is the table of what each backend keeps of a spec. What is refused
-// there is refused by [Spec.Resolve], as a [*FieldError], where it is written;
-// defaults are filled in where they are kept alone.
+// Fields returns the table of what each backend keeps of a spec. [Spec.Resolve]
+// refuses a field that is written and that the backend does not keep, and fills in
+// defaults only for fields that it keeps.
 func Fields() []FieldRow {
 	return slices.Concat(wallFields(), workspaceFields(), limitFields(), optionFields())
 }
 
-// others is the same answer of every backend that is not named in but.
+// others returns the same support for every backend that is not named in but.
 func others(s Support, but ...string) map[string]Support {
 	by := map[string]Support{}
 	for _, b := range Backends() {
@@ -60,12 +60,13 @@ func others(s Support, but ...string) map[string]Support {
 	return by
 }
 
-// with gives one backend an answer of its own.
+// with sets the support of one backend.
 func with(by map[string]Support, backend string, s Support) map[string]Support {
 	by[backend] = s
 	return by
 }
 
+// wallFields returns the rows for the wall and for what has no section of its own.
 func wallFields() []FieldRow {
 	const remedy = "leave it out, or use backend linux"
 	root := others(Support{Reason: "the programs are those of the host", Remedy: remedy}, BackendLinux)
@@ -96,6 +97,7 @@ func wallFields() []FieldRow {
 	}
 }
 
+// workspaceFields returns the rows for the workspace and for mounts.
 func workspaceFields() []FieldRow {
 	const (
 		there = "commands work where the workspace is"
@@ -122,6 +124,7 @@ func workspaceFields() []FieldRow {
 	}
 }
 
+// optionFields returns the rows for the options of one backend each.
 func optionFields() []FieldRow {
 	option := func(backend string, written func(Spec) bool) FieldRow {
 		return FieldRow{Field: backend, written: func(s Spec) []writtenValue { return present(backend, written(s)) },
@@ -134,6 +137,7 @@ func optionFields() []FieldRow {
 	}
 }
 
+// text returns what finds the value of a field with a text, unless it is empty.
 func text(field string, value func(Spec) string) func(Spec) []writtenValue {
 	return func(s Spec) []writtenValue {
 		if v := value(s); v != "" {
@@ -143,6 +147,7 @@ func text(field string, value func(Spec) string) func(Spec) []writtenValue {
 	}
 }
 
+// present returns a field without a value, if it is there.
 func present(field string, there bool) []writtenValue {
 	if !there {
 		return nil
@@ -150,15 +155,15 @@ func present(field string, there bool) []writtenValue {
 	return []writtenValue{{field: field}}
 }
 
-// keeps says whether the backend keeps a field whatever its value is, so that
-// a default may be filled in.
+// keeps reports whether the backend keeps a field whatever its value is, so that a
+// default may be filled in.
 func (r *resolver) keeps(field string) bool {
 	return !slices.ContainsFunc(r.fields, func(row FieldRow) bool {
 		return row.Field == field && !row.Support(r.backend).Kept()
 	})
 }
 
-// kept refuses what is written and the backend cannot keep.
+// kept refuses fields that are written and that the backend cannot keep.
 func (r *resolver) kept(s Spec) {
 	for _, row := range r.fields {
 		support := row.Support(s.Backend)

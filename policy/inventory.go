@@ -5,9 +5,80 @@ import (
 	"sync"
 )
 
-// ProtectedPaths returns the names of what is read-only inside a sandbox
-// unless [Workspace].Unprotected opens it: the repository's own first, then
-// the project's, then those of homes. ".git" opens all of the repository's own.
+// Obeyed is a file or directory that programs of the host execute or obey.
+type Obeyed struct {
+	// Path is relative to what Under says. It has no patterns.
+	Path  string
+	Under Under
+	// Dir says that it is a directory. A directory of the name of a file does not
+	// count, nor the reverse.
+	Dir   bool
+	Class Class
+	// Nested says that it counts in every directory of a workspace that holds it, not
+	// only at the root of a project.
+	Nested bool
+	// Everywhere says that it also counts in directories that tools fill
+	// (node_modules, vendor), where people do not work.
+	Everywhere bool
+	// Repositories says that it holds repositories' own directories, at any depth. It
+	// can be written: what counts is what lies in each of them.
+	Repositories bool
+	// Resumes says that git continues an operation from it when a person asks. All
+	// such entries of a repository are reported as one change.
+	Resumes bool
+	// Except are names directly below a Dir that do not count: people work there.
+	Except []string
+	// With are siblings that must exist too, or it means nothing. An entry with
+	// siblings is compared and never read-only: where all of them exist they are in
+	// daily use.
+	With []string
+	// Tool is the program that obeys it. Why says when, or what the tool does with it.
+	Tool, Why string
+}
+
+// Under is what the path of an [Obeyed] is relative to.
+type Under string
+
+// What paths are relative to.
+const (
+	// Project is the root of a workspace, and any directory that a tool treats as the
+	// root of a project.
+	Project Under = "project"
+	// GitDir is a repository's own directory: ".git", a bare repository, the
+	// directory of a linked worktree or of a submodule.
+	GitDir Under = "gitdir"
+	// Home is the home of a user of the host.
+	Home Under = "home"
+)
+
+// Class says when the host obeys something.
+type Class string
+
+// Classes.
+const (
+	// Unasked entries are obeyed without anybody asking. They are read-only if they
+	// exist when a sandbox starts, and compared when it has ended.
+	Unasked Class = "unasked"
+	// WhenNamed entries are obeyed when a person names them, or the program that runs
+	// them. They are never read-only, since daily work writes them; they are compared.
+	WhenNamed Class = "when-named"
+)
+
+// Name returns the path as [Workspace].Unprotected names it: relative to the root of
+// the project, or to the home.
+func (o Obeyed) Name() string {
+	if o.Under == GitDir {
+		return ".git/" + o.Path
+	}
+	return o.Path
+}
+
+// ReadOnly reports whether it is made read-only if it exists.
+func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil }
+
+// ProtectedPaths returns the names of what is read-only inside a sandbox unless
+// [Workspace].Unprotected opens it: first the repository's own, then the project's,
+// then those of homes. ".git" opens all of the repository's own.
 func ProtectedPaths() []string {
 	var names []string
 	for _, o := range inventory() {
@@ -18,20 +89,19 @@ func ProtectedPaths() []string {
 	return names
 }
 
-// Inventory lists what programs of the host execute or obey: the one list from
-// which is derived what is read-only in a sandbox, and what is compared after
-// one. Texts that a model merely reads are not in it. What a repository's
-// configuration names, and what links lead to, is found at each start.
+// Inventory lists what programs of the host execute or obey. What is read-only in a
+// sandbox, and what is compared after it, both follow from this list. Texts that a
+// model merely reads are not in it. What a repository's configuration names, and where
+// links lead, is found at each start.
 //
-// A list of paths has limits. Read-only is what exists at the start of a
-// sandbox, and only as long as its parents stay in place, which is for a
-// backend to see to.
+// A list of paths has limits. Only what exists at the start of a sandbox is read-only,
+// and only as long as its parents stay in place, which the backend must ensure.
 //
 // All callers get the same list, which they must not change.
 func Inventory() []Obeyed { return slices.Clip(inventory()) }
 
-// Agents lists the part of [Inventory] that coding agents obey unasked when they are
-// started in a project.
+// Agents lists the part of [Inventory] that coding agents obey unasked when somebody
+// starts them in a project.
 func Agents() []Obeyed {
 	return slices.DeleteFunc(projectAgents(), func(o Obeyed) bool { return o.Class != Unasked })
 }
@@ -41,12 +111,13 @@ var (
 	inventoryList []Obeyed
 )
 
-// inventory is made when it is first asked for, by a function that the agent,
-// which links this package and never asks, does not contain.
+// inventory makes the list at its first call. It is not a variable with a value,
+// because the agent links this package and never needs the list: the linker leaves the
+// functions out.
 func inventory() []Obeyed {
 	inventoryOnce.Do(func() {
-		inventoryList = slices.Concat(gitDirEntries(), projectGit(), projectHooks(), projectShells(), projectEditors(), projectAgents(),
-			projectPackages(), projectNamed(), homeShells(), homeSessions(), homeTools())
+		inventoryList = slices.Concat(gitDirEntries(), projectGit(), projectHooks(), projectEditors(), projectAgents(),
+			projectTools(), homeSessions(), homeTools())
 	})
 	return inventoryList
 }
@@ -67,7 +138,7 @@ func namedDirs(under Under, tool, why string, paths ...string) []Obeyed {
 	return entries(Obeyed{Under: under, Class: WhenNamed, Dir: true, Tool: tool, Why: why}, paths)
 }
 
-// entries are copies of one, for each path.
+// entries returns a copy of one entry for each path.
 func entries(one Obeyed, paths []string) []Obeyed {
 	list := make([]Obeyed, len(paths))
 	for i, p := range paths {
@@ -77,7 +148,7 @@ func entries(one Obeyed, paths []string) []Obeyed {
 	return list
 }
 
-// nested marks entries that count in every directory.
+// nested marks entries as counting in every directory.
 func nested(list []Obeyed) []Obeyed {
 	for i := range list {
 		list[i].Nested = true
@@ -85,8 +156,8 @@ func nested(list []Obeyed) []Obeyed {
 	return list
 }
 
-// everywhere marks entries that count in every directory, also in those that
-// tools fill.
+// everywhere marks entries as counting in every directory, also in those that tools
+// fill.
 func everywhere(list []Obeyed) []Obeyed {
 	for i := range list {
 		list[i].Nested, list[i].Everywhere = true, true
@@ -94,15 +165,7 @@ func everywhere(list []Obeyed) []Obeyed {
 	return list
 }
 
-// resumed marks what git goes on with.
-func resumed(list []Obeyed) []Obeyed {
-	for i := range list {
-		list[i].Resumes = true
-	}
-	return list
-}
-
-// without marks names below directories that are not meant.
+// without sets the names below directories that do not count.
 func without(list []Obeyed, names ...string) []Obeyed {
 	for i := range list {
 		list[i].Except = names
@@ -110,10 +173,19 @@ func without(list []Obeyed, names ...string) []Obeyed {
 	return list
 }
 
-// Entries of a repository's own directory count wherever such a directory is.
-// MERGE_MSG, which an editor shows, and AUTO_MERGE, which git diff compares with,
-// are not among them: nothing runs because of what they say.
+// gitDirEntries returns the entries of a repository's own directory, which count
+// wherever such a directory is. MERGE_MSG, which an editor shows, and AUTO_MERGE, which
+// git diff compares with, are not among them: nothing runs because of what they say.
 func gitDirEntries() []Obeyed {
+	resumes := slices.Concat(
+		namedDirs(GitDir, "git", "git rebase --continue runs the commands it lists", "rebase-merge", "rebase-apply"),
+		namedDirs(GitDir, "git", "git cherry-pick and revert go on with what it lists", "sequencer"),
+		named(GitDir, "git", "git bisect goes on with what they say", "BISECT_START", "BISECT_LOG", "BISECT_NAMES", "BISECT_TERMS", "BISECT_RUN", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK"),
+		named(GitDir, "git", "git commit and merge --continue finish with what they say", "MERGE_HEAD", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+	)
+	for i := range resumes {
+		resumes[i].Resumes = true
+	}
 	return everywhere(slices.Concat(
 		unaskedDirs(GitDir, "git", "git runs hooks at commit, checkout, merge and push", "hooks"),
 		unasked(GitDir, "git", "git runs the programs it names: fsmonitor, pager, editor, filters, aliases", "config"),
@@ -129,15 +201,11 @@ func gitDirEntries() []Obeyed {
 		namedDirs(GitDir, "git", "git fetches from and pushes to the places it names", "remotes", "branches"),
 		named(GitDir, "git", "git checks out what it selects", "info/sparse-checkout"),
 		named(GitDir, "git", "git replaces commits by what it says", "info/grafts"),
-		resumed(slices.Concat(
-			namedDirs(GitDir, "git", "git rebase --continue runs the commands it lists", "rebase-merge", "rebase-apply"),
-			namedDirs(GitDir, "git", "git cherry-pick and revert go on with what it lists", "sequencer"),
-			named(GitDir, "git", "git bisect goes on with what they say", "BISECT_START", "BISECT_LOG", "BISECT_NAMES", "BISECT_TERMS", "BISECT_RUN", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK"),
-			named(GitDir, "git", "git commit and merge --continue finish with what they say", "MERGE_HEAD", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
-		)),
+		resumes,
 	))
 }
 
+// projectGit returns what git obeys in a project.
 func projectGit() []Obeyed {
 	return append(everywhere(append(
 		unasked(Project, "git", "git finds the repository through it", ".git"),
@@ -156,6 +224,7 @@ func projectGit() []Obeyed {
 	))...)
 }
 
+// projectHooks returns what git hooks run in a project.
 func projectHooks() []Obeyed {
 	return slices.Concat(
 		unaskedDirs(Project, "husky", "git runs it where husky has set core.hooksPath", ".husky"),
@@ -179,21 +248,18 @@ func projectHooks() []Obeyed {
 	)
 }
 
-func projectShells() []Obeyed {
-	return append(everywhere(slices.Concat(
+// projectEditors returns what shells and editors obey in a project.
+func projectEditors() []Obeyed {
+	shells := everywhere(slices.Concat(
 		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc"),
 		unasked(Project, "mise", "mise runs its hooks when a shell enters the directory",
 			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", ".rtx.toml", ".rtx.local.toml"),
 		unaskedDirs(Project, "mise", "mise runs its hooks when a shell enters the directory", ".mise", ".config/mise"),
-	)), nested(slices.Concat(
+	))
+	return slices.Concat(shells, nested(slices.Concat(
 		named(Project, "mise, asdf", "it chooses the versions of the programs that a shell finds", ".tool-versions"),
 		namedDirs(Project, "mise", "mise run runs its files", "mise-tasks", ".mise-tasks"),
 		named(Project, "nix", "nix, and direnv where .envrc says so, evaluate it", "flake.nix", "shell.nix", "default.nix", "devenv.nix", "devenv.yaml"),
-	))...)
-}
-
-func projectEditors() []Obeyed {
-	return nested(slices.Concat(
 		unaskedDirs(Project, "VS Code", "VS Code runs its tasks, and programs its settings name, when the folder opens", ".vscode"),
 		unaskedDirs(Project, "JetBrains", "JetBrains editors run its start-up tasks and tools", ".idea"),
 		unaskedDirs(Project, "Zed", "Zed runs the language servers and tasks it names", ".zed"),
@@ -202,9 +268,10 @@ func projectEditors() []Obeyed {
 		unasked(Project, "editors", "editors run its initializeCommand on the host", ".devcontainer.json"),
 		unasked(Project, "Vim", "Vim and Neovim run it where exrc is set", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua"),
 		unasked(Project, "Emacs", "Emacs obeys it when a file beside or below it is opened", ".dir-locals.el", ".dir-locals-2.el"),
-	))
+	)))
 }
 
+// projectAgents returns what coding agents obey in a project.
 func projectAgents() []Obeyed {
 	return nested(slices.Concat(
 		without(unaskedDirs(Project, "Claude Code", "Claude Code runs the hooks and commands it names", ".claude"), "worktrees"),
@@ -232,7 +299,9 @@ func projectAgents() []Obeyed {
 	))
 }
 
-func projectPackages() []Obeyed {
+// projectTools returns what package managers obey in a project, and what a person
+// runs there, with what runs it.
+func projectTools() []Obeyed {
 	return slices.Concat(
 		nested(unasked(Project, "npm", "npm and pnpm run the shell and the git it names, whatever they are called for", ".npmrc")),
 		unasked(Project, "yarn", "yarn runs the release and the plugins it names, whatever it is called for", ".yarnrc.yml", ".yarnrc"),
@@ -246,12 +315,6 @@ func projectPackages() []Obeyed {
 		namedDirs(Project, "maven", "maven loads the extensions and options it names", ".mvn"),
 		namedDirs(Project, "gradle", "the wrapper runs what is in it", "gradle/wrapper"),
 		named(Project, "pip", "pip takes packages from where it says", "pip.conf", "uv.toml"),
-	)
-}
-
-// What a person runs, and what runs it.
-func projectNamed() []Obeyed {
-	return slices.Concat(
 		nested(named(Project, "make", "make runs its commands", "Makefile", "makefile", "GNUmakefile")),
 		nested(named(Project, "just", "just runs its commands", "justfile", "Justfile", ".justfile")),
 		nested(named(Project, "task", "task runs its commands", "Taskfile.yml", "Taskfile.yaml")),
@@ -274,7 +337,8 @@ func projectNamed() []Obeyed {
 	)
 }
 
-func homeShells() []Obeyed {
+// homeSessions returns what shells, logins and desktops obey in a home.
+func homeSessions() []Obeyed {
 	return slices.Concat(
 		unasked(Home, "bash", "bash runs it when it starts or ends", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion"),
 		unasked(Home, "sh", "shells and desktops run it at login", ".profile"),
@@ -290,11 +354,6 @@ func homeShells() []Obeyed {
 		unaskedDirs(Home, "mise", "mise runs its hooks in every shell", ".config/mise"),
 		unasked(Home, "asdf", "asdf runs the hooks it names", ".asdfrc"),
 		unasked(Home, "cargo", "shells run it when they start", ".cargo/env"),
-	)
-}
-
-func homeSessions() []Obeyed {
-	return slices.Concat(
 		unaskedDirs(Home, "ssh", "ssh runs the commands of its config, and sshd lets in who it lists", ".ssh"),
 		unaskedDirs(Home, "GnuPG", "gpg and its agent run the programs it names", ".gnupg"),
 		unaskedDirs(Home, "systemd", "systemd runs its units at login", ".config/systemd/user", ".local/share/systemd/user"),
@@ -314,6 +373,7 @@ func homeSessions() []Obeyed {
 	)
 }
 
+// homeTools returns what tools obey in a home.
 func homeTools() []Obeyed {
 	return slices.Concat(
 		unasked(Home, "git", "git runs the programs it names in every repository", ".gitconfig"),

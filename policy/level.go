@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -20,7 +21,7 @@ const (
 // RootHost is the [Spec].RootFS that stands for the host's system directories.
 const RootHost = "host"
 
-// What [Spec].AllowDegraded can name.
+// The words of [Spec].AllowDegraded.
 const (
 	DegradeMemory     = "memory"
 	DegradeProcesses  = "processes"
@@ -32,15 +33,15 @@ const (
 	DegradeIdentity   = "identity"
 )
 
-// Degradation is something that a spec may allow to be missing.
+// Degradation is a guarantee that a spec may allow to be missing or weaker.
 type Degradation struct {
 	// Name is the word for it in [Spec].AllowDegraded.
 	Name string
-	// Loss says what is not kept then.
+	// Loss says what is then not kept.
 	Loss string
 }
 
-// Degradations lists what a spec may allow to be missing, by name.
+// Degradations lists what a spec may allow to be missing or weaker.
 func Degradations() []Degradation {
 	return []Degradation{
 		{DegradeMemory, "memory is bounded for each process alone and in part (RLIMIT_DATA): shared mappings and files in memory are not counted"},
@@ -54,9 +55,10 @@ func Degradations() []Degradation {
 	}
 }
 
-// Allows says whether the spec allows this degradation.
+// Allows reports whether the spec allows this degradation.
 func (s Spec) Allows(name string) bool { return slices.Contains(s.AllowDegraded, name) }
 
+// rootFS returns the root file system, made absolute.
 func (r *resolver) rootFS(written string) string {
 	const field = "rootfs"
 	if written == "" || written == RootHost {
@@ -67,12 +69,13 @@ func (r *resolver) rootFS(written string) string {
 	case !ok:
 	case dir == "/":
 		r.refuse(field, written, "the whole host cannot be shown", `"host" shows its system directories`)
-	case within(dir, kernelDirs()) != "":
-		r.refuse(field, written, within(dir, kernelDirs())+" belongs to the kernel", "")
+	case within(dir, kernelDirs) != "":
+		r.refuse(field, written, within(dir, kernelDirs)+" belongs to the kernel", "")
 	}
 	return dir
 }
 
+// degradations returns the names sorted, each once.
 func (r *resolver) degradations(names []string) []string {
 	var known []string
 	for _, d := range Degradations() {
@@ -88,7 +91,8 @@ func (r *resolver) degradations(names []string) []string {
 	return slices.Compact(names)
 }
 
-// combine refuses what makes no sense together.
+// combine refuses fields that contradict each other, and what the landlock level
+// cannot keep.
 func (r *resolver) combine(s Spec) {
 	l := s.Limits
 	if l.MaxTimeout > 0 && l.Timeout > l.MaxTimeout {
@@ -103,15 +107,17 @@ func (r *resolver) combine(s Spec) {
 		r.refuse("workspace.access", "ro", "commands would get a copy that they cannot change", "use mode bind")
 	}
 	if s.Commands != nil {
-		r.fixedPath(s.Env)
+		// They would find other programs, or load more into them, than the rules are
+		// about.
+		for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+			if name == "PATH" || strings.HasPrefix(name, "LD_") {
+				r.refuse(FieldPath("env", name), "", "with commands the sandbox sets it", "leave it out")
+			}
+		}
 	}
-	if s.Level == LevelLandlock {
-		r.landlockOnly(s)
+	if s.Level != LevelLandlock {
+		return
 	}
-}
-
-// landlockOnly refuses what the landlock level has no means for.
-func (r *resolver) landlockOnly(s Spec) {
 	const hint = "use level full"
 	if s.RootFS != RootHost && s.RootFS != "" {
 		r.refuse("rootfs", s.RootFS, "the landlock level shows the host's own root", hint)

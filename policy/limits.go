@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// Limits bound what commands may use. Zero means: the default, or no limit
-// where there is no default. [Spec.Resolve] refuses what is outside the bounds
-// given here.
+// Limits bound what commands may use. Zero means the default, or no limit if there
+// is no default. [Spec.Resolve] refuses what is outside the bounds given here.
 type Limits struct {
 	// Timeout ends a command, with everything it started. From 1ms to 7 days
 	// (168h); no default.
 	Timeout Duration `json:"timeout,omitempty"`
-	// MaxTimeout is the most that Timeout may be, and what it is where it is
-	// not given; an operation that takes a timeout of its own cuts it to this.
-	// Bounds as for Timeout; no default.
+	// MaxTimeout is the most that Timeout may be, and its default; an operation
+	// that takes a timeout of its own cuts it to this. Bounds as for Timeout; no
+	// default.
 	MaxTimeout Duration `json:"max_timeout,omitempty"`
 	// Output bounds what is kept of each captured stream. At most 1 GiB,
 	// since it is kept in memory; default 1 MiB.
@@ -32,9 +31,9 @@ type Limits struct {
 	// bound; no default.
 	OpenFiles uint64 `json:"open_files,omitempty"`
 	// Processes bounds the processes and threads of all commands together
-	// (pids.max) or, where the host has no such controller, of the sandbox's
-	// user (RLIMIT_NPROC). The second, and a container engine, count the agent's
-	// own threads too: the wall leaves room for them beside what is written here.
+	// (pids.max) or, if the host has no such controller, of the sandbox's user
+	// (RLIMIT_NPROC). The latter, and container engines, count the agent's own
+	// threads too: the wall leaves room for them beside what is written here.
 	// At the landlock level without controllers it counts all that the user runs
 	// on the host.
 	// From 4 to 4194304, the kernel's own bound; default 4096.
@@ -45,8 +44,8 @@ type Limits struct {
 	// included (memory.max): beyond it the kernel ends one command with all it
 	// started. From 4 MiB to what the host has; no default.
 	Memory Size `json:"memory,omitempty"`
-	// MemoryHigh is where commands are slowed down and pressed to give memory
-	// back (memory.high). From 4 MiB to Memory; no default.
+	// MemoryHigh is the use of memory beyond which commands are slowed down and
+	// pressed to give memory back (memory.high). From 4 MiB to Memory; no default.
 	MemoryHigh Size `json:"memory_high,omitempty"`
 	// Swap is how much of the memory may lie in swap, beside Memory
 	// (memory.swap.max). It needs Memory; default 0.
@@ -59,8 +58,8 @@ type Limits struct {
 	Disk Size `json:"disk,omitempty"`
 }
 
-// LimitFields are the fields of [Limits] as doors ask for them: one that is absent leaves
-// the spec's own word alone. Each names a field of Limits.
+// LimitFields are the fields of [Limits] as input of an operation: nil leaves the
+// spec's own value alone. Each has the name of a field of Limits.
 type LimitFields struct {
 	Timeout    *Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"kill the command and all it started after this time, 90s or 1h30m (default: never; in a server a command of run has 2m)"`
 	Output     *Size     `json:"max_output,omitempty" flag:"max-output" arg:"SIZE" help:"bound each output stream: with --json its head and tail are kept (default: 1MiB), else its head is passed on (default: no bound)"`
@@ -82,10 +81,10 @@ type limitRow struct {
 	name  string // in a spec, behind "limits."
 	// least and most bound a value that is not 0.
 	least, most int64
-	// byDefault holds where nothing is written; 0 is no limit. That of disk is for
+	// byDefault applies if nothing is written; 0 is no limit. That of disk is for
 	// workspaces of mode copy alone.
 	byDefault int64
-	// zero says that 0 means something to doors: a word that takes a spec's limit away.
+	// zero says that LimitFields may hold 0, which takes a spec's limit away.
 	zero bool
 	by   map[string]Support
 }
@@ -123,7 +122,7 @@ func limitTable() []limitRow {
 	}
 }
 
-// of returns the row's value in l, which can be set where l is addressed.
+// of returns the row's value in l, and setting it sets that of l.
 func (row limitRow) of(l *Limits) limitValue {
 	return limitValue{reflect.ValueOf(l).Elem().FieldByName(row.field)}
 }
@@ -162,7 +161,7 @@ func (v limitValue) like(n int64) string {
 	return other.String()
 }
 
-// limitFields are the rows of [Fields] for limits.
+// limitFields returns the rows of [Fields] for limits.
 func limitFields() []FieldRow {
 	table := limitTable()
 	rows := make([]FieldRow, len(table))
@@ -178,7 +177,7 @@ func limitFields() []FieldRow {
 	return rows
 }
 
-// Over overrides the limits with those that are present. A 0 that can be no more than a
+// Over overrides the limits with those that are present. A 0 that can only be a
 // mistake is a [*FieldError].
 func (f LimitFields) Over(l *Limits) error {
 	var r resolver
@@ -225,12 +224,6 @@ func wholeSeconds(d Duration) Duration {
 	return (d + second - 1) / second * second
 }
 
-// maxima checks the limits of a ceiling as those of a spec are checked.
-func (r *resolver) maxima(l Limits) {
-	r.limits(l)
-	r.memory(l)
-}
-
 // memory refuses limits of memory that contradict each other.
 func (r *resolver) memory(l Limits) {
 	if l.MemoryHigh > 0 && l.Memory > 0 && l.MemoryHigh > l.Memory {
@@ -241,8 +234,8 @@ func (r *resolver) memory(l Limits) {
 	}
 }
 
-// limits fills in the maxima of what is left open, and refuses what exceeds
-// them.
+// limits fills in the ceiling's maxima where the spec leaves a limit open, and
+// refuses what exceeds them.
 func (a *applier) limits(l Limits, copied bool) Limits {
 	c := a.c.Limits
 	// Both are rounded up to whole seconds before they are kept.
@@ -286,6 +279,7 @@ func (a *applier) limits(l Limits, copied bool) Limits {
 	return l
 }
 
+// exceeds refuses a limit that is more than the ceiling allows.
 func (a *applier) exceeds(name, value, most string) {
 	a.refuse("limits."+name, "limits."+name, value, "the ceiling is "+most, "ask for "+most+" at most, or leave it out")
 }

@@ -1,16 +1,15 @@
-// Package policy holds what a sandbox should be and what it turned out to be:
-// the [Spec] that a user writes, its defaults and its validation, and the
-// [Isolation] that was really applied. It decides; it enforces nothing.
+// Package policy describes what a sandbox should be and what it turned out to be: the
+// [Spec] that a user writes, its defaults and its validation, and the [Isolation] that
+// was really applied. It decides, and enforces nothing.
 //
-// The package is portable and imports the standard library and the judgement of
-// redaction rules only, because the agent links it. Reading a spec from YAML or JSON is package
-// policy/specfile's duty.
+// The package is portable and imports the standard library only, because the agent
+// links it. Package policy/specfile reads specs from YAML and JSON.
 //
-// A spec is used in three steps: it is read ([FieldError] names the line of
-// what cannot be read), [Spec.Resolve] fills in every default and refuses
-// what cannot be kept, and a backend turns the result into a wall. Everything
-// here looks at text alone: whether a path exists, and where its links lead,
-// is for the backend to find out at the moment of use.
+// A spec is used in three steps: it is read ([FieldError] names the line of what
+// cannot be read), [Spec.Resolve] fills in every default and refuses what cannot be
+// kept, and a backend turns the result into a wall. Everything here looks at text
+// alone: the backend finds out at the moment of use whether a path exists, and where
+// its links lead.
 package policy
 
 // Spec is what a sandbox should be. Its zero value is safe: the current
@@ -18,9 +17,8 @@ package policy
 type Spec struct {
 	// Backend builds the wall. Default: "linux".
 	Backend string `json:"backend,omitempty"`
-	// Level is how much of a wall it is: "full" (default) or "landlock", for
-	// hosts that forbid user namespaces. The second is weaker, and the plan
-	// says in what.
+	// Level is how strong the wall is: "full" (default) or "landlock", for hosts
+	// that forbid user namespaces. The second is weaker, and the plan says in what.
 	Level string `json:"level,omitempty"`
 	// Seccomp is the profile of the system call filter: "default", "strict"
 	// (for programs that need little) or "debug" (debuggers work).
@@ -44,13 +42,13 @@ type Spec struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Hostname is the host name inside, at most 64 bytes. Default: "paddock".
 	Hostname string `json:"hostname,omitempty"`
-	// AllowDegraded names what was written and may be weaker all the same
-	// where this host cannot keep it, each a word of [Degradations].
+	// AllowDegraded names what may be weaker than written if this host cannot keep
+	// it, each a word of [Degradations].
 	AllowDegraded []string `json:"allow_degraded,omitempty"`
-	// Commands are the rules for command texts. nil: there are none; with an
-	// empty list of programs every command is refused. With rules, the files
-	// of these programs and what loads them are all that can be executed, where
-	// the kernel has Landlock, and nothing that commands can change.
+	// Commands are the rules for command texts. nil: none; with an empty list of
+	// programs every command is refused. With rules, if the kernel has Landlock, only
+	// the files of these programs and what loads them can be executed, and nothing
+	// that commands can change.
 	Commands *Commands `json:"commands,omitempty"`
 	// Redaction are rules for what is replaced in the output of commands, at
 	// most 64.
@@ -72,9 +70,9 @@ type Workspace struct {
 	Mode string `json:"mode,omitempty"`
 	// Access is "rw" (default) or "ro".
 	Access string `json:"access,omitempty"`
-	// Unprotected lists those paths of [ProtectedPaths] that commands may
-	// change all the same; "*" lists them all, and DIR/.git a repository below
-	// the workspace.
+	// Unprotected lists the paths of [ProtectedPaths] that commands may change all
+	// the same; "*" stands for all of them, and DIR/.git for a repository below the
+	// workspace.
 	Unprotected []string `json:"unprotected,omitempty"`
 }
 
@@ -88,4 +86,57 @@ type Mount struct {
 	Target string `json:"target,omitempty"`
 	// Mode is "ro" (default) or "rw".
 	Mode string `json:"mode,omitempty"`
+}
+
+// Isolation is what was really applied to a sandbox, and comes with every result. The
+// side that applied or verified a wall fills it in, never what was asked for.
+type Isolation struct {
+	Backend string `json:"backend"`
+	// Level is "full" or "landlock".
+	Level string `json:"level"`
+	// Namespaces are the kinds of kernel namespace that the sandbox has of
+	// its own: "user", "mount", "pid", "ipc", "uts", "net", "cgroup".
+	Namespaces []string `json:"namespaces"`
+	// UIDInside and UIDHost are one identity, as commands see it and as the host's
+	// kernel does.
+	UIDInside uint32 `json:"uid_inside"`
+	UIDHost   uint32 `json:"uid_host"`
+	// KeptGroups are supplementary groups that could not be dropped (an
+	// ordinary user's, in a user namespace). They grant what they grant outside.
+	KeptGroups []int `json:"kept_groups,omitempty"`
+	// Identity is how files keep their owner: "mapped" (the caller's own id
+	// is mapped) or "idmap" (an id-mapped mount).
+	Identity     string `json:"identity"`
+	Network      string `json:"network"`      // "none" or "host"
+	Capabilities string `json:"capabilities"` // of commands: "none"
+	NoNewPrivs   bool   `json:"no_new_privs"`
+	Seccomp      string `json:"seccomp"` // the filter's profile
+	// Landlock lists what it keeps commands from, for example "files execute
+	// abstract_unix_socket signal", or is "none"; "execute" means that only the
+	// commands that the spec lists can be executed. LandlockABI is the kernel's
+	// version.
+	Landlock    string `json:"landlock"`
+	LandlockABI int    `json:"landlock_abi,omitempty"`
+	// Cgroup names the controllers that bound the commands, or "none".
+	Cgroup string `json:"cgroup"`
+	// Workspace is "bind" or "copy", RootFS "host" or a directory.
+	Workspace string `json:"workspace"`
+	RootFS    string `json:"rootfs"`
+	// OwnCopies are files inside (git's configuration) of which commands change a
+	// copy of their own; the host's file stays as it is.
+	OwnCopies []string `json:"own_copies,omitempty"`
+	// Limits says how each limit is kept: "memory": "memory.max=64MiB".
+	Limits map[string]string `json:"limits,omitempty"`
+	// Degraded names what is weaker than written, because the spec allowed that by
+	// name; Lost says, in sentences, what a level or a degradation does not keep.
+	Degraded []string `json:"degraded,omitempty"`
+	Lost     []string `json:"lost,omitempty"`
+	// NestedUserns says what keeps user namespaces from being made inside:
+	// "sysctl+seccomp" or "seccomp".
+	NestedUserns string `json:"nested_userns"`
+	// Death is how the end of a whole process tree is proved: "pidns+uts", or
+	// "descent" if it can be proved only for what descends from the agent.
+	Death string `json:"death"`
+	// Verified says that the host side read the walls from the kernel itself.
+	Verified bool `json:"verified"`
 }

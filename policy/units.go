@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Size is a number of bytes that is written with a unit: "512MiB", "1.5GB",
@@ -26,7 +28,7 @@ const sizeUnits = "the units are B, KiB, MiB, GiB, TiB, KB, MB, GB and TB"
 // maxDecimals is how many digits may follow the point: what 64 bits hold.
 const maxDecimals = 18
 
-// unitOf gives the bytes in a unit, 0 where there is no such unit.
+// unitOf returns the number of bytes in a unit, 0 for an unknown one.
 func unitOf(name string) uint64 {
 	switch name {
 	case "", "B":
@@ -51,10 +53,10 @@ func unitOf(name string) uint64 {
 	return 0
 }
 
-// ParseSize reads a size. A fraction of a byte is cut off; a size that would
-// become 0 by that, a single letter as unit ("M" is MiB to some and MB to
-// others), a negative number and whatever exceeds 8 EiB - 1 are refused. The
-// error is a [*FieldError] whose field is "size".
+// ParseSize reads a size. A fraction of a byte is cut off. It refuses a size that
+// would become 0 by that, a single letter as unit ("M" is MiB to some and MB to
+// others), a negative number, and more than 8 EiB - 1. The error is a
+// [*FieldError] whose field is "size".
 func ParseSize(text string) (Size, error) {
 	whole, decimals, name, reason := splitSize(text)
 	if reason != "" {
@@ -80,7 +82,7 @@ func ParseSize(text string) (Size, error) {
 	return Size(sum), nil
 }
 
-// splitSize takes a size apart: digits, the digits after the point, unit.
+// splitSize splits a size into digits, the digits after the point, and the unit.
 func splitSize(text string) (whole, decimals, unit, reason string) {
 	if text == "" {
 		return "", "", "", "it is empty"
@@ -108,6 +110,7 @@ func splitSize(text string) (whole, decimals, unit, reason string) {
 	return whole, decimals, unit, ""
 }
 
+// splitDigits splits digits off the front of s.
 func splitDigits(s string) (digits, rest string) {
 	i := 0
 	for i < len(s) && isDigit(s[i]) {
@@ -116,8 +119,8 @@ func splitDigits(s string) (digits, rest string) {
 	return s[:i], s[i:]
 }
 
-// fractionOf gives the whole bytes in 0.decimals units, and whether that is
-// all of it.
+// fractionOf returns the whole bytes in 0.decimals units, and whether nothing was
+// cut off.
 func fractionOf(decimals string, unit uint64) (bytes uint64, exact bool) {
 	if decimals == "" {
 		return 0, true
@@ -135,6 +138,7 @@ func fractionOf(decimals string, unit uint64) (bytes uint64, exact bool) {
 	return bytes, rest == 0
 }
 
+// badUnit returns the error of a size with an unknown unit.
 func badUnit(text, number, name string) error {
 	if len(name) == 1 && strings.Contains("KMGTkmgt", name) {
 		letter := strings.ToUpper(name)
@@ -157,8 +161,8 @@ func sizeError(text, reason, hint string) error {
 	return &FieldError{Field: "size", Value: text, Reason: reason, Hint: hint}
 }
 
-// String writes the size so that [ParseSize] reads the same number again:
-// with the largest unit of which it is a whole number.
+// String writes the size with the largest unit of which it is a whole number, so
+// that [ParseSize] reads the same number again.
 func (s Size) String() string {
 	for _, name := range []string{"TiB", "GiB", "MiB", "KiB", "TB", "GB", "MB", "KB"} {
 		if unit := Size(unitOf(name)); s != 0 && s%unit == 0 {
@@ -194,4 +198,153 @@ func (s *Size) UnmarshalJSON(data []byte) error {
 		}
 	}
 	return s.UnmarshalText([]byte(text))
+}
+
+// Duration is a duration that is written with a unit: "90s", "1h30m". The units
+// are those of [time.ParseDuration].
+type Duration time.Duration
+
+const durationUnits = "the units are h, m, s, ms, us and ns, as in 1h30m"
+
+// ParseDuration reads a duration in Go's syntax. A number without a unit (0
+// included), a negative duration, one below 1ns that is not 0, and one above
+// about 292 years are refused. The error is a [*FieldError] whose field is
+// "duration".
+func ParseDuration(text string) (Duration, error) {
+	if reason, hint := checkDuration(text); reason != "" {
+		return 0, &FieldError{Field: "duration", Value: text, Reason: reason, Hint: hint}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		// The syntax is right, so that only the amount can be wrong.
+		return 0, &FieldError{Field: "duration", Value: text, Reason: "it is longer than 292 years"}
+	}
+	if d == 0 && strings.ContainsAny(text, "123456789") {
+		return 0, &FieldError{Field: "duration", Value: text, Reason: "it is shorter than 1ns"}
+	}
+	return Duration(d), nil
+}
+
+// checkDuration returns what is wrong with the syntax: the errors of the standard
+// library do not tell one mistake from another.
+func checkDuration(text string) (reason, hint string) {
+	switch {
+	case text == "":
+		return "it is empty", ""
+	case text[0] == '-':
+		return "it must not be negative", ""
+	case text == "+":
+		return "it does not start with a number", durationUnits
+	}
+	rest := strings.TrimPrefix(text, "+")
+	for rest != "" {
+		number, after := splitNumber(rest)
+		if number == "" {
+			return "it does not start with a number", durationUnits
+		}
+		end := strings.IndexAny(after, "0123456789.")
+		if end < 0 {
+			end = len(after)
+		}
+		unit := after[:end]
+		switch bare := strings.TrimSpace(unit); {
+		case bare == "":
+			return "a unit is missing", "did you mean " + quoteShort(number+"s") + "?"
+		case !slices.Contains([]string{"ns", "us", "µs", "μs", "ms", "s", "m", "h"}, bare):
+			return "unknown unit " + quoteShort(bare), durationUnits
+		case bare != unit:
+			return "it contains a space", "did you mean " + quoteShort(strings.Join(strings.Fields(text), "")) + "?"
+		}
+		rest = after[end:]
+	}
+	return "", ""
+}
+
+// splitNumber splits digits with at most one point off the front of s.
+func splitNumber(s string) (number, rest string) {
+	whole, rest := splitDigits(s)
+	if !strings.HasPrefix(rest, ".") {
+		return whole, rest
+	}
+	decimals, after := splitDigits(rest[1:])
+	if whole == "" && decimals == "" {
+		return "", s
+	}
+	return whole + "." + decimals, after
+}
+
+// String writes the duration as [time.Duration] does: "1h30m0s".
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes the duration as String does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads the duration as [ParseDuration] does. A JSON number is not
+// accepted: a duration needs its unit.
+func (d *Duration) UnmarshalText(text []byte) error {
+	n, err := ParseDuration(string(text))
+	if err != nil {
+		return err
+	}
+	*d = n
+	return nil
+}
+
+// CPUs is an amount of processor time per time, in thousandths of one
+// processor: "1.5" is one processor and a half.
+type CPUs int64
+
+// ParseCPUs reads a decimal number with at most three decimals. The error is a
+// [*FieldError] whose field is "cpus".
+func ParseCPUs(text string) (CPUs, error) {
+	bad := func(reason string) (CPUs, error) {
+		return 0, &FieldError{Field: "cpus", Value: text, Reason: reason, Hint: "write a number of processors, such as 2 or 0.5"}
+	}
+	whole, decimals, point := strings.Cut(text, ".")
+	switch {
+	case text == "":
+		return bad("it is empty")
+	case text[0] == '-':
+		return bad("it must not be negative")
+	case strings.Trim(whole+decimals, "0123456789") != "" || whole == "" || point && decimals == "":
+		return bad("it is not a decimal number")
+	case len(decimals) > 3:
+		return bad("it has more than 3 decimals")
+	}
+	n, err := strconv.ParseInt(whole+decimals+"000"[len(decimals):], 10, 64)
+	if err != nil {
+		return bad("it is too large")
+	}
+	return CPUs(n), nil
+}
+
+// String writes the amount so that [ParseCPUs] reads the same again.
+func (c CPUs) String() string { return strconv.FormatFloat(float64(c)/1000, 'f', -1, 64) }
+
+// MarshalText writes the amount as String does.
+func (c CPUs) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads the amount as [ParseCPUs] does.
+func (c *CPUs) UnmarshalText(text []byte) error {
+	n, err := ParseCPUs(string(text))
+	if err != nil {
+		return err
+	}
+	*c = n
+	return nil
+}
+
+// UnmarshalJSON reads a JSON string as [ParseCPUs] does, or a JSON number.
+// As everywhere in JSON decoding, null changes nothing.
+func (c *CPUs) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	if text == "null" {
+		return nil
+	}
+	if strings.HasPrefix(text, `"`) {
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err
+		}
+	}
+	return c.UnmarshalText([]byte(text))
 }

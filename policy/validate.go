@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // The defaults that [Spec.Resolve] fills in, beside the zero values that stay.
@@ -29,27 +30,31 @@ const (
 	maxUnprotect = 256
 )
 
-// Base is where a spec's relative words start.
+// Base is what a spec is resolved against.
 type Base struct {
-	// Dir is an absolute directory; relative sources start there.
+	// Dir is the absolute directory that relative sources start from.
 	Dir string
-	// Home is the absolute home directory of the caller, "~" in a spec. It
-	// may be empty where there is none.
+	// Home is the absolute home directory of the caller, "~" in a spec. Empty:
+	// the caller has none.
 	Home string
+	// CheckRedactions checks redaction rules as the engine does that will apply
+	// them, and returns a [*RedactionError]. nil: [CheckRedactions] of this
+	// package, which does not know how large a pattern the engine accepts.
+	CheckRedactions func([]Redaction) error
 }
 
 // Resolve returns the spec with every default filled in that its backend has,
 // sources and targets made absolute, durations rounded as [Limits] says, and
-// mounts ordered so that a target comes after the targets that contain it. What
-// the backend cannot keep is refused ([Fields]). What it returns is valid, and
+// mounts ordered so that a target comes after the targets that contain it. It
+// refuses what the backend cannot keep ([Fields]). The result is valid, and
 // resolves to itself.
 //
-// It is a function of text alone and touches no file. The error joins one
+// Resolve looks at text alone and touches no file. The error joins one
 // [*FieldError] for each field that cannot be used, in the spec's order.
 func (s Spec) Resolve(base Base) (Spec, error) {
 	r := resolver{base: base, fields: Fields()}
 	choose(&r, "backend", &s.Backend, Backends()...)
-	r.backend = s.Backend // of one that is not known, the rest is checked as if it kept all
+	r.backend = s.Backend // an unknown one is taken to keep all fields
 	r.kept(s)
 	r.options(&s)
 	r.word("level", &s.Level, LevelFull, LevelLandlock)
@@ -68,9 +73,16 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 	s.Env = maps.Clone(s.Env)
 	r.env(s.Env)
 	if s.Hostname != "" || r.keeps("hostname") {
-		r.hostname(&s.Hostname)
+		fill(&s.Hostname, DefaultHostname)
+		r.check("hostname", s.Hostname, checkHostname(s.Hostname))
 	}
-	s.Commands = r.commands(s.Commands)
+	if s.Commands != nil {
+		for _, e := range s.Commands.Check() {
+			r.errs = append(r.errs, e)
+		}
+		own := s.Commands.Clone()
+		s.Commands = &own
+	}
 	s.Redaction = r.redaction(s.Redaction)
 	r.combine(s)
 	if len(r.errs) > 0 {
@@ -79,7 +91,7 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 	return s, nil
 }
 
-// resolver gathers what is wrong with a spec.
+// resolver collects the errors of a spec or a ceiling.
 type resolver struct {
 	base    Base
 	backend string
@@ -91,7 +103,7 @@ func (r *resolver) refuse(field, value, reason, hint string) {
 	r.errs = append(r.errs, &FieldError{Field: field, Value: value, Reason: reason, Hint: hint})
 }
 
-// choose sets an empty value to the first choice, and refuses one that is no choice.
+// choose sets an empty value to the first choice, and refuses one that is not a choice.
 func choose(r *resolver, field string, value *string, choices ...string) {
 	if *value == "" {
 		*value = choices[0]
@@ -106,57 +118,48 @@ func choose(r *resolver, field string, value *string, choices ...string) {
 	r.refuse(field, *value, reason, "")
 }
 
-// word is choose for fields that not every backend keeps: there nothing is
-// filled in.
+// word is choose for a field that not every backend keeps: the default is filled in
+// only if the backend keeps it.
 func (r *resolver) word(field string, value *string, choices ...string) {
 	if *value != "" || r.keeps(field) {
 		choose(r, field, value, choices...)
 	}
 }
 
-// workspace checks the workspace. Elsewhere, where an agent is uploaded, there
-// is no directory of the host to be one.
+// workspace returns the workspace with its defaults. Elsewhere, where an agent is
+// uploaded, no directory of the host can be one.
 func (r *resolver) workspace(w Workspace, elsewhere bool) Workspace {
-	switch {
-	case !elsewhere:
-		fill(&w.Source, ".")
-		w.Source = r.workspaceSource(w.Source)
-	case w.Source != "":
+	if elsewhere && w.Source != "" {
 		r.refuse("workspace.source", w.Source, "the agent is uploaded, and no directory of the host is seen where it runs",
 			"name a directory there with wrapper.workspace")
+	}
+	if !elsewhere {
+		const field = "workspace.source"
+		fill(&w.Source, ".")
+		source, ok := r.hostPath(field, w.Source)
+		switch {
+		case !ok:
+			source = w.Source
+		case source == "/":
+			r.refuse(field, w.Source, "the whole host cannot be a workspace", "name a directory below /")
+		case within(source, kernelDirs) != "":
+			r.refuse(field, w.Source, within(source, kernelDirs)+" belongs to the kernel", "")
+		}
+		w.Source = source
 	}
 	choose(r, "workspace.mode", &w.Mode, ModeBind, ModeCopy)
 	choose(r, "workspace.access", &w.Access, "rw", "ro")
 	w.Unprotected = slices.Clone(w.Unprotected)
-	r.unprotected(w.Unprotected)
+	if len(w.Unprotected) > maxUnprotect {
+		r.refuse("workspace.unprotected", "", "it has more than 256 entries", "")
+	} else {
+		r.opened("workspace.unprotected", w.Unprotected)
+	}
 	return w
 }
 
-func (r *resolver) workspaceSource(written string) string {
-	const field = "workspace.source"
-	source, ok := r.hostPath(field, written)
-	switch {
-	case !ok:
-		return written
-	case source == "/":
-		r.refuse(field, written, "the whole host cannot be a workspace", "name a directory below /")
-	case within(source, kernelDirs()) != "":
-		r.refuse(field, written, within(source, kernelDirs())+" belongs to the kernel", "")
-	}
-	return source
-}
-
-func (r *resolver) unprotected(paths []string) {
-	const field = "workspace.unprotected"
-	if len(paths) > maxUnprotect {
-		r.refuse(field, "", "it has more than 256 entries", "")
-		return
-	}
-	r.opened(field, paths)
-}
-
-// opened refuses what is no protected path. Of those that there are it shows
-// the ones below the same directory.
+// opened refuses paths that are not protected. The hint names some below the same
+// directory that are.
 func (r *resolver) opened(field string, paths []string) {
 	if len(paths) == 0 {
 		return
@@ -176,10 +179,108 @@ func (r *resolver) opened(field string, paths []string) {
 }
 
 // NestedRepository reports whether a name in [Workspace].Unprotected opens a
-// repository below the workspace: DIR/.git, or a bare one, DIR.git. What it
-// holds can then be changed, and removed, and is compared.
+// repository below the workspace: DIR/.git, or a bare one, DIR.git. Its content
+// can then be changed and removed, and is compared.
 func NestedRepository(name string) bool {
 	return strings.HasSuffix(name, ".git") && name != ".git" && filepath.IsLocal(name) && path.Clean(name) == name && strings.IndexFunc(name, unicode.IsControl) < 0
 }
 
 func index(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }
+
+// The bounds of an environment, in bytes.
+const (
+	maxEnvName = 255
+	// maxVariable is the kernel's bound of NAME=VALUE, without the
+	// terminating NUL (MAX_ARG_STRLEN).
+	maxVariable = 128<<10 - 1
+	maxEnv      = 1 << 20
+)
+
+// env checks names and values. No error repeats a value: it may be a secret.
+func (r *resolver) env(env map[string]string) {
+	total := 0
+	for name, value := range env {
+		total += len(name) + len(value) + len("=\x00")
+	}
+	if total > maxEnv {
+		r.refuse("env", "", "it is larger than 1MiB in total", "put large data into a file")
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value := env[name]
+		var reason string
+		switch {
+		case name == "":
+			reason = "the name is empty"
+		case !isEnvName(name):
+			reason = "a name is letters, digits and underscores, and does not start with a digit"
+		case len(name) > maxEnvName:
+			reason = "the name is longer than 255 bytes"
+		case strings.ContainsRune(value, 0):
+			reason = "the value contains a NUL byte"
+		case !utf8.ValidString(value):
+			reason = "the value is not valid UTF-8"
+		case len(name)+len("=")+len(value) > maxVariable:
+			reason = "name and value are longer than 128KiB, the kernel's bound"
+		default:
+			continue
+		}
+		r.refuse(FieldPath("env", name), "", reason, "")
+	}
+}
+
+func isEnvName(name string) bool {
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if !isLetter(c) && c != '_' && (i == 0 || !isDigit(c)) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// OfflineEnv returns variables that make package managers use their caches in a sandbox
+// without a network, and fail at once instead of trying again for a minute. It is empty
+// with a network, and leaves out what [Spec.Env] sets (npm's variables in capitals too).
+// Registries on loopback still work, except for go and cargo.
+func (s Spec) OfflineEnv() map[string]string {
+	if s.Network != "none" {
+		return nil
+	}
+	env := map[string]string{
+		"npm_config_fetch_retries":  "0",
+		"npm_config_prefer_offline": "true",
+		"PIP_RETRIES":               "0",
+		"CARGO_NET_OFFLINE":         "true",
+		"GOPROXY":                   "off",
+	}
+	maps.DeleteFunc(env, func(name, _ string) bool {
+		_, set := s.Env[name]
+		_, capitals := s.Env[strings.ToUpper(name)]
+		return set || capitals
+	})
+	return env
+}
+
+// maxHostname is the kernel's bound (HOST_NAME_MAX), in bytes.
+const maxHostname = 64
+
+// checkHostname returns what is wrong with a host name, by RFC 1123.
+func checkHostname(name string) (reason string) {
+	if len(name) > maxHostname {
+		return "it is longer than 64 bytes"
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		switch {
+		case label == "":
+			return "a part between dots is empty"
+		case len(label) > 63:
+			return "a part between dots is longer than 63 bytes"
+		case strings.ContainsFunc(label, func(c rune) bool { return !isLetterOrDigit(c) && c != '-' }):
+			return "a host name is letters, digits, hyphens and dots"
+		case label[0] == '-' || label[len(label)-1] == '-':
+			return "a part between dots starts or ends with a hyphen"
+		}
+	}
+	return ""
+}

@@ -23,6 +23,10 @@ const maxHello = 256 << 10
 type Client struct {
 	// Dial opens a connection to the agent.
 	Dial func(context.Context) (net.Conn, error)
+	// Framed has all output come in frames. It is for an agent that reads all of it
+	// anyway, to redact it: a passed pipe would only tell a command later that
+	// nobody reads any more.
+	Framed bool
 }
 
 // Call sends a request for a and returns the answer. It sets q's field Action.

@@ -67,7 +67,10 @@ func (c *Client) Start(ctx context.Context, q ExecRequest, s Streams) (*Process,
 	if err != nil {
 		return nil, err
 	}
-	way, err := newBypass(conn.Conn, &q, s)
+	var way *bypass
+	if !c.Framed {
+		way, err = newBypass(conn.Conn, &q, s)
+	}
 	if err != nil {
 		conn.close()
 		return nil, fmt.Errorf("cannot make a pipe for the output: %w", err)

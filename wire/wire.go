@@ -149,6 +149,9 @@ type HelloResult struct {
 	// Isolation describes the walls as the agent was told. A host that did not
 	// start this agent itself has only the agent's word for it.
 	Isolation any `json:"isolation,omitempty"`
+	// Redaction has the names of the rules that the agent was started with. They
+	// apply to everything that commands print, for every client.
+	Redaction []string `json:"redaction,omitempty"`
 	// Kill says how the agent recognizes the processes of a command's tree:
 	// KillMark or KillDescendants.
 	Kill string `json:"kill,omitempty"`

@@ -51,7 +51,7 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 	}
 	g := w.guest()
 	return &confine.Plan{
-		Version: confine.PlanVersion, Command: w.command(), Rlimits: piped.PlanRlimits(g.Rlimits), Env: g.Env,
+		Version: confine.PlanVersion, Command: w.command(), Rlimits: piped.PlanRlimits(g.Rlimits), Redaction: req.Spec.Redaction, Env: g.Env,
 		Workspace: w.workspace, Scratch: w.home.scratch, Holds: w.promised(),
 	}, nil
 }

@@ -30,7 +30,7 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 		return nil, err
 	}
 	p := &confine.Plan{Version: confine.PlanVersion, Command: append([]string{e.binary}, c.args()...),
-		Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.plannedIsolation(req.Spec, e)}
+		Redaction: req.Spec.Redaction, Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.plannedIsolation(req.Spec, e)}
 	p.Rlimits = piped.PlanRlimits(rlimits(req.Spec.Limits))
 	return p, nil
 }

@@ -57,7 +57,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	}
 	g := guest(req, workspace)
 	return &confine.Plan{Version: confine.PlanVersion, Namespaces: []confine.Namespace{}, Command: []string{req.Agent, "guest"},
-		Rlimits: piped.PlanRlimits(g.Rlimits), Env: g.Env, Workspace: workspace, Holds: promised(req.Spec)}, nil
+		Rlimits: piped.PlanRlimits(g.Rlimits), Redaction: req.Spec.Redaction, Env: g.Env, Workspace: workspace, Holds: promised(req.Spec)}, nil
 }
 
 // Start starts the agent.

@@ -73,7 +73,7 @@ func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 // settle sets the commands' limits, once the agent and its init have started in the
 // group. A group that holds processes cannot delegate controllers, so they first
 // move into one of their own.
-func (c *control) settle(h hierarchy, limits cgroup.Limits) (err error) {
+func (c *control) settle(h hierarchy, limits confine.GroupLimits) (err error) {
 	defer func() {
 		if err != nil {
 			err = backend.Failed("cgroup", "bound", c.dir, err, cgroupHint(err))
@@ -90,7 +90,8 @@ func (c *control) settle(h hierarchy, limits cgroup.Limits) (err error) {
 			return errors.Join(err, fmt.Errorf("the group %s delegates %v, and %v is needed", g.Name(), got, h.place.Controllers))
 		}
 	}
-	return c.work.Set(limits)
+	return c.work.Set(cgroup.Limits{MemoryMax: limits.MemoryMax, MemoryHigh: limits.MemoryHigh, SwapMax: limits.SwapMax,
+		MilliCPUs: limits.MilliCPUs, Pids: limits.Pids})
 }
 
 // kill ends every process of the sandbox, whatever the agent does.

@@ -42,9 +42,10 @@ func (h hierarchy) has(controller string) bool {
 	return slices.Contains(h.place.Controllers, controller)
 }
 
-// limits decides which mechanism enforces each limit of the spec. A limit that the
-// user set and that cannot be enforced is an error, unless the spec allows that by
-// name. A default that cannot be enforced as meant is enforced as well as possible.
+// limits puts the limits of the spec into the plan, and decides which mechanism enforces
+// each. A limit that the user set and that cannot be enforced is an error, unless the
+// spec allows that by name. A default that cannot be enforced as meant is enforced as
+// well as possible.
 func (b *builder) limits(l policy.Limits) error {
 	if err := b.hostHas(l); err != nil {
 		return err
@@ -85,6 +86,7 @@ func (b *builder) limits(l policy.Limits) error {
 		if !b.groups.has("cpu") {
 			return b.unkept("cpus", policy.DegradeCPUs, l.CPUs.String(), "cpu")
 		}
+		b.plan.GroupLimits.MilliCPUs = int64(l.CPUs)
 		kept["cpus"] = "cpu.max=" + l.CPUs.String()
 	}
 	return nil
@@ -122,6 +124,7 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 	}
 	switch {
 	case b.groups.has("pids"):
+		b.plan.GroupLimits.Pids = l.Processes
 		kept["processes"] = "pids.max=" + number
 		return nil
 	case bare && b.plan.Holds.UIDHost == 0 && l.Processes != policy.DefaultProcesses:
@@ -164,8 +167,12 @@ func (b *builder) limitMemory(l policy.Limits, kept map[string]string) error {
 		kept["memory"] = "RLIMIT_DATA=" + max(l.Memory, l.MemoryHigh).String() + ", of each process, advisory"
 		return nil
 	}
+	group := &b.plan.GroupLimits
+	group.MemoryMax, group.MemoryHigh = int64(l.Memory), int64(l.MemoryHigh)
 	var words []string
 	if l.Memory > 0 {
+		swap := int64(l.Swap)
+		group.SwapMax = &swap
 		words = append(words, "memory.max="+l.Memory.String(), "memory.swap.max="+l.Swap.String())
 	}
 	if l.MemoryHigh > 0 {
@@ -210,26 +217,6 @@ func (b *builder) useGroup(dir string) {
 	b.add(confine.Step{Do: confine.OpCgroupNS, Why: "commands see their own groups alone"})
 	b.add(confine.Step{Do: confine.OpBind, Source: dir, Target: "/sys/fs/cgroup", Flags: append([]string{confine.FlagNoExec}, roDir...),
 		Why: "programs size themselves by their limits"})
-}
-
-// groupLimits returns the limits of the commands' group.
-func (b *builder) groupLimits() cgroup.Limits {
-	l := b.spec.Limits
-	var limits cgroup.Limits
-	if b.groups.has("memory") {
-		limits.MemoryMax, limits.MemoryHigh = int64(l.Memory), int64(l.MemoryHigh)
-		if l.Memory > 0 {
-			swap := int64(l.Swap)
-			limits.SwapMax = &swap
-		}
-	}
-	if b.groups.has("cpu") {
-		limits.MilliCPUs = int64(l.CPUs)
-	}
-	if b.groups.has("pids") {
-		limits.Pids = l.Processes
-	}
-	return limits
 }
 
 // watch is a limit of the sandbox's user namespace on inotify. What processes in the

@@ -58,6 +58,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
 	b.plan.Holds = plannedIsolation(spec, id, b.plan.Namespaces)
+	b.plan.Redaction = spec.Redaction
 	if err := b.limits(spec.Limits); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
@@ -229,5 +231,45 @@ func TestSourcesThatCannotBe(t *testing.T) {
 	// A line break would make a line of mountinfo two.
 	if _, err := (policy.Spec{Workspace: policy.Workspace{Source: "/a\nb"}}).Resolve(policy.Base{Dir: "/", Home: "/"}); err == nil {
 		t.Error("a line break in a path is accepted")
+	}
+}
+
+// The plan has what is applied: the limits of the group in numbers, and by which rules
+// the agent redacts.
+func TestPlanOfLimitsAndRules(t *testing.T) {
+	dir := t.TempDir()
+	spec, err := policy.Spec{
+		Workspace: policy.Workspace{Source: dir},
+		Limits:    policy.Limits{Memory: 64 * policy.MiB, MemoryHigh: 32 * policy.MiB, Swap: policy.MiB, CPUs: 500, Processes: 100},
+		Redaction: []policy.Redaction{{Type: "email"}}, AllowDegraded: []string{policy.DegradeMemory, policy.DegradeSwap, policy.DegradeCPUs},
+	}.Resolve(policy.Base{Dir: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := backend.Request{Spec: spec, StateDir: t.TempDir(), Agent: "/usr/bin/true"}
+	mounts, err := hostpath.Mounts(req, workspaceDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	swap := int64(policy.MiB)
+	for name, tt := range map[string]struct {
+		controllers []string
+		want        confine.GroupLimits
+		kept        string
+	}{
+		"all": {[]string{"cpu", "memory", "pids"}, confine.GroupLimits{MemoryMax: 64 << 20, MemoryHigh: 32 << 20, SwapMax: &swap, MilliCPUs: 500, Pids: 100},
+			"memory.max=64MiB memory.swap.max=1MiB memory.high=32MiB"},
+		"none": {nil, confine.GroupLimits{}, "RLIMIT_DATA=64MiB, of each process, advisory"},
+	} {
+		b, err := newPlan(spec, identity{}, req, mounts, hierarchy{place: cgroup.Delegate{Dir: "/sys/fs/cgroup/x", Controllers: tt.controllers}, why: errors.New("none")}, "/sys/fs/cgroup/x/y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(b.plan.GroupLimits, tt.want) || b.plan.Holds.Limits["memory"] != tt.kept {
+			t.Errorf("%s: got %+v, %q", name, b.plan.GroupLimits, b.plan.Holds.Limits)
+		}
+		if want := []policy.Redaction{{Name: "email", Type: "email", Strategy: "redact"}}; !reflect.DeepEqual(b.plan.Redaction, want) {
+			t.Errorf("%s: the rules are %v", name, b.plan.Redaction)
+		}
 	}
 }

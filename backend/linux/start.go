@@ -222,7 +222,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	if s.group != nil {
-		if err := s.group.settle(s.plan.groups, s.plan.groupLimits()); err != nil {
+		if err := s.group.settle(s.plan.groups, s.plan.plan.GroupLimits); err != nil {
 			return err
 		}
 	}

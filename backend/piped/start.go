@@ -40,6 +40,9 @@ func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, e
 		return nil, backend.Failed("agent", "open", req.Agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
 	}
 	defer agent.Close()
+	for _, rule := range req.Spec.Redaction {
+		w.Guest.Redaction = append(w.Guest.Redaction, wire.RedactRule(rule))
+	}
 	return w.start(ctx, req, agent)
 }
 

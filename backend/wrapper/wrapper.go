@@ -84,7 +84,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	i := promised(req.Spec)
 	i.Lost = append(i.Lost, "what the wrapper does is known once it runs")
 	return &confine.Plan{Version: confine.PlanVersion, Namespaces: []confine.Namespace{}, Command: command,
-		Rlimits: piped.PlanRlimits(w.Guest.Rlimits), Env: w.Guest.Env, Workspace: w.Guest.Workspace, Holds: i}, nil
+		Rlimits: piped.PlanRlimits(w.Guest.Rlimits), Redaction: req.Spec.Redaction, Env: w.Guest.Env, Workspace: w.Guest.Workspace, Holds: i}, nil
 }
 
 // Start starts the wrapper, and the agent behind it.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // logText is what commands print: log lines, with something to find in one
@@ -29,12 +31,12 @@ func twenty() []string {
 }
 
 var (
-	builtins    = []Rule{{Type: Email}, {Type: CreditCard}, {Type: IP}, {Type: MACAddress}, {Type: URL}}
-	expressions = []Rule{
+	builtins    = []policy.Redaction{{Type: policy.RedactEmail}, {Type: policy.RedactCreditCard}, {Type: policy.RedactIP}, {Type: policy.RedactMACAddress}, {Type: policy.RedactURL}}
+	expressions = []policy.Redaction{
 		{Name: "ticket", Pattern: "JIRA-[0-9]+"}, {Name: "key", Pattern: "sk-[A-Za-z0-9]{20,48}"}, {Name: "aws", Pattern: "(AKIA|ASIA)[0-9A-Z]{16}"},
 		{Name: "ssn", Pattern: `\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b`}, {Name: "secret", Pattern: `(?i)(password|secret|token)\s*[:=]\s*\S+`},
 	}
-	hard = []Rule{
+	hard = []policy.Redaction{
 		{Name: "a", Pattern: `\w+@corp\.example`}, {Name: "b", Pattern: `[a-z]+_key`}, {Name: "c", Pattern: `(?i)[a-z0-9]{32}`},
 		{Name: "d", Pattern: `(?m)^ERROR.*$`}, {Name: "e", Pattern: `[0-9]{4}-[0-9]{2}-[0-9]{2}T`},
 	}
@@ -45,7 +47,7 @@ func BenchmarkRedact(b *testing.B) {
 	for _, bb := range []struct {
 		name   string
 		values []string
-		rules  []Rule
+		rules  []policy.Redaction
 	}{
 		{"20 values", twenty(), nil},
 		{"20 values and 5 types", twenty(), builtins},
@@ -53,7 +55,7 @@ func BenchmarkRedact(b *testing.B) {
 		{"20 values and 5 hard expressions", twenty(), hard},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			set, err := NewSet(bb.values, bb.rules...)
+			set, err := compiled(bb.values, bb.rules...)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -7,10 +7,10 @@ const (
 	minGroup = 4 // of a group that another one follows
 )
 
-// cards finds numbers of payment cards: 13 to 19 digits with a right check
-// digit (Luhn), the first of them 2 to 9, in one piece or in groups of at
-// least four, but for the last, with one space or "-" between them. What
-// stands in a word, or behind a decimal point, is none.
+// cards finds numbers of payment cards: 13 to 19 digits with a right check digit (Luhn),
+// the first of them 2 to 9, in one piece or in groups of at least four (except the last)
+// with one space or "-" between them. A number within a word or after a decimal point does
+// not count.
 type cards struct {
 	next int64
 }
@@ -25,7 +25,8 @@ func (s *cards) scan(w *window, m *matches) int64 {
 		}
 		n := digitsAt(w.b[i:])
 		length, known := 0, n > maxCard || i+n < len(w.b) || w.last
-		if known && n >= minGroup && w.b[i] >= '2' && cardMayBegin(w, i) {
+		before := w.at(i - 1)
+		if known && n >= minGroup && w.b[i] >= '2' && !isWord(before) && (before != '.' || !isDigit(w.at(i-2))) {
 			length, known = card(w, i, n)
 		}
 		if !known {
@@ -42,8 +43,8 @@ func (s *cards) scan(w *window, m *matches) int64 {
 	}
 }
 
-// nextGroup is where at least four digits begin, or as many as are there yet
-// at the window's end; the window's end where none do.
+// nextGroup returns where at least four digits begin, or fewer at the window's end, or
+// else the window's end.
 func nextGroup(w *window, i int) int {
 	b := w.b
 	if i > 0 && isDigit(b[i-1]) { // the rest of a number that is too long
@@ -62,8 +63,7 @@ func nextGroup(w *window, i int) int {
 	return i
 }
 
-// digitsAt is how many digits a text begins with, at most one more than a card
-// has.
+// digitsAt returns how many digits a text begins with, at most one more than a card has.
 func digitsAt(b []byte) (n int) {
 	for n < len(b) && n <= maxCard && isDigit(b[n]) {
 		n++
@@ -71,13 +71,8 @@ func digitsAt(b []byte) (n int) {
 	return n
 }
 
-func cardMayBegin(w *window, i int) bool {
-	before := w.at(i - 1)
-	return !isWord(before) && (before != '.' || !isDigit(w.at(i-2)))
-}
-
-// card is how long the longest number of a card is that begins with a group of
-// n digits, 0 where none does. It is not known where the window ends too early.
+// card returns the length of the longest number of a card that begins with a group of n
+// digits, or 0. known is false if it depends on bytes after the window.
 func card(w *window, start, n int) (length int, known bool) {
 	var separator byte
 	digits, end := n, start+n
@@ -109,7 +104,7 @@ func card(w *window, start, n int) (length int, known bool) {
 	}
 }
 
-// luhn says whether the check digit of a number fits.
+// luhn reports whether the check digit of a number is right.
 func luhn(text []byte) bool {
 	sum, double := 0, false
 	for i := len(text) - 1; i >= 0; i-- {

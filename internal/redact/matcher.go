@@ -2,30 +2,31 @@ package redact
 
 import (
 	"bytes"
+	"encoding/binary"
 	"regexp/syntax"
+	"slices"
 )
 
-// matcher finds the matches of a program: each byte that lies in some match
-// lies in one that is found, and matches that overlap are one. It keeps, for
-// each instruction that the text may have come to, the first place where such
-// a match may begin (Thompson and Pike), so its time is the length of the text
-// times, at worst, that of the program. That is done where a match ends, from
-// where no match was under way last; a table tells where.
+// matcher finds the matches of a program: each byte that lies in some match lies in one
+// that is found, and matches that overlap are one. For each instruction that the text may
+// have led to, it keeps the first place where such a match may begin (Thompson and Pike),
+// so that its time is at worst the length of the text times that of the program. It only
+// does this where the table has found the end of a match, starting from the last place
+// where no match was under way.
 type matcher struct {
 	p         *program
 	pos       int64   // what is before it was looked at
-	now, then threads // where matches that have begun go on: at pos, and behind it
-	seen      marks   // instructions that were come to at pos
-	last      rune    // the byte before pos, -1 where there is none
+	now, then threads // where matches that have begun continue: at pos, and after it
+	seen      marks   // instructions that were reached at pos
+	last      rune    // the byte before pos, -1 if there is none
 	stack     []int32
 
-	table *table // nil where a prefix is as good, or it has become too large too often
+	table *table // nil if a prefix is as good, or it has become too large too often
 	state int32  // of the table, at ahead
-	ahead int64  // what the table has looked at; at pos or behind it
+	ahead int64  // where the table has got to; pos or after it
 }
 
-// threads are the instructions where matches go on, the first of those that
-// began first.
+// threads are the instructions where matches continue, in the order in which they began.
 type threads struct {
 	list []thread
 	marks
@@ -36,13 +37,13 @@ type thread struct {
 	start int64
 }
 
-// marks is a set of instructions that is quickly emptied.
+// marks is a set of instructions that can be emptied fast.
 type marks struct {
 	round []uint32 // in which an instruction was marked last
 	now   uint32
 }
 
-// set marks an instruction, and says whether it was not marked.
+// set marks an instruction, and reports whether it was not marked before.
 func (m *marks) set(at int32) bool {
 	if m.round[at] == m.now {
 		return false
@@ -104,7 +105,7 @@ func (s *matcher) scan(w *window, m *matches) int64 {
 	return max(s.now.list[0].start, s.pos-MaxMatch)
 }
 
-// skipped leaves out what no match begins with, and says whether more is left.
+// skipped skips bytes that no match begins with, and reports whether some are left.
 func (s *matcher) skipped(w *window) bool {
 	text := w.b[s.pos-w.base:]
 	if n := s.p.skip(text); n > 0 {
@@ -114,10 +115,9 @@ func (s *matcher) skipped(w *window) bool {
 	return s.pos < w.end()
 }
 
-// searched looks by the table for a place where a match ends, and says whether
-// what begins at pos is to be looked at closely: there is one, or so much is
-// under way that it is to be known since when. Else all of the window was
-// looked at, and what may be a match begins at pos.
+// searched searches by the table for the end of a match, and reports whether to step
+// through the text from pos on: there is one, or so much is under way that its start must
+// be known. Otherwise it has read all of the window, and a match may begin at pos.
 func (s *matcher) searched(w *window) bool {
 	if s.ahead <= s.pos {
 		s.ahead, s.state = s.pos, s.table.idle(s.last)
@@ -137,13 +137,13 @@ func (s *matcher) searched(w *window) bool {
 	return found || s.ahead-s.pos > MaxMatch
 }
 
-// skip is how many bytes no match begins with.
+// skip returns how many bytes no match begins with.
 func (p *program) skip(b []byte) int {
 	if len(p.prefix) > 1 {
 		if i := bytes.Index(b, p.prefix); i >= 0 {
 			return i
 		}
-		return max(0, len(b)-len(p.prefix)+1) // the end may be its first half
+		return max(0, len(b)-len(p.prefix)+1) // the end may be the start of the prefix
 	}
 	if len(p.prefix) == 1 {
 		if i := bytes.IndexByte(b, p.prefix[0]); i >= 0 {
@@ -159,7 +159,7 @@ func (p *program) skip(b []byte) int {
 	return len(b)
 }
 
-// step takes the byte at pos, or the end of the text, which is -1.
+// step takes the byte at pos, -1 for the end of the text.
 func (s *matcher) step(pos int64, b rune, m *matches) {
 	s.seen.clear()
 	s.then.clear()
@@ -186,8 +186,8 @@ func (s *matcher) step(pos int64, b rune, m *matches) {
 	s.pos++
 }
 
-// follow goes from an instruction to those that take the byte b, and says
-// whether a match ends before it.
+// follow goes from an instruction to those that take the byte b, and reports whether a
+// match ends before it.
 func (s *matcher) follow(t thread, b rune, place syntax.EmptyOp) (matched bool) {
 	s.stack = append(s.stack[:0], t.at)
 	for len(s.stack) > 0 {
@@ -213,3 +213,213 @@ func (s *matcher) follow(t thread, b rune, place syntax.EmptyOp) (matched bool) 
 	}
 	return matched
 }
+
+// What a table may grow to, and how often it is begun anew until the program
+// is held to be none for a table.
+const (
+	maxTable  = 32 << 10 // entries
+	maxTables = 16
+)
+
+// table finds fast whether a match ends in a text. It is a DFA: its states are the sets of
+// instructions that a text can lead to, and are made when a text needs them.
+type table struct {
+	p       *program
+	class   [256]uint8 // bytes that no instruction tells apart have one class
+	classes int
+	next    []int32 // by state and class: twice the next state, plus one if a match ends before it; -1: not known yet
+	sets    [][]int32
+	ids     map[string]int32
+	places  []uint8 // by state: the kind of the byte before
+	made    int     // how often the table was begun
+	seen    marks
+	stack   []int32
+}
+
+// The kinds of bytes for instructions that ask what is before a place. A state without
+// instructions has the number of its kind.
+const (
+	afterLine = iota // "\n", or nothing
+	afterWord        // a letter, a digit or "_"
+	afterOther
+	places
+)
+
+var placeRunes = [places]rune{'\n', 'a', ' '}
+
+func newTable(p *program) *table {
+	t := &table{p: p, seen: marks{round: make([]uint32, len(p.insts))}}
+	var border [257]bool
+	for _, i := range p.insts {
+		if i.op == opByte {
+			border[i.lo], border[int(i.hi)+1] = true, true
+		}
+	}
+	for b := 1; b < 256; b++ {
+		if border[b] || p.asks && place(byte(b)) != place(byte(b-1)) {
+			t.classes++
+		}
+		t.class[b] = uint8(t.classes)
+	}
+	t.classes++
+	t.begin()
+	return t
+}
+
+// place returns the kind of a byte.
+func place(b byte) uint8 {
+	switch {
+	case b == '\n':
+		return afterLine
+	case isWord(b):
+		return afterWord
+	}
+	return afterOther
+}
+
+// idle returns the state after a byte, with no match under way.
+func (t *table) idle(last rune) int32 {
+	if last < 0 {
+		return afterLine
+	}
+	return int32(place(byte(last)))
+}
+
+// begin forgets all states.
+func (t *table) begin() {
+	t.made++
+	t.next, t.sets, t.places, t.ids = t.next[:0], t.sets[:0], t.places[:0], map[string]int32{}
+	for place := range uint8(places) {
+		t.state(nil, place)
+	}
+}
+
+// state returns the number of a state, and adds a new one.
+func (t *table) state(set []int32, place uint8) int32 {
+	key := make([]byte, 0, 1+4*len(set))
+	key = append(key, place)
+	for _, at := range set {
+		key = binary.LittleEndian.AppendUint32(key, uint32(at))
+	}
+	if id, ok := t.ids[string(key)]; ok {
+		return id
+	}
+	id := int32(len(t.sets))
+	t.ids[string(key)] = id
+	t.sets, t.places = append(t.sets, slices.Clone(set)), append(t.places, place)
+	for range t.classes {
+		t.next = append(t.next, -1)
+	}
+	return id
+}
+
+// run reads a text from a state on, to its end or to the end of a match. It returns the
+// state and how far it got, and the last place where no match was under way, -1 if there
+// is none.
+func (t *table) run(from int32, text []byte) (at int32, n, idle int, found bool) {
+	at, idle = from, -1
+	for n < len(text) {
+		if at < places {
+			for idle = n; n < len(text) && !t.p.first[text[n]]; {
+				n++
+			}
+			if n > idle {
+				at, idle = t.idle(rune(text[n-1])), n
+			}
+			if n == len(text) {
+				break
+			}
+		}
+		to := t.next[int(at)*t.classes+int(t.class[text[n]])]
+		if to < 0 {
+			at, to = t.make(at, text[n])
+		}
+		if to&1 != 0 {
+			return at, n, idle, true
+		}
+		at = to >> 1
+		n++
+	}
+	if at < places {
+		idle = n
+	}
+	return at, n, idle, false
+}
+
+// make finds the state that a byte leads to. If the table gets too large, it is begun
+// anew, and the state at gets another number.
+func (t *table) make(at int32, b byte) (same, to int32) {
+	set, before := t.sets[at], t.places[at]
+	if len(t.next) > maxTable {
+		t.begin()
+		at = t.state(set, before)
+	}
+	var asked syntax.EmptyOp
+	after := uint8(afterLine)
+	if t.p.asks {
+		asked, after = syntax.EmptyOpContext(placeRunes[before], rune(b)), place(b)
+	}
+	t.seen.clear()
+	var next []int32
+	found := int32(0)
+	t.stack = append(append(t.stack[:0], set...), t.p.start)
+	for len(t.stack) > 0 {
+		pc := t.stack[len(t.stack)-1]
+		t.stack = t.stack[:len(t.stack)-1]
+		if !t.seen.set(pc) {
+			continue
+		}
+		switch i := &t.p.insts[pc]; i.op {
+		case opByte:
+			if i.lo <= b && b <= i.hi {
+				next = append(next, i.next)
+			}
+		case opSplit:
+			t.stack = append(t.stack, i.next, i.other)
+		case opEmpty:
+			if i.needs&^asked == 0 {
+				t.stack = append(t.stack, i.next)
+			}
+		case opMatch:
+			found = 1
+		}
+	}
+	slices.Sort(next)
+	to = t.state(slices.Compact(next), after)<<1 | found
+	t.next[int(at)*t.classes+int(t.class[b])] = to
+	return at, to
+}
+
+// Finder finds matches of an expression in lines, faster than an expression that also says
+// where they begin. It is for one goroutine.
+type Finder struct{ table *table }
+
+// NewFinder compiles an expression in RE2 syntax, in which ^ and $ mean lines. It refuses
+// one that is too large, that matches the empty text, or that asks for the beginning or
+// the end of the whole text.
+func NewFinder(pattern string) (*Finder, error) {
+	p, err := compile("(?m:" + pattern + ")")
+	if err != nil {
+		return nil, err
+	}
+	return &Finder{newTable(p)}, nil
+}
+
+// End returns where the first match in a text ends, or -1. The text must be whole lines.
+// A match may go over the end of a line. ok is false once the expression has led to too
+// many states: then nothing is known.
+func (f *Finder) End(text []byte) (end int, ok bool) {
+	state, n, _, found := f.table.run(f.table.idle('\n'), text)
+	if !found {
+		_, _, _, found = f.table.run(state, lineFeed)
+	}
+	if f.table.made > maxTables {
+		return -1, false
+	}
+	if !found {
+		n = -1
+	}
+	return n, true
+}
+
+var lineFeed = []byte{'\n'}

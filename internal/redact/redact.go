@@ -1,33 +1,32 @@
-// Package redact replaces secret values, and what rules say, in text that
-// passes by, whole or as a stream, also where it is split over writes.
+// Package redact replaces secret values, and matches of rules, in a text or a stream,
+// also where they are split over writes.
 //
-//	set, err := redact.NewSet([]string{"s3cret", "other"}, redact.Rule{Type: redact.Email})
-//	w := redact.NewWriter(set, os.Stdout)
+//	rules, err := redact.Compile(nil, []policy.Redaction{{Type: "email"}})
+//	set, err := redact.NewSet([]string{"s3cret", "other"})
+//	w := redact.NewWriter(set.With(rules), os.Stdout)
 //	w.Write(output); w.Close()
 //
 // # What is replaced
 //
-// Every value becomes [Placeholder]. From the left, the longest value at a
-// place wins, and a value that overlaps itself is replaced as often as it fits
-// side by side, as if each value were searched for and replaced in turn,
-// longest first. Different values that overlap are replaced together, by one
-// placeholder, so that nothing of either is left. A value with line feeds is
-// also found where a terminal has made them carriage return and line feed.
+// Every value becomes [Placeholder]. From the left, the longest value at a place wins, and
+// a value that overlaps itself is replaced as often as it fits side by side, as if each
+// value were searched for and replaced in turn, the longest first. Different values that
+// overlap are replaced together, by one placeholder, so that nothing of either is left. A
+// value with line feeds is also found where a terminal has printed each as carriage return
+// and line feed.
 //
-// A [Rule] replaces what is of a type, or what an expression matches; rules see
-// the text after values were replaced. Their matches are found by the text
-// alone: what an expression matches anywhere is replaced, and matches that
-// overlap are replaced together, as the first of them says, or the one that
-// blocks. wire/WIRE.md says what each type and each strategy is.
+// A rule ([Rules]) replaces text of a type, or what a pattern matches; rules see the text
+// after values were replaced. Everything that a pattern matches anywhere is replaced, and
+// matches that overlap are replaced together, as the first of them says, or one that
+// blocks. wire/WIRE.md describes the types and the strategies.
 //
 // # What is held back
 //
-// A writer holds back the longest end of the stream that may begin a value or
-// a match, and nothing else; no timer lets half of one go. Of a match the
-// bounds are those of its type, 4 KiB at most, and with what overlaps it twice
-// that. The time it takes is linear in the text, whatever text and values are
-// (Aho and Corasick, 1975), for expressions at worst with the length of their
-// programs as a factor.
+// A writer holds back the longest end of the stream that may begin a value or a match, and
+// nothing else; no timer releases half of one. For a match that is at most 4 KiB, by its
+// type, and twice that together with overlapping ones. The time is linear in the text,
+// whatever the text and the values are (Aho and Corasick, 1975), for patterns at worst
+// times the length of their programs.
 package redact
 
 import (
@@ -46,12 +45,12 @@ const (
 	MaxTotal  = 256 << 10 // of all values, in bytes
 )
 
-// Set is a set of values. It is immutable and safe for concurrent use. The
-// nil Set is empty.
+// Set is a set of values, and of rules. It is immutable and safe for concurrent
+// use. The nil Set is empty.
 type Set struct {
 	nodes  []node
 	start  [256]bool // the bytes that values begin with
-	shifts *shifts   // nil without values, and where one is very short
+	shifts *shifts   // nil without values, and if one is very short
 	rules  []rule
 }
 
@@ -65,13 +64,9 @@ type node struct {
 	label          byte  // its last byte
 }
 
-// NewSet makes a set; empty values and doubles are ignored. Its only errors
-// are that values are beyond the bounds, and a *RuleError.
-func NewSet(values []string, rules ...Rule) (*Set, error) {
-	compiled, err := compileRules(rules)
-	if err != nil {
-		return nil, err
-	}
+// NewSet returns a set of values; empty values and doubles are ignored. Its only
+// errors are that values are beyond the bounds.
+func NewSet(values []string) (*Set, error) {
 	total := 0
 	for _, v := range values {
 		if total += len(v); len(v) > MaxValue {
@@ -84,21 +79,31 @@ func NewSet(values []string, rules ...Rule) (*Set, error) {
 	case total > MaxTotal:
 		return nil, fmt.Errorf("all values together have more than %d bytes", MaxTotal)
 	}
-	if values = variants(values); len(values) == 0 && len(rules) == 0 {
+	if values = variants(values); len(values) == 0 {
 		return nil, nil
 	}
-	s := &Set{nodes: make([]node, 1, total+1), rules: compiled}
+	s := &Set{nodes: make([]node, 1, total+1), shifts: newShifts(values)}
 	for _, v := range values {
 		s.add(v)
 	}
 	s.link()
-	if len(values) > 0 {
-		s.shifts = newShifts(values)
-	}
 	return s, nil
 }
 
-// variants gives each value once, and once more as a terminal prints it.
+// With returns the set with rules, in place of those that it has.
+func (s *Set) With(rules *Rules) *Set {
+	if rules == nil {
+		return s
+	}
+	with := &Set{}
+	if s != nil {
+		*with = *s
+	}
+	with.rules = rules.list
+	return with
+}
+
+// variants returns each value once, and once more as a terminal prints it.
 func variants(values []string) []string {
 	var all []string
 	for _, v := range values {
@@ -113,7 +118,7 @@ func variants(values []string) []string {
 	return slices.Compact(all)
 }
 
-// add makes the prefixes of a value nodes.
+// add adds a node for each prefix of a value.
 func (s *Set) add(value string) {
 	at := int32(0)
 	for i := range len(value) {
@@ -129,7 +134,7 @@ func (s *Set) add(value string) {
 	s.start[value[0]] = true
 }
 
-// child is the node one byte longer, 0 where there is none.
+// child returns the node that is one byte longer, or 0.
 func (s *Set) child(at int32, b byte) int32 {
 	for c := s.nodes[at].child; c != 0; c = s.nodes[c].sibling {
 		if s.nodes[c].label == b {
@@ -157,7 +162,7 @@ func (s *Set) link() {
 	}
 }
 
-// step is the state after one more byte.
+// step returns the state after one more byte.
 func (s *Set) step(at int32, b byte) int32 {
 	for {
 		if next := s.child(at, b); next != 0 || at == 0 {
@@ -167,7 +172,7 @@ func (s *Set) step(at int32, b byte) int32 {
 	}
 }
 
-// shorter is the next shorter value that ends where value does, 0 for none.
+// shorter returns the next shorter value that ends where value does, or 0.
 func (s *Set) shorter(value int32) int32 { return s.nodes[s.nodes[value].fail].ends }
 
 // Text replaces every value in a whole text.
@@ -180,4 +185,68 @@ func (s *Set) Text(text string) string {
 	_, _ = w.Write([]byte(text)) // a Builder does not fail
 	_ = w.Close()
 	return b.String()
+}
+
+// shifts says how many bytes a search may skip, by the last two bytes of the place where a
+// value may begin (Wu and Manber, 1994).
+type shifts struct {
+	length int // of the shortest value, and at most maxShift
+	by     [1 << 12]uint8
+}
+
+const maxShift = 64
+
+// pair returns the index of two bytes in the table.
+func pair(a, b byte) int { return (int(a)<<5 ^ int(b)) & (1<<12 - 1) }
+
+// newShifts returns the table for values, nil if one is too short for it.
+func newShifts(values []string) *shifts {
+	s := &shifts{length: maxShift}
+	for _, v := range values {
+		s.length = min(s.length, len(v))
+	}
+	if s.length < 3 {
+		return nil
+	}
+	for i := range s.by {
+		s.by[i] = uint8(s.length - 1)
+	}
+	for _, v := range values {
+		for i := 1; i < s.length; i++ {
+			at := pair(v[i-1], v[i])
+			s.by[at] = min(s.by[at], uint8(s.length-1-i))
+		}
+	}
+	return s
+}
+
+// skip returns how many bytes of p begin no value.
+func (s *shifts) skip(p []byte) int {
+	i := s.length - 1
+	for i < len(p) {
+		shift := s.by[pair(p[i-1], p[i])]
+		if shift == 0 {
+			break
+		}
+		i += int(shift)
+	}
+	return max(0, min(i-s.length+1, len(p)))
+}
+
+// skip returns how many bytes at the start of p cannot begin a value.
+func (s *Set) skip(p []byte) (n int) {
+	for {
+		if s.shifts != nil {
+			n += s.shifts.skip(p[n:])
+		}
+		for n < len(p) && !s.start[p[n]] {
+			n++
+			if s.shifts != nil && len(p)-n >= s.shifts.length {
+				break
+			}
+		}
+		if n == len(p) || s.start[p[n]] {
+			return n
+		}
+	}
 }

@@ -2,25 +2,26 @@ package redact
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 
-	"crypto/sha256"
+	"github.com/paddock-dev/paddock/policy"
 )
 
-// BlockedText is what stands for an output with a match of a rule that blocks.
+// BlockedText returns the text that replaces an output with a match of a rule that blocks.
 func BlockedText(rule string) string { return "Output blocked: detected " + rule + "." }
 
-// replacement appends what stands for a match. Where it stands for several
-// that overlap, no part of them stays.
+// replacement appends the replacement of a match. If it replaces several that overlap, no
+// part of them stays.
 func (r *rule) replacement(out, text []byte, several bool) []byte {
 	switch {
-	case r.Strategy == Hash:
+	case r.Strategy == policy.StrategyHash:
 		sum := sha256.Sum256(text)
 		out = append(append(out, '<'), r.Name...)
 		out = hex.AppendEncode(append(out, "_hash:"...), sum[:4])
 		return append(out, '>')
-	case r.Strategy == Mask && !several:
+	case r.Strategy == policy.StrategyMask && !several:
 		return r.mask(out, text)
 	default:
 		out = append(append(out, "[REDACTED_"...), strings.ToUpper(r.Name)...)
@@ -28,20 +29,31 @@ func (r *rule) replacement(out, text []byte, several bool) []byte {
 	}
 }
 
-// mask appends a match without what tells most.
+// mask appends a match without its telling part.
 func (r *rule) mask(out, text []byte) []byte {
 	switch r.Type {
-	case Email: // its first letter and the domain
+	case policy.RedactEmail: // its first letter and the domain
 		at := bytes.LastIndexByte(text, '@')
 		if text[0] < 0x80 {
 			out = append(out, text[0])
 		}
 		return append(append(out, "***"...), text[at:]...)
-	case CreditCard: // the last four digits, and the separators
-		return stars(out, text, countDigits(text)-4, isDigit)
-	case IP:
-		return maskIP(out, text)
-	case MACAddress: // the maker, which is the first half
+	case policy.RedactCreditCard: // the last four digits, and the separators
+		digits := 0
+		for _, b := range text {
+			if isDigit(b) {
+				digits++
+			}
+		}
+		return stars(out, text, digits-4, isDigit)
+	case policy.RedactIP: // the network: half of an IPv4 address, the first group of IPv6
+		if colon := bytes.IndexByte(text, ':'); colon >= 0 {
+			return append(append(out, text[:colon]...), ":****"...)
+		}
+		point := bytes.IndexByte(text, '.')
+		point += 1 + bytes.IndexByte(text[point+1:], '.')
+		return append(append(out, text[:point]...), ".*.*"...)
+	case policy.RedactMACAddress: // the maker, which is the first half
 		n := 0
 		for i, b := range text {
 			if isHex(b) {
@@ -52,7 +64,7 @@ func (r *rule) mask(out, text []byte) []byte {
 			}
 		}
 		return append(out, text...)
-	case URL: // scheme, host and port
+	case policy.RedactURL:
 		return maskURL(out, text)
 	default:
 		return append(out, "****"...)
@@ -71,25 +83,7 @@ func stars(out, text []byte, n int, kind func(byte) bool) []byte {
 	return out
 }
 
-func countDigits(text []byte) (n int) {
-	for _, b := range text {
-		if isDigit(b) {
-			n++
-		}
-	}
-	return n
-}
-
-// maskIP keeps the network: half of an address of IPv4, a group of IPv6.
-func maskIP(out, text []byte) []byte {
-	if colon := bytes.IndexByte(text, ':'); colon >= 0 {
-		return append(append(out, text[:colon]...), ":****"...)
-	}
-	point := bytes.IndexByte(text, '.')
-	point += 1 + bytes.IndexByte(text[point+1:], '.')
-	return append(append(out, text[:point]...), ".*.*"...)
-}
-
+// maskURL keeps scheme, host and port.
 func maskURL(out, text []byte) []byte {
 	begin := bytes.Index(text, []byte("://")) + 3
 	end := begin

@@ -12,11 +12,23 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
-func rules(t testing.TB, rs ...Rule) *Set {
+// compiled is a set of values and rules.
+func compiled(values []string, rs ...policy.Redaction) (*Set, error) {
+	rules, err := Compile(nil, rs)
+	if err != nil {
+		return nil, err
+	}
+	set, err := NewSet(values)
+	return set.With(rules), err
+}
+
+func rules(t testing.TB, rs ...policy.Redaction) *Set {
 	t.Helper()
-	s, err := NewSet(nil, rs...)
+	s, err := compiled(nil, rs...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,56 +51,56 @@ func everywhere(t *testing.T, set *Set, text, want string) {
 func TestTypes(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	for _, tt := range []struct{ kind, text, want string }{
-		{Email, "a@b.co", "[E]"},
-		{Email, "mail john.doe+tag@mail.example.org, now", "mail [E], now"},
-		{Email, "<a@b.co>\r\n'x_y@b-c.info'.", "<[E]>\r\n'[E]'."},
-		{Email, "a@b.co.", "[E]."},
-		{Email, "a@b.co.1 a@1.2.3.4", "[E].1 a@1.2.3.4"},
-		{Email, "root@localhost a@b @b.co a@.co a@b..co", "root@localhost a@b @b.co a@.co a@b..co"},
-		{Email, "a@b.c a@b.c1", "a@b.c a@b.c1"},
-		{Email, "a@münchen.de é@x.fr", "[E] [E]"},
-		{Email, "a@x.xn--p1ai", "[E]"},
-		{Email, "a@b.co@c.de", "[E]"},
-		{Email, "a@\x00b.co a\x00@b.co", "a@\x00b.co a\x00@b.co"},
-		{Email, strings.Repeat("y", 70) + "@b.co", "yyyyyy[E]"},
-		{Email, "to a@b.co and x@y.zz\n", "to [E] and [E]\n"},
-		{CreditCard, "4111111111111111", "[E]"},
-		{CreditCard, "card 4111-1111-1111-1111.", "card [E]."},
-		{CreditCard, "5555 5555 5555 4444\n378282246310005 3782-822463-10005", "[E]\n[E] [E]"},
-		{CreditCard, "4222222222222 4222-2222-2222-2", "[E] [E]"},
-		{CreditCard, "4111111111111112 4111 1111 1111 1112", "4111111111111112 4111 1111 1111 1112"},
-		{CreditCard, "4111 1111-1111 1111", "4111 1111-1111 1111"},
-		{CreditCard, "4111  1111 1111 1111", "4111  1111 1111 1111"},
-		{CreditCard, "x4111111111111111 4111111111111111x 0.4111111111111111", "x4111111111111111 4111111111111111x 0.4111111111111111"},
-		{CreditCard, "2024 4111111111111111 2024", "2024 [E] 2024"},
-		{CreditCard, "14111111111111111 41111111111111111111111", "14111111111111111 41111111111111111111111"},
-		{CreditCard, "(4111111111111111)", "([E])"},
-		{IP, "10.0.0.1", "[E]"},
-		{IP, "10.0.0.1:80, 255.255.255.255; 1.2.3.4.", "[E]:80, [E]; [E]."},
-		{IP, "256.1.1.1 1.2.3 1.2.3.400 1.2.3.4x v1.2.3", "256.1.1.1 1.2.3 1.2.3.400 1.2.3.4x v1.2.3"},
-		{IP, "10.0.0.1.5060 1.2.3.4.5.6.7.8", "[E].5060 [E].[E]"},
-		{IP, "http://10.0.0.1/", "http://[E]/"},
-		{IP, "::1 fe80::1%eth0 [2001:db8::7]:443", "[E] [E]%eth0 [[E]]:443"},
-		{IP, "2001:0db8:85a3:0000:0000:8a2e:0370:7334.", "[E]."},
-		{IP, "addr:fe80::1 eth0:fe80::2: up", "addr:[E] eth0:[E]: up"},
-		{IP, "::ffff:10.0.0.1 fe80::1.443", "[E] [E].443"},
-		{IP, "a :: b std::string Foo::Bar 12:30:45 1::2::3", "a :: b std::string Foo::Bar 12:30:45 1::2::3"},
-		{IP, "fe80::1/64", "[E]/64"},
-		{IP, "fe80::g", "fe80::g"},
-		{MACAddress, "00:1A:2b:3c:4D:5e", "[E]"},
-		{MACAddress, "ether 00-1a-2b-3c-4d-5e, 001a.2b3c.4d5e\n", "ether [E], [E]\n"},
-		{MACAddress, "00:1a:2b:3c:4d 00:1a-2b:3c:4d:5e 00:1a:2b:3c:4d:5g x00:1a:2b:3c:4d:5e", "00:1a:2b:3c:4d 00:1a-2b:3c:4d:5e 00:1a:2b:3c:4d:5g x00:1a:2b:3c:4d:5e"},
-		{MACAddress, "addr:00:1a:2b:3c:4d:5e", "addr:[E]"},
-		{URL, "see https://example.org/a?b=c#d.", "see [E]."},
-		{URL, `<a href="http://x.org/">(ftp://y/z) s3://bucket`, `<a href="[E]">([E]) [E]`},
-		{URL, "postgres://u:p@h:5432/db\r\n", "[E]\r\n"},
-		{URL, "a://b c:// ://d 1://x http:/x http:// ", "[E] c:// ://d 1://x http:/x http:// "},
-		{URL, "http://[::1]:80/x http://en/w_(x)", "[E] [E]"},
-		{URL, "http://h/" + long + " http://h/" + long, "[E] [E]"},
-		{URL, "http://h/\x00x", "[E]\x00x"},
+		{policy.RedactEmail, "a@b.co", "[E]"},
+		{policy.RedactEmail, "mail john.doe+tag@mail.example.org, now", "mail [E], now"},
+		{policy.RedactEmail, "<a@b.co>\r\n'x_y@b-c.info'.", "<[E]>\r\n'[E]'."},
+		{policy.RedactEmail, "a@b.co.", "[E]."},
+		{policy.RedactEmail, "a@b.co.1 a@1.2.3.4", "[E].1 a@1.2.3.4"},
+		{policy.RedactEmail, "root@localhost a@b @b.co a@.co a@b..co", "root@localhost a@b @b.co a@.co a@b..co"},
+		{policy.RedactEmail, "a@b.c a@b.c1", "a@b.c a@b.c1"},
+		{policy.RedactEmail, "a@münchen.de é@x.fr", "[E] [E]"},
+		{policy.RedactEmail, "a@x.xn--p1ai", "[E]"},
+		{policy.RedactEmail, "a@b.co@c.de", "[E]"},
+		{policy.RedactEmail, "a@\x00b.co a\x00@b.co", "a@\x00b.co a\x00@b.co"},
+		{policy.RedactEmail, strings.Repeat("y", 70) + "@b.co", "yyyyyy[E]"},
+		{policy.RedactEmail, "to a@b.co and x@y.zz\n", "to [E] and [E]\n"},
+		{policy.RedactCreditCard, "4111111111111111", "[E]"},
+		{policy.RedactCreditCard, "card 4111-1111-1111-1111.", "card [E]."},
+		{policy.RedactCreditCard, "5555 5555 5555 4444\n378282246310005 3782-822463-10005", "[E]\n[E] [E]"},
+		{policy.RedactCreditCard, "4222222222222 4222-2222-2222-2", "[E] [E]"},
+		{policy.RedactCreditCard, "4111111111111112 4111 1111 1111 1112", "4111111111111112 4111 1111 1111 1112"},
+		{policy.RedactCreditCard, "4111 1111-1111 1111", "4111 1111-1111 1111"},
+		{policy.RedactCreditCard, "4111  1111 1111 1111", "4111  1111 1111 1111"},
+		{policy.RedactCreditCard, "x4111111111111111 4111111111111111x 0.4111111111111111", "x4111111111111111 4111111111111111x 0.4111111111111111"},
+		{policy.RedactCreditCard, "2024 4111111111111111 2024", "2024 [E] 2024"},
+		{policy.RedactCreditCard, "14111111111111111 41111111111111111111111", "14111111111111111 41111111111111111111111"},
+		{policy.RedactCreditCard, "(4111111111111111)", "([E])"},
+		{policy.RedactIP, "10.0.0.1", "[E]"},
+		{policy.RedactIP, "10.0.0.1:80, 255.255.255.255; 1.2.3.4.", "[E]:80, [E]; [E]."},
+		{policy.RedactIP, "256.1.1.1 1.2.3 1.2.3.400 1.2.3.4x v1.2.3", "256.1.1.1 1.2.3 1.2.3.400 1.2.3.4x v1.2.3"},
+		{policy.RedactIP, "10.0.0.1.5060 1.2.3.4.5.6.7.8", "[E].5060 [E].[E]"},
+		{policy.RedactIP, "http://10.0.0.1/", "http://[E]/"},
+		{policy.RedactIP, "::1 fe80::1%eth0 [2001:db8::7]:443", "[E] [E]%eth0 [[E]]:443"},
+		{policy.RedactIP, "2001:0db8:85a3:0000:0000:8a2e:0370:7334.", "[E]."},
+		{policy.RedactIP, "addr:fe80::1 eth0:fe80::2: up", "addr:[E] eth0:[E]: up"},
+		{policy.RedactIP, "::ffff:10.0.0.1 fe80::1.443", "[E] [E].443"},
+		{policy.RedactIP, "a :: b std::string Foo::Bar 12:30:45 1::2::3", "a :: b std::string Foo::Bar 12:30:45 1::2::3"},
+		{policy.RedactIP, "fe80::1/64", "[E]/64"},
+		{policy.RedactIP, "fe80::g", "fe80::g"},
+		{policy.RedactMACAddress, "00:1A:2b:3c:4D:5e", "[E]"},
+		{policy.RedactMACAddress, "ether 00-1a-2b-3c-4d-5e, 001a.2b3c.4d5e\n", "ether [E], [E]\n"},
+		{policy.RedactMACAddress, "00:1a:2b:3c:4d 00:1a-2b:3c:4d:5e 00:1a:2b:3c:4d:5g x00:1a:2b:3c:4d:5e", "00:1a:2b:3c:4d 00:1a-2b:3c:4d:5e 00:1a:2b:3c:4d:5g x00:1a:2b:3c:4d:5e"},
+		{policy.RedactMACAddress, "addr:00:1a:2b:3c:4d:5e", "addr:[E]"},
+		{policy.RedactURL, "see https://example.org/a?b=c#d.", "see [E]."},
+		{policy.RedactURL, `<a href="http://x.org/">(ftp://y/z) s3://bucket`, `<a href="[E]">([E]) [E]`},
+		{policy.RedactURL, "postgres://u:p@h:5432/db\r\n", "[E]\r\n"},
+		{policy.RedactURL, "a://b c:// ://d 1://x http:/x http:// ", "[E] c:// ://d 1://x http:/x http:// "},
+		{policy.RedactURL, "http://[::1]:80/x http://en/w_(x)", "[E] [E]"},
+		{policy.RedactURL, "http://h/" + long + " http://h/" + long, "[E] [E]"},
+		{policy.RedactURL, "http://h/\x00x", "[E]\x00x"},
 	} {
 		want := strings.ReplaceAll(tt.want, "[E]", "[REDACTED_"+strings.ToUpper(tt.kind)+"]")
-		everywhere(t, rules(t, Rule{Type: tt.kind}), tt.text, want)
+		everywhere(t, rules(t, policy.Redaction{Type: tt.kind}), tt.text, want)
 	}
 }
 
@@ -114,38 +126,38 @@ func TestExpressions(t *testing.T) {
 		{`x{2,3}y?`, "xxxxy x", "[X] x"},
 	} {
 		want := strings.ReplaceAll(tt.want, "[X]", "[REDACTED_X]")
-		everywhere(t, rules(t, Rule{Name: "x", Pattern: tt.pattern}), tt.text, want)
+		everywhere(t, rules(t, policy.Redaction{Name: "x", Pattern: tt.pattern}), tt.text, want)
 	}
 }
 
 // Of a match that is too long, the end is found.
 func TestLongMatch(t *testing.T) {
-	set := rules(t, Rule{Name: "x", Pattern: "a[b ]*c"})
+	set := rules(t, policy.Redaction{Name: "x", Pattern: "a[b ]*c"})
 	text := "a" + strings.Repeat("b ", MaxMatch) + "c."
 	want := text[:len(text)-1-MaxMatch] + "[REDACTED_X]."
 	everywhere(t, set, text, want)
 	// What matches all the while is replaced as a whole.
-	set = rules(t, Rule{Name: "x", Pattern: "ab*"})
+	set = rules(t, policy.Redaction{Name: "x", Pattern: "ab*"})
 	everywhere(t, set, "a"+strings.Repeat("b", 3*MaxMatch)+".", "[REDACTED_X].")
 }
 
 func TestStrategies(t *testing.T) {
 	const text = "a@b.co"
 	for _, tt := range []struct {
-		rule       Rule
+		rule       policy.Redaction
 		text, want string
 	}{
-		{Rule{Type: Email, Strategy: Redact}, text, "[REDACTED_EMAIL]"},
-		{Rule{Type: Email, Strategy: Mask}, "john@example.org é@x.fr", "j***@example.org ***@x.fr"},
-		{Rule{Type: CreditCard, Strategy: Mask}, "4111-1111-1111-1111 378282246310005", "****-****-****-1111 ***********0005"},
-		{Rule{Type: IP, Strategy: Mask}, "192.168.7.1 2001:db8::1 ::1", "192.168.*.* 2001:**** :****"},
-		{Rule{Type: MACAddress, Strategy: Mask}, "00:1a:2b:3c:4d:5e 001a.2b3c.4d5e", "00:1a:2b:**:**:** 001a.2b**.****"},
-		{Rule{Type: URL, Strategy: Mask}, "https://u:p@h:8/p?q http://h", "https://***@h:8/*** http://h"},
-		{Rule{Name: "k", Pattern: "k+", Strategy: Mask}, "kkkkkkkkk", "****"},
-		{Rule{Type: Email, Strategy: Hash}, text, "<email_hash:80305c9b>"},
-		{Rule{Name: "Ticket-id", Pattern: "J-[0-9]", Strategy: Hash}, "J-1", "<Ticket-id_hash:2d813ba4>"},
-		{Rule{Name: "Ticket-id", Pattern: "J-[0-9]"}, "J-1", "[REDACTED_TICKET-ID]"},
-		{Rule{Type: Email, Strategy: Block}, "before a@b.co after", "before Output blocked: detected email."},
+		{policy.Redaction{Type: policy.RedactEmail, Strategy: policy.StrategyRedact}, text, "[REDACTED_EMAIL]"},
+		{policy.Redaction{Type: policy.RedactEmail, Strategy: policy.StrategyMask}, "john@example.org é@x.fr", "j***@example.org ***@x.fr"},
+		{policy.Redaction{Type: policy.RedactCreditCard, Strategy: policy.StrategyMask}, "4111-1111-1111-1111 378282246310005", "****-****-****-1111 ***********0005"},
+		{policy.Redaction{Type: policy.RedactIP, Strategy: policy.StrategyMask}, "192.168.7.1 2001:db8::1 ::1", "192.168.*.* 2001:**** :****"},
+		{policy.Redaction{Type: policy.RedactMACAddress, Strategy: policy.StrategyMask}, "00:1a:2b:3c:4d:5e 001a.2b3c.4d5e", "00:1a:2b:**:**:** 001a.2b**.****"},
+		{policy.Redaction{Type: policy.RedactURL, Strategy: policy.StrategyMask}, "https://u:p@h:8/p?q http://h", "https://***@h:8/*** http://h"},
+		{policy.Redaction{Name: "k", Pattern: "k+", Strategy: policy.StrategyMask}, "kkkkkkkkk", "****"},
+		{policy.Redaction{Type: policy.RedactEmail, Strategy: policy.StrategyHash}, text, "<email_hash:80305c9b>"},
+		{policy.Redaction{Name: "Ticket-id", Pattern: "J-[0-9]", Strategy: policy.StrategyHash}, "J-1", "<Ticket-id_hash:2d813ba4>"},
+		{policy.Redaction{Name: "Ticket-id", Pattern: "J-[0-9]"}, "J-1", "[REDACTED_TICKET-ID]"},
+		{policy.Redaction{Type: policy.RedactEmail, Strategy: policy.StrategyBlock}, "before a@b.co after", "before Output blocked: detected email."},
 	} {
 		everywhere(t, rules(t, tt.rule), tt.text, tt.want)
 	}
@@ -153,18 +165,18 @@ func TestStrategies(t *testing.T) {
 
 // Where matches of several rules overlap, nothing of either stays.
 func TestOverlaps(t *testing.T) {
-	set := rules(t, Rule{Type: URL, Strategy: Mask}, Rule{Type: IP, Strategy: Mask}, Rule{Type: Email}, Rule{Name: "x", Pattern: "end.*ing", Strategy: Hash})
+	set := rules(t, policy.Redaction{Type: policy.RedactURL, Strategy: policy.StrategyMask}, policy.Redaction{Type: policy.RedactIP, Strategy: policy.StrategyMask}, policy.Redaction{Type: policy.RedactEmail}, policy.Redaction{Name: "x", Pattern: "end.*ing", Strategy: policy.StrategyHash})
 	everywhere(t, set, "http://10.0.0.1/a http://h/b 10.0.0.2", "[REDACTED_URL] http://h/*** 10.0.*.*")
 	everywhere(t, set, "http://a@b.co/", "[REDACTED_URL]")
 	everywhere(t, set, "http://h/"+strings.Repeat("y", 3000)+"end 1 ing.", "http://h/***.")
-	set = rules(t, Rule{Type: URL}, Rule{Type: IP, Strategy: Block})
+	set = rules(t, policy.Redaction{Type: policy.RedactURL}, policy.Redaction{Type: policy.RedactIP, Strategy: policy.StrategyBlock})
 	everywhere(t, set, "x http://10.0.0.1/a y", "x Output blocked: detected ip.")
 	everywhere(t, set, "x http://h/"+strings.Repeat("y", 9000)+"/10.0.0.1/a y", "x [REDACTED_URL]Output blocked: detected ip.")
 }
 
 // Values win: rules see what is left.
 func TestValuesAndRules(t *testing.T) {
-	set, err := NewSet([]string{"hunter2", "a@b.co"}, Rule{Type: Email})
+	set, err := compiled([]string{"hunter2", "a@b.co"}, policy.Redaction{Type: policy.RedactEmail})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +184,7 @@ func TestValuesAndRules(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	set := rules(t, Rule{Type: Email}, Rule{Type: IP, Strategy: Mask}, Rule{Type: URL}, Rule{Name: "j", Pattern: "J[0-9]+"}, Rule{Name: "none", Pattern: "none"})
+	set := rules(t, policy.Redaction{Type: policy.RedactEmail}, policy.Redaction{Type: policy.RedactIP, Strategy: policy.StrategyMask}, policy.Redaction{Type: policy.RedactURL}, policy.Redaction{Name: "j", Pattern: "J[0-9]+"}, policy.Redaction{Name: "none", Pattern: "none"})
 	text := "a@b.co c@d.org 1.2.3.4 ::ffff:1.2.3.4 http://a@b.co/" + strings.Repeat("x", 5000) + " J12"
 	for _, n := range []int{1, 10, 10000} {
 		var out bytes.Buffer
@@ -193,7 +205,7 @@ func TestCounts(t *testing.T) {
 // is, however long it takes.
 func TestRulesHoldBack(t *testing.T) {
 	var out bytes.Buffer
-	w := NewWriter(rules(t, Rule{Type: Email}, Rule{Type: IP}, Rule{Name: "j", Pattern: "J-[0-9]+"}), &out)
+	w := NewWriter(rules(t, policy.Redaction{Type: policy.RedactEmail}, policy.Redaction{Type: policy.RedactIP}, policy.Redaction{Name: "j", Pattern: "J-[0-9]+"}), &out)
 	for _, step := range []struct{ in, want string }{
 		{"Password: ", "Password: "}, {"joe", ""}, {"@ex", ""}, {"ample.org", ""}, {"\n", "[REDACTED_EMAIL]\n"},
 		{"10.0", ""}, {".0.1", ""}, {" ", "[REDACTED_IP] "}, {"> J", "> "}, {"-", ""}, {"1", ""}, {" x ", "[REDACTED_J] x "}, {"J", ""}, {"x ", "Jx "},
@@ -208,7 +220,7 @@ func TestRulesHoldBack(t *testing.T) {
 
 func TestBlocked(t *testing.T) {
 	var out bytes.Buffer
-	w := NewWriter(rules(t, Rule{Name: "key", Pattern: "sk-[a-z]+", Strategy: Block}), &out)
+	w := NewWriter(rules(t, policy.Redaction{Name: "key", Pattern: "sk-[a-z]+", Strategy: policy.StrategyBlock}), &out)
 	for _, text := range []string{"a sk-ab", "c", " more", strings.Repeat("x", 1<<20)} {
 		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
 			t.Fatal(n, err)
@@ -223,37 +235,87 @@ func TestBlocked(t *testing.T) {
 }
 
 func TestRuleErrors(t *testing.T) {
-	many := make([]Rule, MaxRules+1)
+	many := make([]policy.Redaction, policy.MaxRedactions+1)
 	for i := range many {
-		many[i] = Rule{Name: fmt.Sprint("n", i), Pattern: "x"}
+		many[i] = policy.Redaction{Name: fmt.Sprint("n", i), Pattern: "x"}
 	}
 	for _, tt := range []struct {
-		rules []Rule
+		rules []policy.Redaction
 		want  string
 	}{
-		{[]Rule{{}}, "rule 0: type is not one of email, credit_card, ip, mac_address, url, custom"},
-		{[]Rule{{Type: "mail"}}, "rule 0: type is not one of email, credit_card, ip, mac_address, url, custom"},
-		{[]Rule{{Type: Email}, {Type: IP, Strategy: "drop"}}, "rule 1: strategy is not one of redact, mask, hash, block"},
-		{[]Rule{{Type: Email}, {Type: Email}}, "rule 1: name is that of another rule, too"},
-		{[]Rule{{Pattern: "x"}}, "rule 0: name is needed where there is a pattern"},
-		{[]Rule{{Name: "0x", Pattern: "x"}}, `rule 0: name is not a letter and then letters, digits, "_" and "-", at most 64`},
-		{[]Rule{{Name: "x", Type: Custom}}, "rule 0: pattern is needed for the type custom"},
-		{[]Rule{{Type: Email, Pattern: "x"}}, "rule 0: pattern goes with the type custom alone"},
-		{[]Rule{{Name: "x", Pattern: "("}}, `rule 0: pattern is no expression in RE2 syntax: missing closing ) "("`},
-		{[]Rule{{Name: "x", Pattern: "x*"}}, "rule 0: pattern matches where nothing is"},
-		{[]Rule{{Name: "x", Pattern: `\b`}}, "rule 0: pattern matches where nothing is"},
-		{[]Rule{{Name: "x", Pattern: "^x"}}, "rule 0: pattern asks for the begin or the end of a text, which a stream has not: (?m) makes ^ and $ those of lines"},
-		{[]Rule{{Name: "x", Pattern: `x\z`}}, "rule 0: pattern asks for the begin or the end of a text, which a stream has not: (?m) makes ^ and $ those of lines"},
-		{[]Rule{{Name: "x", Pattern: `(\pL{30}){30}`}}, "rule 0: pattern makes a program of more than 4096 instructions: use smaller classes and fewer repetitions"},
-		{[]Rule{{Name: "x", Pattern: `(.{30}){30}.{99}`}}, "rule 0: pattern makes a program of more than 4096 instructions: use smaller classes and fewer repetitions"},
-		{[]Rule{{Name: "x", Pattern: strings.Repeat("x", MaxExpression+1)}}, "rule 0: pattern has more than 1024 bytes"},
+		{[]policy.Redaction{{}}, "rule 0: type is not one of email, credit_card, ip, mac_address, url, custom"},
+		{[]policy.Redaction{{Type: "mail"}}, "rule 0: type is not one of email, credit_card, ip, mac_address, url, custom"},
+		{[]policy.Redaction{{Type: policy.RedactEmail}, {Type: policy.RedactIP, Strategy: "drop"}}, "rule 1: strategy is not one of redact, mask, hash, block"},
+		{[]policy.Redaction{{Type: policy.RedactEmail}, {Type: policy.RedactEmail}}, "rule 1: name is that of another rule, too"},
+		{[]policy.Redaction{{Pattern: "x"}}, "rule 0: name is needed where there is a pattern"},
+		{[]policy.Redaction{{Name: "0x", Pattern: "x"}}, `rule 0: name is not a letter and then letters, digits, "_" and "-", at most 64`},
+		{[]policy.Redaction{{Name: "x", Type: policy.RedactCustom}}, "rule 0: pattern is needed for the type custom"},
+		{[]policy.Redaction{{Type: policy.RedactEmail, Pattern: "x"}}, "rule 0: pattern goes with the type custom alone"},
+		{[]policy.Redaction{{Name: "x", Pattern: "("}}, `rule 0: pattern is no expression in RE2 syntax: missing closing ) "("`},
+		{[]policy.Redaction{{Name: "x", Pattern: "x*"}}, "rule 0: pattern matches where nothing is"},
+		{[]policy.Redaction{{Name: "x", Pattern: `\b`}}, "rule 0: pattern matches where nothing is"},
+		{[]policy.Redaction{{Name: "x", Pattern: "^x"}}, "rule 0: pattern asks for the begin or the end of a text, which a stream has not: (?m) makes ^ and $ those of lines"},
+		{[]policy.Redaction{{Name: "x", Pattern: `x\z`}}, "rule 0: pattern asks for the begin or the end of a text, which a stream has not: (?m) makes ^ and $ those of lines"},
+		{[]policy.Redaction{{Name: "x", Pattern: `(\pL{30}){30}`}}, "rule 0: pattern makes a program of more than 4096 instructions: use smaller classes and fewer repetitions"},
+		{[]policy.Redaction{{Name: "x", Pattern: `(.{30}){30}.{99}`}}, "rule 0: pattern makes a program of more than 4096 instructions: use smaller classes and fewer repetitions"},
+		{[]policy.Redaction{{Name: "x", Pattern: strings.Repeat("x", 1025)}}, "rule 0: pattern has more than 1024 bytes"},
 		{many, "rule 64 is one too many: there may be 64"},
 	} {
-		_, err := NewSet(nil, tt.rules...)
-		var e *RuleError
+		_, err := Compile(nil, tt.rules)
+		var e *policy.RedactionError
 		if !errors.As(err, &e) || e.Error() != tt.want {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
+	}
+}
+
+// Rules are added behind those that hold already, and take nothing away from them.
+func TestRulesAdded(t *testing.T) {
+	mail := policy.Redaction{Type: policy.RedactEmail, Strategy: policy.StrategyMask}
+	base, err := Compile(nil, []policy.Redaction{mail, {Name: "key", Pattern: "sk-[a-z]+"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]policy.Redaction{nil, {mail}, {mail.Complete(), {Name: "key", Type: "custom", Pattern: "sk-[a-z]+"}, mail}} {
+		if got, err := Compile(base, more); err != nil || got != base {
+			t.Errorf("%v again: %v, %v", more, got, err)
+		}
+	}
+	got, err := Compile(base, []policy.Redaction{mail, {Type: policy.RedactIP}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	everywhere(t, (*Set)(nil).With(got), "a@b.co sk-x 10.0.0.1", "a***@b.co [REDACTED_KEY] [REDACTED_IP]")
+	everywhere(t, (*Set)(nil).With(base), "a@b.co sk-x 10.0.0.1", "a***@b.co [REDACTED_KEY] 10.0.0.1")
+	var many, larger []policy.Redaction
+	for i := range policy.MaxRedactions - 1 {
+		many = append(many, policy.Redaction{Name: fmt.Sprint("n", i), Pattern: "x"})
+	}
+	for i := range 16 { // each a tenth of what all may have, or so
+		larger = append(larger, policy.Redaction{Name: fmt.Sprint("large", i), Pattern: "x.{50}"})
+	}
+	for _, tt := range []struct {
+		more []policy.Redaction
+		want string
+	}{
+		{[]policy.Redaction{mail, {Type: policy.RedactIP}, {Name: "EMAIL", Pattern: "x"}}, "rule 2: name is that of another rule, too"},
+		{[]policy.Redaction{{Name: "email", Type: policy.RedactIP}}, "rule 0: name is that of another rule, too"},
+		{[]policy.Redaction{mail, {Name: "x", Pattern: "x*"}}, "rule 1: pattern matches where nothing is"},
+		{many, "rule 62 is one too many: there may be 64"},
+	} {
+		_, err := Compile(base, tt.more)
+		var e *policy.RedactionError
+		if !errors.As(err, &e) || e.Error() != tt.want {
+			t.Errorf("got %v, want %s", err, tt.want)
+		}
+	}
+	half, err := Compile(nil, larger[:len(larger)/2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e *policy.RedactionError
+	if _, err = Compile(half, larger); !errors.As(err, &e) || e.Index < len(larger)/2 || e.Reason != "makes all expressions together too large" {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -286,7 +348,7 @@ func TestAgainstRegexp(t *testing.T) {
 		if rnd.IntN(3) == 0 {
 			pattern += "|" + piece()
 		}
-		set, err := NewSet(nil, Rule{Name: "x", Pattern: pattern, Strategy: Redact})
+		set, err := compiled(nil, policy.Redaction{Name: "x", Pattern: pattern, Strategy: policy.StrategyRedact})
 		if err != nil {
 			continue
 		}
@@ -309,9 +371,9 @@ func TestAgainstRegexp(t *testing.T) {
 	}
 }
 
-var allRules = []Rule{
-	{Type: Email, Strategy: Mask}, {Type: CreditCard, Strategy: Mask}, {Type: IP, Strategy: Hash}, {Type: MACAddress}, {Type: URL, Strategy: Hash},
-	{Name: "ticket", Pattern: "JIRA-[0-9]+", Strategy: Hash}, {Name: "word", Pattern: `\bs[a-z]*t\b`, Strategy: Mask}, {Name: "line", Pattern: "(?m)^#.*$"},
+var allRules = []policy.Redaction{
+	{Type: policy.RedactEmail, Strategy: policy.StrategyMask}, {Type: policy.RedactCreditCard, Strategy: policy.StrategyMask}, {Type: policy.RedactIP, Strategy: policy.StrategyHash}, {Type: policy.RedactMACAddress}, {Type: policy.RedactURL, Strategy: policy.StrategyHash},
+	{Name: "ticket", Pattern: "JIRA-[0-9]+", Strategy: policy.StrategyHash}, {Name: "word", Pattern: `\bs[a-z]*t\b`, Strategy: policy.StrategyMask}, {Name: "line", Pattern: "(?m)^#.*$"},
 }
 
 // soup makes texts out of what rules look for, and of pieces of it.
@@ -335,7 +397,7 @@ func soup(rnd *rand.Rand, n int) string {
 // The result does not depend on how the stream is cut.
 func TestPieces(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
-	set, err := NewSet([]string{"hunter2", "secret-value"}, allRules...)
+	set, err := compiled([]string{"hunter2", "secret-value"}, allRules...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +438,7 @@ func TestAdversarial(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Repeat(unit, 1<<18/len(unit)) // the race detector takes 40 times as long
-			rs := append(append([]Rule(nil), allRules...), Rule{Name: "greedy", Pattern: "(?s)a.*b.*cc"}, Rule{Name: "classes", Pattern: `\w+@\w+\.\w{9}`})
+			rs := append(append([]policy.Redaction(nil), allRules...), policy.Redaction{Name: "greedy", Pattern: "(?s)a.*b.*cc"}, policy.Redaction{Name: "classes", Pattern: `\w+@\w+\.\w{9}`})
 			began := busy()
 			w := NewWriter(rules(t, rs...), discard{})
 			for rest := text; rest != ""; rest = rest[min(1000, len(rest)):] {
@@ -401,10 +463,10 @@ func FuzzRules(f *testing.F) {
 		f.Add(soup(rnd, 20), "J-[0-9]+|x.y", 3)
 	}
 	f.Fuzz(func(t *testing.T, text, pattern string, n int) {
-		rs := append([]Rule(nil), allRules...)
-		set, err := NewSet([]string{"hunter2"}, append(rs, Rule{Name: "fuzz", Pattern: pattern, Strategy: Hash})...)
+		rs := append([]policy.Redaction(nil), allRules...)
+		set, err := compiled([]string{"hunter2"}, append(rs, policy.Redaction{Name: "fuzz", Pattern: pattern, Strategy: policy.StrategyHash})...)
 		if err != nil {
-			set, _ = NewSet([]string{"hunter2"}, rs...)
+			set, _ = compiled([]string{"hunter2"}, rs...)
 		}
 		whole := set.Text(text)
 		if got := pieces(t, set, text, 1+n&0xff); got != whole {

@@ -31,10 +31,13 @@ func (c *checker) arithmetic(x syntax.ArithmExpr) {
 	})
 }
 
-// arithmeticBinary follows long sums to the left without going deeper.
+// arithmeticBinary judges a long sum in a loop, since its tree is deep on the left side.
 func (c *checker) arithmeticBinary(x *syntax.BinaryArithm) {
 	for {
-		if isAssignment(x.Op) {
+		switch x.Op {
+		case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn,
+			syntax.AndAssgn, syntax.OrAssgn, syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn,
+			syntax.AndBoolAssgn, syntax.OrBoolAssgn, syntax.XorBoolAssgn, syntax.PowAssgn:
 			c.arithmeticAssign(x.X)
 		}
 		c.arithmetic(x.Y)
@@ -49,16 +52,6 @@ func (c *checker) arithmeticBinary(x *syntax.BinaryArithm) {
 	} else if p := paramOf(x.X); p != nil && p.Index != nil {
 		c.index(p.Index)
 	}
-}
-
-func isAssignment(op syntax.BinAritOperator) bool {
-	switch op {
-	case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn,
-		syntax.AndAssgn, syntax.OrAssgn, syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn,
-		syntax.AndBoolAssgn, syntax.OrBoolAssgn, syntax.XorBoolAssgn, syntax.PowAssgn:
-		return true
-	}
-	return false
 }
 
 // arithmeticAssign judges the left side of an assignment: a name, or an
@@ -82,6 +75,7 @@ func (c *checker) arithmeticAssign(x syntax.ArithmExpr) {
 	v.array = v.array || element
 }
 
+// paramOf returns the expansion that is all of an expression, or nil.
 func paramOf(x syntax.ArithmExpr) *syntax.ParamExp {
 	if w, ok := x.(*syntax.Word); ok && len(w.Parts) == 1 {
 		p, _ := w.Parts[0].(*syntax.ParamExp)
@@ -97,6 +91,7 @@ func (c *checker) index(x syntax.ArithmExpr) {
 	}
 }
 
+// arithmeticWord judges a word in an expression, which must be a number.
 func (c *checker) arithmeticWord(w *syntax.Word) {
 	if lit := w.Lit(); isName(lit) {
 		c.requireNumber(lit, offset(w))
@@ -131,6 +126,7 @@ func (c *checker) arithmeticPart(part syntax.WordPart) {
 	}
 }
 
+// arithmeticParam judges the expansion of a variable in an expression.
 func (c *checker) arithmeticParam(p *syntax.ParamExp) {
 	c.param(p)
 	name := simpleParam(p)
@@ -147,8 +143,7 @@ func (c *checker) arithmeticParam(p *syntax.ParamExp) {
 	}
 }
 
-// isNumeral reports whether the text is a number as arithmetic writes it: 10,
-// 0x1f, 2#101.
+// isNumeral reports whether a text is a number as arithmetic writes it: 10, 0x1f, 2#101.
 func isNumeral(s string) bool {
 	if s == "" || s[0] < '0' || s[0] > '9' {
 		return false
@@ -161,6 +156,7 @@ const (
 	arithmeticHint   = `give the variable a number in this text first, or compare with [ "$x" -gt 0 ]`
 )
 
+// requireNumber refuses an expression if a variable turns out not to be a number.
 func (c *checker) requireNumber(name string, at int) {
 	c.require(name, wantNumber, at, Verdict{Rule: RuleArithmetic, Reason: arithmeticReason, Hint: arithmeticHint})
 }
@@ -169,8 +165,8 @@ func (c *checker) refuseArithmetic(at int) {
 	c.refuse(at, RuleArithmetic, "", arithmeticReason, arithmeticHint)
 }
 
-// test judges [[ … ]]: its comparisons of numbers are arithmetic, and its
-// -v and -R look names up.
+// test judges [[ … ]]: it compares numbers by arithmetic, and its -v and -R look up
+// names.
 func (c *checker) test(x syntax.TestExpr) {
 	if x == nil || c.denial != nil {
 		return
@@ -194,6 +190,7 @@ func (c *checker) test(x syntax.TestExpr) {
 	})
 }
 
+// testBinary judges an operator with two operands.
 func (c *checker) testBinary(x *syntax.BinaryTest) {
 	switch x.Op {
 	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
@@ -213,8 +210,7 @@ func (c *checker) testBinary(x *syntax.BinaryTest) {
 	}
 }
 
-// testWord judges an operand. Between these brackets bash always knows the
-// patterns of extglob.
+// testWord judges an operand. In [[ … ]] bash always accepts the patterns of extglob.
 func (c *checker) testWord(w *syntax.Word) {
 	for _, part := range w.Parts {
 		pattern, ok := part.(*syntax.ExtGlob)
@@ -227,6 +223,7 @@ func (c *checker) testWord(w *syntax.Word) {
 	}
 }
 
+// testName judges the operand of -v and -R.
 func (c *checker) testName(x syntax.TestExpr) {
 	w, ok := x.(*syntax.Word)
 	if ok {
@@ -250,8 +247,8 @@ var testUnary = map[string]bool{
 	"-S": true, "-n": true, "-o": true, "-z": true,
 }
 
-// testCommand judges test and [: a word that is not constant must stand where
-// it cannot become the operator -v, which executes code in its operand.
+// testCommand judges test and [: a word that is not constant must be in a place where it
+// cannot become the operator -v, which executes code in its operand.
 func testCommand(c *checker, args []arg) {
 	words := args[1:]
 	if n := len(words); args[0].text == "[" && n > 0 && words[n-1].constant && words[n-1].text == "]" {
@@ -281,10 +278,12 @@ func testCommand(c *checker, args []arg) {
 	}
 }
 
+// isOperator reports whether a word is an operator between two operands.
 func isOperator(words []arg, i int) bool {
 	return i >= 0 && i < len(words) && words[i].constant && testOperators[words[i].text]
 }
 
+// isUnary reports whether a word is an operator in front of one operand.
 func isUnary(words []arg, i int) bool {
 	if i < 0 || i >= len(words) || !words[i].constant {
 		return false

@@ -1,21 +1,17 @@
 package command
 
-import (
-	"strings"
+import "strings"
 
-	"mvdan.cc/sh/v3/syntax"
-)
-
-// builtin is a command that the shell does itself.
+// builtin is a command of the shell itself.
 type builtin struct {
 	never string // why it is always refused
 	hint  string
-	bash  bool // other shells have no such builtin, and look for a program
+	bash  bool // other shells do not have it, and look for a program
 	check func(c *checker, args []arg)
 }
 
-// builtins are those of bash. Those with neither a reason nor a check start no
-// program, whatever their arguments.
+// builtins are those of bash. A builtin with neither a reason nor a check starts no
+// program, whatever its arguments.
 var builtins map[string]builtin
 
 func init() {
@@ -33,7 +29,9 @@ func init() {
 		"read": {check: readNames}, "mapfile": {bash: true, check: mapfileNames}, "readarray": {bash: true, check: mapfileNames},
 		"printf": {check: printfFormat}, "getopts": {check: getoptsName}, "unset": {check: unsetNames},
 		"set": {check: setOptions}, "shopt": {bash: true, check: shoptNames}, "trap": {check: trapText},
-		"command": {check: commandWords}, "wait": {check: waitWords}, "jobs": {check: jobsWords}, "hash": {check: hashWords},
+		"command": {check: commandWords}, "wait": {check: waitWords},
+		"jobs":   {check: func(c *checker, args []arg) { _, _, _ = c.flags(args, "lnprs", "") }},
+		"hash":   {check: func(c *checker, args []arg) { _, _, _ = c.flags(args, "rt", "") }},
 		"export": {check: declareWords}, "readonly": {check: declareWords}, "local": {check: declareWords},
 		"declare": {bash: true, check: declareWords}, "typeset": {bash: true, check: declareWords},
 
@@ -56,8 +54,8 @@ func init() {
 	}
 }
 
-// names requires that words are plain names of variables, and marks them as
-// holding anything.
+// names refuses words that are not plain names of variables, and notes that these may
+// hold anything.
 func (c *checker) names(command string, args []arg) {
 	for _, a := range args {
 		if !a.constant || !isName(a.text) {
@@ -69,8 +67,8 @@ func (c *checker) names(command string, args []arg) {
 	}
 }
 
-// flags splits off the options of a builtin: plain letters, and valued ones,
-// whose values it returns by letter. Every option must be constant.
+// flags splits off the options of a builtin, which must be constant: plain letters, and
+// valued ones. It returns their values by letter.
 func (c *checker) flags(args []arg, plain, valued string) (values map[byte]arg, rest []arg, ok bool) {
 	name := args[0].text
 	values = make(map[byte]arg)
@@ -111,8 +109,8 @@ func (c *checker) flags(args []arg, plain, valued string) (values map[byte]arg, 
 	return values, rest, true
 }
 
-// noOption makes sure that a word that is not constant is one word and no
-// option.
+// requireNotOption reports whether a word that is not constant is one word and not an
+// option. For a variable this is checked once all its values are known.
 func (c *checker) requireNotOption(a arg, command string) bool {
 	refusal := Verdict{
 		Rule: RuleArgument, Command: command,
@@ -132,7 +130,7 @@ func (c *checker) requireNotOption(a arg, command string) bool {
 	return false
 }
 
-// source is how a word is written, shortened.
+// source returns a word as it is written, quoted and shortened.
 func (c *checker) source(a arg) string {
 	if a.word == nil {
 		return quote(a.text)
@@ -152,6 +150,7 @@ func (c *checker) homeOf(a arg) string {
 	return strings.Trim(c.source(a), "'")
 }
 
+// changeDir notes where cd, pushd and popd go, for [Paths].
 func changeDir(c *checker, args []arg) {
 	target := pathWord{kind: pathChange, command: args[0].text, in: c, at: args[0].at}
 	for _, a := range args[1:] {
@@ -164,6 +163,7 @@ func changeDir(c *checker, args []arg) {
 	c.words = append(c.words, target)
 }
 
+// readNames judges read.
 func readNames(c *checker, args []arg) {
 	values, names, ok := c.flags(args, "ers", "adinNptu")
 	if !ok {
@@ -177,6 +177,7 @@ func readNames(c *checker, args []arg) {
 	c.variable("REPLY").unknown = true
 }
 
+// mapfileNames judges mapfile and readarray.
 func mapfileNames(c *checker, args []arg) {
 	if _, names, ok := c.flags(args, "t", "dnOsu"); ok {
 		c.names(args[0].text, names)
@@ -187,6 +188,7 @@ func mapfileNames(c *checker, args []arg) {
 	}
 }
 
+// printfFormat judges printf, which can assign to a variable.
 func printfFormat(c *checker, args []arg) {
 	values, rest, ok := c.flags(args, "", "v")
 	if !ok {
@@ -200,6 +202,7 @@ func printfFormat(c *checker, args []arg) {
 	}
 }
 
+// getoptsName judges getopts.
 func getoptsName(c *checker, args []arg) {
 	if len(args) > 1 && args[1].many || len(args) > 2 && !args[2].constant {
 		c.refuse(args[1].at, RuleBuiltin, "getopts", "getopts takes only constant words", "")
@@ -211,6 +214,7 @@ func getoptsName(c *checker, args []arg) {
 	}
 }
 
+// unsetNames judges unset, which can remove functions too.
 func unsetNames(c *checker, args []arg) {
 	values, names, ok := c.flags(args, "v", "")
 	if !ok {
@@ -227,6 +231,8 @@ func unsetNames(c *checker, args []arg) {
 	}
 }
 
+// declareWords judges a declaration whose words the parser takes for those of a plain
+// command.
 func declareWords(c *checker, args []arg) {
 	d := declaration{command: args[0].text, options: true}
 	for _, a := range args[1:] {
@@ -234,7 +240,7 @@ func declareWords(c *checker, args []arg) {
 	}
 }
 
-// trapText judges the text that a trap executes: in this shell, later.
+// trapText judges the text that a trap executes later, in this shell.
 func trapText(c *checker, args []arg) {
 	_, rest, ok := c.flags(args, "lp", "")
 	if !ok || len(rest) < 2 {
@@ -250,7 +256,7 @@ func trapText(c *checker, args []arg) {
 	}
 }
 
-// commandWords looks through command, which passes functions by.
+// commandWords judges what command starts, which is never a function.
 func commandWords(c *checker, args []arg) {
 	values, rest, ok := c.flags(args, "vV", "")
 	if !ok || len(values) > 0 || len(rest) == 0 {
@@ -259,26 +265,14 @@ func commandWords(c *checker, args []arg) {
 	c.simple(rest, false)
 }
 
+// waitWords judges wait, which can assign to a variable.
 func waitWords(c *checker, args []arg) {
 	if values, _, ok := c.flags(args, "fn", "p"); ok && values['p'].at > 0 {
 		c.names("wait", []arg{values['p']})
 	}
 }
 
-func jobsWords(c *checker, args []arg) { _, _, _ = c.flags(args, "lnprs", "") }
-
-func hashWords(c *checker, args []arg) { _, _, _ = c.flags(args, "rt", "") }
-
-// dialectsOf are the dialects that the shell of a name may speak.
-func dialectsOf(shell string) []syntax.LangVariant {
-	if shell == "bash" || shell == "rbash" {
-		return []syntax.LangVariant{syntax.LangBash}
-	}
-	return []syntax.LangVariant{syntax.LangPOSIX, syntax.LangBash}
-}
-
-// The options of the shell that change neither what a text means nor what is
-// run.
+// The options of the shell that change neither the meaning of a text nor what runs.
 var (
 	setLetters = "abCefhmnuvxET"
 	setNames   = map[string]bool{
@@ -292,9 +286,7 @@ var (
 	}
 )
 
-// setOptions allows the options of set that change neither what a text means nor
-// what is run. What
-// follows them are the positional parameters.
+// setOptions judges the options of set. The positional parameters follow them.
 func setOptions(c *checker, args []arg) {
 	for rest := args[1:]; len(rest) > 0; {
 		a := rest[0]
@@ -315,7 +307,7 @@ func setOptions(c *checker, args []arg) {
 			continue
 		}
 		if len(rest) == 0 {
-			return // prints them all
+			return // it prints all options
 		}
 		if !rest[0].constant || !setNames[rest[0].text] {
 			c.refuseOption(rest[0], "set", a.text[:1]+"o "+rest[0].text)
@@ -325,11 +317,12 @@ func setOptions(c *checker, args []arg) {
 	}
 }
 
+// refuseOption refuses an option that changes the meaning of texts.
 func (c *checker) refuseOption(a arg, command, option string) {
 	c.refuse(a.at, RuleBuiltin, command, command+" "+option+" changes what texts mean", "")
 }
 
-// shoptNames lets through the harmless options of shopt.
+// shoptNames refuses the options of shopt that are not known to be harmless.
 func shoptNames(c *checker, args []arg) {
 	values, names, ok := c.flags(args, "pqsuo", "")
 	if !ok {

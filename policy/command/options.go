@@ -2,15 +2,16 @@ package command
 
 import "strings"
 
-// danger are the options with which a program starts others.
+// danger lists the options with which a program starts others.
 type danger struct {
 	short  string   // letters
 	valued string   // other letters that take a value, so that it is not read as letters
-	long   []string // names; every shortened form counts
+	long   []string // names; every abbreviation counts
 	words  []string // beginnings of any word
-	bundle bool     // the first word may be a bundle without its dash, as tar takes it
+	bundle bool     // the first word may be a bundle of letters without a dash, as tar accepts it
 }
 
+// dangerous are the programs with such options.
 var dangerous = map[string]danger{
 	"sort":  {long: []string{"compress-program"}},
 	"split": {long: []string{"filter"}},
@@ -40,8 +41,7 @@ var dangerous = map[string]danger{
 	"sdiff":   {long: []string{"diff-program"}},
 }
 
-// options refuses the options of d. A word that may turn out to be one is
-// refused too.
+// options refuses the options of d, and words that may turn out to be one.
 func (c *checker) options(base string, d danger, args []arg) {
 	skip := false
 	for i, a := range args[1:] {
@@ -54,7 +54,7 @@ func (c *checker) options(base string, d danger, args []arg) {
 		}
 		skip = false
 		if a.constant && a.text == "--" && len(d.words) == 0 && !strings.HasPrefix(args[i].text, "-") {
-			return // behind an option it may be its value
+			return // after an option it may be the option's value
 		}
 		named := !a.many && strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "=") // --name=value: the name is sure
 		if !a.constant && !named {
@@ -82,7 +82,7 @@ func (c *checker) options(base string, d danger, args []arg) {
 	}
 }
 
-// shortOptions refuses letters, and reports whether the next word is a value.
+// shortOptions refuses dangerous letters, and reports whether the next word is a value.
 func (c *checker) shortOptions(base string, d danger, a arg, letters string) bool {
 	for i := range len(letters) {
 		if strings.IndexByte(d.short, letters[i]) >= 0 {
@@ -96,16 +96,17 @@ func (c *checker) shortOptions(base string, d danger, a arg, letters string) boo
 	return false
 }
 
+// refuseArgument refuses an argument that makes a program start others.
 func (c *checker) refuseArgument(a arg, base, what string) {
 	c.refuse(a.at, RuleArgument, base, "with "+what+" "+base+" starts other programs, or lets others be started", "leave it out")
 }
 
-// grammar is how a wrapper's own words end and the command begins.
+// grammar says where a wrapper's own words end and the command begins.
 type grammar struct {
 	short    string // letters without a value
 	valued   string // letters with one
-	optional string // letters whose value, if there is one, is attached
-	long     string // names without a value, in spaces
+	optional string // letters whose value, if any, is attached
+	long     string // names without a value, with spaces between them
 	longOf   string // names with one
 	operands int    // words in front of the command
 	assigns  bool   // NAME=value may stand in front of the command
@@ -119,8 +120,8 @@ func (c *checker) wrapper(base string, g grammar, args []arg) {
 	}
 }
 
-// unwrap returns the words that follow a wrapper's own. An option that it does
-// not know is refused: what follows it could be anything.
+// unwrap returns the words that follow a wrapper's own. It refuses an unknown option: the
+// word after it may be its value or the command.
 func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bool) {
 	rest := args[1:]
 	for len(rest) > 0 {
@@ -174,6 +175,7 @@ func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bo
 	return rest, c.denial == nil
 }
 
+// refuseWrapped refuses a word that is not constant, and may be the command.
 func (c *checker) refuseWrapped(a arg, base string) {
 	c.refuse(a.at, RuleName, base, "what "+base+" starts must be written out: "+c.source(a)+" is known only at run time", "")
 }
@@ -205,6 +207,7 @@ func (g grammar) option(text string) (value, known bool) {
 	return false, true
 }
 
+// hasWord reports whether a word is in a list with spaces between the words.
 func hasWord(list, word string) bool {
 	return strings.Contains(" "+list+" ", " "+word+" ") && word != ""
 }

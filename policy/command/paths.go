@@ -8,9 +8,9 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Paths refuse arguments that plainly point outside, early and readably. They
-// look at text alone: links, variables and names that programs make up are
-// the walls' business, and so is everything that is not refused here.
+// Paths refuse arguments that plainly point outside the sandbox, early and readably.
+// They look at text alone: the walls hold for links, variables and names that programs
+// make up, and for everything else that is not refused here.
 type Paths struct {
 	// Workspace is the absolute path of the workspace inside.
 	Workspace string
@@ -22,10 +22,9 @@ type Paths struct {
 	Visible []string
 }
 
-// PathsIn are the paths of a sandbox of this spec: the workspace, where
-// commands start, HOME, /tmp, the directories of programs, and the mounts.
-// What else there is, /etc and /proc say, is no business of commands that are
-// judged by rules.
+// PathsIn returns the paths of a sandbox of this spec: the workspace, where commands
+// start, HOME, /tmp, the directories of programs, and the mounts. Commands that are
+// judged by rules have no need for others, such as /etc and /proc.
 func PathsIn(s policy.Spec) Paths {
 	p := Paths{Workspace: policy.WorkspacePath, Visible: []string{policy.HomePath, policy.TmpPath}}
 	p.Visible = append(p.Visible, "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
@@ -41,7 +40,7 @@ func PathsIn(s policy.Spec) Paths {
 	return p
 }
 
-// pathKind says what a word of a verdict is.
+// pathKind is the kind of a word of a verdict.
 type pathKind uint8
 
 const (
@@ -56,27 +55,26 @@ const (
 type pathWord struct {
 	kind     pathKind
 	command  string
-	text     string // its constant head where it is not constant
+	text     string // its constant head if it is not constant
 	constant bool
-	home     string // what is written, where that is the home of some user
+	home     string // the word as it is written, if that is the home of another user
 	first    bool   // it is the first word of its command
 	in       *checker
 	at       int
 }
 
-// devices are files that every program may name.
+// devices are paths in /dev that every program may name.
 var devices = map[string]bool{
 	"/dev/null": true, "/dev/zero": true, "/dev/full": true, "/dev/random": true, "/dev/urandom": true, "/dev/tty": true,
 	"/dev/stdin": true, "/dev/stdout": true, "/dev/stderr": true, "/dev/fd": true, "/dev/shm": true,
 }
 
-// fileCommands are those whose refusals name the workspace.
+// fileCommands are the commands whose refusals name the workspace.
 var fileCommands = map[string]bool{
 	"find": true, "file": true, "cat": true, "head": true, "tail": true, "grep": true, "ls": true, "wc": true, "diff": true,
 }
 
-// Check returns v, or where v is allowed and a word of it plainly points
-// outside, a refusal.
+// Check returns v or, if v is allowed and a word of it plainly points outside, a refusal.
 func (p Paths) Check(v Verdict) Verdict {
 	if !v.Allowed {
 		return v
@@ -105,12 +103,12 @@ func (p Paths) Check(v Verdict) Verdict {
 // pathWalk follows the words of a verdict.
 type pathWalk struct {
 	paths   Paths
-	cwd     string // empty where it is not known
+	cwd     string // empty if it is not known
 	saved   []string
 	scripts wordReader
 }
 
-// outside is the word, or the part of it, that points outside. Empty: none.
+// outside returns the word, or the part of it, that points outside, or "".
 func (w *pathWalk) outside(word pathWord) string {
 	switch word.kind {
 	case scopeBegins:
@@ -125,8 +123,14 @@ func (w *pathWalk) outside(word pathWord) string {
 		if w.bad(word.text, word.constant) {
 			return word.text
 		}
-		if word.kind == pathChange {
-			w.change(word)
+		switch {
+		case word.kind != pathChange:
+		case !word.constant || word.text == "" || word.text == "-":
+			w.cwd = ""
+		case path.IsAbs(word.text):
+			w.cwd = path.Clean(word.text)
+		case w.cwd != "":
+			w.cwd = path.Join(w.cwd, word.text)
 		}
 	default:
 		switch isPath := w.scripts.isPath(word); {
@@ -139,19 +143,8 @@ func (w *pathWalk) outside(word pathWord) string {
 	return ""
 }
 
-func (w *pathWalk) change(word pathWord) {
-	switch {
-	case !word.constant || word.text == "" || word.text == "-":
-		w.cwd = ""
-	case path.IsAbs(word.text):
-		w.cwd = path.Clean(word.text)
-	case w.cwd != "":
-		w.cwd = path.Join(w.cwd, word.text)
-	}
-}
-
-// argument looks at the word, and at the value in --name=value, name=value
-// and -xvalue.
+// argument returns a word if it points outside, or the value in --name=value, name=value
+// or -xvalue does.
 func (w *pathWalk) argument(word pathWord) string {
 	parts := []string{word.text}
 	if name, value, ok := strings.Cut(word.text, "="); ok && !strings.Contains(name, "/") {
@@ -193,7 +186,7 @@ func (w *pathWalk) bad(text string, constant bool) bool {
 	if w.inside(full) {
 		return false
 	}
-	leadsBack := func(inside string) bool { return below(inside, full) } // what is not constant may go on to it
+	leadsBack := func(inside string) bool { return below(inside, full) } // the part that is not constant may lead there
 	return constant || !leadsBack(w.paths.Workspace) && !slices.ContainsFunc(w.paths.Visible, leadsBack)
 }
 
@@ -202,6 +195,7 @@ func climbs(text string) bool {
 	return text == ".." || strings.HasPrefix(text, "../") || strings.HasSuffix(text, "/..") || strings.Contains(text, "/../")
 }
 
+// inside reports whether a path is one that commands may name.
 func (w *pathWalk) inside(full string) bool {
 	return below(full, w.paths.Workspace) || devices[full] || below(full, "/dev/fd") || below(full, "/dev/shm") ||
 		slices.ContainsFunc(w.paths.Visible, func(dir string) bool { return below(full, dir) })
@@ -216,13 +210,13 @@ func below(full, dir string) bool {
 	return full == dir || dir == "/" || strings.HasPrefix(full, dir+"/")
 }
 
-// wordReader tells the words that are patterns, scripts and messages from
-// those that may be paths, by the command they belong to.
+// wordReader tells words that may be paths from patterns, scripts and messages, by the
+// command that they belong to.
 type wordReader struct {
-	given bool // an option held the script, so that no word is it
+	given bool // an option has the script, so that no word is it
 	seen  bool // the script was seen
-	skip  bool // the word is the value of an option that names no file
-	after bool // behind --
+	skip  bool // the next word is the value of an option, and not a path
+	after bool // -- was seen
 }
 
 // textCommands take no paths.
@@ -231,14 +225,14 @@ var textCommands = map[string]bool{
 	"true": true, "false": true, "which": true, "yes": true,
 }
 
-// scriptFirst take a script or a pattern as their first word, unless one of
-// these options holds it.
+// scriptFirst are the programs whose first word is a script or a pattern, unless one of
+// these options has it.
 var scriptFirst = map[string]string{
 	"grep": "-e -f --regexp --file", "sed": "-e -f --expression --file", "awk": "-f -e --file --source",
 	"rg": "-e -f --regexp --file", "jq": "-f --from-file",
 }
 
-// textOptions are the options whose value is no path.
+// textOptions are the options whose value is not a path.
 var textOptions = map[string]string{
 	"grep": "-e --regexp -m -A -B -C --include --exclude --exclude-dir", "sed": "-e --expression -l", "awk": "-F -v -e --source",
 	"find": "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -printf -perm -type -size -user -group",
@@ -248,8 +242,8 @@ var textOptions = map[string]string{
 	"wc": "", "diff": "-I -x --label", "date": "-d -s", "column": "-s -o", "su": "-c", "script": "-c",
 }
 
-// isPath reports whether the word may be a path. It is asked for each word of a
-// command, in order.
+// isPath reports whether a word may be a path. Call it for each word of a command, in
+// order.
 func (s *wordReader) isPath(word pathWord) bool {
 	kind := kindOf(word.command)
 	if word.first {
@@ -270,7 +264,7 @@ func (s *wordReader) isPath(word pathWord) bool {
 	return !textCommands[kind]
 }
 
-// option reports whether an option may hold a path in itself.
+// option reports whether an option may contain a path.
 func (s *wordReader) option(kind, text string) bool {
 	if text == "--" {
 		s.after = true

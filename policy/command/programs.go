@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// places are the directories in which names of programs are looked up inside.
+// places are the directories inside in which programs are looked up.
 var places = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// harmless are programs that do what the shell's builtins of the same name
-// do; like those they need not be listed.
+// harmless are programs that do what the shell's builtins of the same name do. Like
+// those they need not be on the list.
 var harmless = map[string]bool{
 	"true": true, "false": true, "test": true, "[": true, "echo": true, "printf": true, "pwd": true,
 }
 
-// program judges a program and its arguments, wherever it is started from.
+// program judges a program and its arguments, whatever starts it.
 func (c *checker) program(args []arg) {
 	c.depth++
 	defer func() { c.depth-- }()
@@ -43,6 +43,7 @@ func (c *checker) program(args []arg) {
 	}
 }
 
+// allowed reports whether a program is on the list, and refuses it if not.
 func (c *checker) allowed(base string, name arg) bool {
 	if c.rules.allow[base] {
 		return true
@@ -51,11 +52,11 @@ func (c *checker) allowed(base string, name arg) bool {
 	return false
 }
 
-// passOn are programs whose arguments are those of other programs, beside the
-// wrappers: each is noted with the program that gets it in the end.
+// passArgumentsOn are programs, beside the wrappers, whose arguments are those of other
+// programs: each is noted with the program that gets it in the end.
 var passArgumentsOn = map[string]bool{"env": true, "xargs": true, "busybox": true, "toybox": true, "su": true, "script": true, "watch": true, "flock": true}
 
-// arguments notes the words for the path rules.
+// arguments notes the words of a program, for [Paths].
 func (c *checker) arguments(base string, args []arg) {
 	if c.weight += len(args); c.weight > maxWords {
 		c.refuse(args[0].at, RuleSize, base, "it has too many words, each of which counts once for every program that wraps it", "put it into a file of the workspace")
@@ -80,7 +81,7 @@ func (c *checker) arguments(base string, args []arg) {
 	}
 }
 
-// judgeArguments looks at what a program does with its arguments.
+// judgeArguments judges what a program does with its arguments.
 func (c *checker) judgeArguments(base string, args []arg) {
 	kind := kindOf(base)
 	if why, ok := unjudgeable[kind]; ok {
@@ -99,9 +100,12 @@ func (c *checker) judgeArguments(base string, args []arg) {
 	}
 }
 
-// noteUnchecked says of an interpreter that it is one.
+// noteUnchecked notes that a program is an interpreter, once.
 func (c *checker) noteUnchecked(base string) {
-	c.note(base + " is an interpreter: it runs what it is given, and that is not checked: the walls hold")
+	note := base + " is an interpreter: it runs what it is given, and that is not checked: the walls hold"
+	if !slices.Contains(c.notes, note) {
+		c.notes = append(c.notes, note)
+	}
 }
 
 // kindOf returns the name by which this package knows a program: python3.11 is python,
@@ -120,11 +124,13 @@ func kindOf(base string) string {
 	return base
 }
 
+// versioned are programs whose names may end with a version.
 var versioned = map[string]bool{
 	"python": true, "pip": true, "node": true, "perl": true, "ruby": true, "php": true, "lua": true, "bash": true, "awk": true, "pypy": true,
 	"tclsh": true, "guile": true, "gcc": true, "g++": true, "clang": true, "clang++": true,
 }
 
+// sameAs maps other names of programs to the name by which this package knows them.
 var sameAs = map[string]string{
 	"gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "gfind": "find", "gsort": "sort", "gtar": "tar", "bsdtar": "tar",
 	"gxargs": "xargs", "genv": "env", "gtimeout": "timeout", "gnice": "nice", "gnohup": "nohup", "gstdbuf": "stdbuf", "gsplit": "split",
@@ -148,9 +154,9 @@ var interpreters = map[string]bool{
 	"expect": true, "cmake": true, "ninja": true, "tox": true, "pytest": true, "git": true, "docker": true, "ssh": true,
 }
 
-// packageOptions are the options of package managers that have a value, and
-// those that have none, in front of the subcommand. Where another option
-// stands there, the word behind it may be its value or the subcommand.
+// packageOptions are the options of package managers in front of the subcommand: those
+// with a value, and those without. The word behind any other option may be its value or
+// the subcommand.
 var packageOptions = map[string]struct{ valued, plain string }{
 	"pip": {
 		"--python --log --keyring-provider --proxy --retries --timeout --exists-action --trusted-host --cert --client-cert --cache-dir --use-feature --use-deprecated --resume-retries",
@@ -165,7 +171,7 @@ var packageOptions = map[string]struct{ valued, plain string }{
 	"npx":  {"-p --package -c --call --registry --prefix -w --workspace", "-y --yes --no --no-install -q --quiet -h --help -v --version"},
 }
 
-// npmNames are the other names that npm knows for the subcommands that lists block.
+// npmNames are npm's other names for the subcommands that lists usually block.
 var npmNames = map[string]string{
 	"in": "install", "ins": "install", "inst": "install", "insta": "install", "instal": "install", "isnt": "install",
 	"isnta": "install", "isntal": "install", "isntall": "install", "it": "install", "install-test": "install", "cit": "ci",
@@ -173,7 +179,7 @@ var npmNames = map[string]string{
 	"un": "uninstall", "unlink": "uninstall", "rm": "remove", "r": "remove", "a": "add",
 }
 
-// subcommand refuses blocked subcommands: the first word that is no option.
+// subcommand refuses blocked subcommands: the first word that is not an option.
 func (c *checker) subcommand(base string, args []arg) {
 	blocked := c.rules.blocked[base]
 	kind := kindOf(base)
@@ -215,7 +221,7 @@ func (c *checker) subcommand(base string, args []arg) {
 	}
 }
 
-// canonical returns the name in the list that a program takes a word for.
+// canonical returns the name on the list that a program takes a word for.
 func canonical(kind, word string, blocked map[string]bool) string {
 	if kind != "npm" || blocked[word] {
 		return word

@@ -1,3 +1,34 @@
+// Package command judges command texts and argument lists by a list of the
+// programs that they may start.
+//
+//	rules, err := command.New(policy.DefaultCommands())
+//	…
+//	verdict := rules.Shell("ls; curl example.com")
+//	if !verdict.Allowed { … verdict.Reason, verdict.Position … }
+//	run("bash", "-c", verdict.Script) // what was judged, and nothing else
+//
+// A text is parsed with the grammar of the shell that will run it. Every simple command
+// in it is judged: in lists, pipelines, substitutions, functions, here-documents,
+// conditions, and in the texts and commands that wrappers such as env, xargs and
+// find -exec start. What cannot be judged is refused: names that are known only at run
+// time, eval and similar builtins, assignments of variables that change what later
+// commands do, arithmetic on unknown text.
+//
+// The list is a guard-rail for those who mean well. An allowed interpreter runs anything,
+// a configuration file names programs, and only the wall of the sandbox holds against
+// them. awk and sed are interpreters: awk has system and pipes, sed the command e. So is
+// every program that builds: go, cargo, make and compilers run what a Makefile, a build
+// script, a plugin or a directive in a source says. A note in the verdict says so. This
+// can be promised: the shell itself starts no program for an allowed text that the list
+// denies, as long as nobody has made the environment or the files of programs start
+// others.
+//
+// [Rules] are immutable and may be used by several goroutines. A check is a function of
+// text alone: it reads no file and takes time in proportion to the text, which may have
+// [MaxText] bytes.
+//
+// [Paths] is independent of the list: it refuses, early and readably, arguments that
+// plainly point outside the sandbox. [RulesFile] follows a file.
 package command
 
 import (
@@ -15,18 +46,17 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// Rules are a list of programs and of blocked subcommands. The zero value
-// refuses every command. Rules never change: what alters them returns others.
+// Rules hold a list of programs and of blocked subcommands. The zero value refuses
+// every command. Rules never change: methods that alter them return others.
 type Rules struct {
 	allow   map[string]bool
 	blocked map[string]map[string]bool
 	names   string   // sorted, with commas, for refusals
-	given   *process // whose variables are in the environment of what is run, nil for none
+	given   *process // whose variables are in the environment of what runs, nil for none
 }
 
-// New makes rules of a list. Its error joins one [*policy.FieldError] for each
-// name that cannot be used: one that no program can have, and builtins of the
-// shell that no list makes safe.
+// New makes rules of a list. Its error joins one [*policy.FieldError] for each name
+// that no program can have, and for each builtin of the shell that no list makes safe.
 func New(c policy.Commands) (*Rules, error) {
 	var errs []error
 	for _, e := range c.Check() {
@@ -73,8 +103,8 @@ func (r *Rules) With(names ...string) (*Rules, error) {
 	return New(c)
 }
 
-// Given returns rules for commands that get these variables in their environment
-// beside those of a sandbox. The variables may hold anything.
+// Given returns rules for commands that get these variables in their environment,
+// besides those of a sandbox. The variables may hold anything.
 func (r *Rules) Given(variables ...string) *Rules {
 	own := *r
 	own.given = newProcess(nil)
@@ -115,7 +145,7 @@ type RulesFile struct {
 
 	mu    sync.Mutex
 	rules *Rules
-	err   error // what is wrong with what was read last
+	err   error // of what was read last
 	seen  fileState
 }
 
@@ -126,18 +156,18 @@ type fileState struct {
 	time time.Time
 }
 
-// Open reads the rules in the file at path. Its error says why they cannot be read; the
-// RulesFile that it returns with the error can be used all the same: it refuses
-// every command until the file can be read.
+// Open reads the rules in the file at path. If they cannot be read, it returns an error
+// and a RulesFile that can be used all the same: it refuses every command until the file
+// can be read.
 func Open(path string) (*RulesFile, error) {
 	f := &RulesFile{path: path, rules: &Rules{}}
 	_, err := f.Rules()
 	return f, err
 }
 
-// Rules returns the newest rules. It reads them again if the file is another one,
-// or has another time or size. If it cannot, it returns the last good ones
-// together with an error.
+// Rules returns the newest rules. It reads them again if the file is another one, or has
+// another time or size. If that fails, it returns the last good ones together with an
+// error.
 func (f *RulesFile) Rules() (*Rules, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,10 +188,12 @@ func (f *RulesFile) Rules() (*Rules, error) {
 	return f.rules, f.err
 }
 
+// same reports whether both are the same version of the same file.
 func (s fileState) same(old fileState) bool {
 	return old.info != nil && os.SameFile(s.info, old.info) && s.size == old.size && s.time.Equal(old.time)
 }
 
+// readRules reads the rules in a spec file.
 func readRules(file string) (*Rules, error) {
 	f, err := specfile.Read(file)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// top judges the statements of a whole text. Functions are defined here and
-// nowhere else: elsewhere a definition may not happen, and a call would start
-// a program of that name.
+// top judges the statements of a whole text. Functions can be defined here only: a
+// definition elsewhere might not be executed, and a call would then start a program of
+// that name.
 func (c *checker) top(stmts []*syntax.Stmt) {
 	for _, s := range stmts {
 		if f, ok := s.Cmd.(*syntax.FuncDecl); ok && !s.Background && !s.Coprocess && !s.Disown {
@@ -20,6 +20,7 @@ func (c *checker) top(stmts []*syntax.Stmt) {
 	}
 }
 
+// stmts judges statements that stand in another one.
 func (c *checker) stmts(stmts []*syntax.Stmt) {
 	for _, s := range stmts {
 		if c.denial != nil {
@@ -29,7 +30,7 @@ func (c *checker) stmts(stmts []*syntax.Stmt) {
 	}
 }
 
-// stmt judges a statement: a command, redirected and perhaps in the background.
+// stmt judges a statement: a command with its redirections.
 func (c *checker) stmt(s *syntax.Stmt) {
 	if s == nil || c.denial != nil {
 		return
@@ -52,7 +53,7 @@ func (c *checker) stmt(s *syntax.Stmt) {
 
 // stdinIsText reports whether redirections make standard input a here-document, the
 // output of a process, or another descriptor; before says whether it was one without
-// them. A file is not: it is a program, or data, like any other.
+// them. A file is not text: it is a program, or data, like any other.
 func stdinIsText(redirs []*syntax.Redirect, before bool) bool {
 	stdinText := before
 	for _, r := range redirs {
@@ -64,18 +65,19 @@ func stdinIsText(redirs []*syntax.Redirect, before bool) bool {
 				stdinText = namesDescriptor(v.text.String())
 			}
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn, syntax.DplOut:
-			stdinText = true // on another descriptor it may come here yet
+			stdinText = true // even on another descriptor, which may become standard input
 		}
 	}
 	return stdinText
 }
 
-// namesDescriptor reports whether a path, or its constant head, is that of an open
-// file, whose content is unknown.
+// namesDescriptor reports whether a path, or its constant head, may name an open file,
+// whose content is unknown.
 func namesDescriptor(text string) bool {
 	return strings.HasPrefix(text, "/dev/") && text != "/dev/null" || strings.HasPrefix(text, "/proc/")
 }
 
+// command judges a command of any kind.
 func (c *checker) command(cmd syntax.Command) {
 	switch cmd := cmd.(type) {
 	case nil: // redirections alone
@@ -125,8 +127,8 @@ func (c *checker) command(cmd syntax.Command) {
 	}
 }
 
-// binary judges a chain of commands without going deeper for each: long chains
-// hang to the left.
+// binary judges a chain of commands in a loop, since the tree of a long chain is deep
+// on its left side.
 func (c *checker) binary(b *syntax.BinaryCmd) {
 	var rest []*syntax.BinaryCmd
 	for {
@@ -146,13 +148,14 @@ func (c *checker) binary(b *syntax.BinaryCmd) {
 	c.stdinText = stdinText
 }
 
-// scope judges what runs in a process of its own: where it goes to stays there.
+// scope judges what runs in a process of its own: its changes of directory end with it.
 func (c *checker) scope(stmts []*syntax.Stmt) {
 	c.words = append(c.words, pathWord{kind: scopeBegins})
 	c.stmts(stmts)
 	c.words = append(c.words, pathWord{kind: scopeEnds})
 }
 
+// loop judges for and select.
 func (c *checker) loop(f *syntax.ForClause) {
 	switch loop := f.Loop.(type) {
 	case *syntax.WordIter:
@@ -172,6 +175,7 @@ func (c *checker) loop(f *syntax.ForClause) {
 	c.stmts(f.Do)
 }
 
+// coprocess judges coproc. Its variable holds descriptors.
 func (c *checker) coprocess(p *syntax.CoprocClause) {
 	name := "COPROC"
 	if p.Name != nil {
@@ -188,14 +192,14 @@ func (c *checker) coprocess(p *syntax.CoprocClause) {
 }
 
 // withStdinText calls judge for commands that get text as their standard input.
-func (c *checker) withStdinText(judgeArguments func()) {
+func (c *checker) withStdinText(judge func()) {
 	stdinText := c.stdinText
 	c.stdinText = true
-	judgeArguments()
+	judge()
 	c.stdinText = stdinText
 }
 
-// function judges a definition, and remembers the name.
+// function judges the definition of a function, and remembers its name.
 func (c *checker) function(f *syntax.FuncDecl) {
 	if f.Name == nil || !isName(f.Name.Value) {
 		c.refuse(offset(f), RuleFunction, "", "the name of a function must be letters, digits and underscores", "")
@@ -209,12 +213,12 @@ func (c *checker) function(f *syntax.FuncDecl) {
 	}
 	switch f.Body.Cmd.(type) {
 	case *syntax.Block, *syntax.Subshell:
-	default: // a pipe behind the body: for shells the definition is part of it, and in a process of its own
+	default: // for shells, a definition before a pipe is part of the pipeline, in a process of its own
 		c.refuse(offset(f), RuleFunction, name, "the body of a function must be { commands; } or ( commands ), and nothing may follow it", "end it with a new line")
 		return
 	}
 	c.functions[name] = true
-	c.withStdinText(func() { c.stmt(f.Body) }) // or may, where it is called
+	c.withStdinText(func() { c.stmt(f.Body) }) // which it may get where it is called
 }
 
 // redirects judges where input and output go.
@@ -241,9 +245,9 @@ func (c *checker) redirects(redirs []*syntax.Redirect) {
 	}
 }
 
-// heredoc judges a here-document. Where it ends, shells see differently from
-// the parser in two cases: a backslash joins lines, also to the end, and in a
-// substitution the end may be followed by what closes that.
+// heredoc judges a here-document. Shells and the parser disagree about its end in two
+// cases: a backslash joins a line with the next one, also with the last, and in a
+// substitution the closing bracket may follow the end.
 func (c *checker) heredoc(r *syntax.Redirect) {
 	from, to := offset(r.Hdoc), int(r.Hdoc.End().Offset())
 	end := c.value(r.Word)
@@ -282,15 +286,20 @@ func (c *checker) call(x *syntax.CallExpr) {
 			c.word(a.Value)
 			continue
 		}
-		c.assign(a)
+		if a.Name == nil {
+			c.word(a.Value)
+			continue
+		}
+		c.assignTo(a.Name.Value, offset(a), RuleAssignment)
+		c.assignValue(a.Name.Value, a)
 	}
 	if len(args) > 0 && c.denial == nil {
 		c.simple(args, true)
 	}
 }
 
-// simple judges a command by its words; functions says that its name may be
-// that of a function.
+// simple judges a command by its words; functions says that its name may be that of a
+// function.
 func (c *checker) simple(args []arg, functions bool) {
 	name := args[0]
 	if !c.requireConstantName(name) || !c.countCommand(name.at) {
@@ -299,7 +308,7 @@ func (c *checker) simple(args []arg, functions bool) {
 	if functions && c.functions[name.text] {
 		return
 	}
-	if len(c.rules.allow) == 0 { // refuses what need not be listed, too
+	if len(c.rules.allow) == 0 { // not even a command that need not be on the list is allowed
 		c.allowed(name.text, name)
 		return
 	}

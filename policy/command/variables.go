@@ -10,10 +10,10 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// Shells execute what they find in variables in more places than one would
-// think: the number in $((n)) may be the text 'a[$(command)]'. So what each
-// variable can hold is gathered, wherever it is assigned, and uses that need
-// a number, or a word that is no option, are checked at the end.
+// Shells execute the values of variables in more places than one would think: the
+// number in $((n)) may be the text 'a[$(command)]'. So the values that each variable
+// can have are collected wherever it is assigned, and uses that need a number, or a word
+// that is not an option, are checked at the end.
 
 // variable holds the values that a variable may have in one process.
 type variable struct {
@@ -22,7 +22,7 @@ type variable struct {
 	array   bool // it may be a list
 }
 
-// variable returns the variable of a name, which the text assigns.
+// variable returns a variable that the text assigns.
 func (p *process) variable(name string) *variable {
 	v := p.vars[name]
 	if v == nil {
@@ -43,8 +43,8 @@ type want uint8
 
 const (
 	wantNumber want = iota
-	wantWord        // one word that is no option
-	wantScalar      // no list
+	wantWord        // one word that is not an option
+	wantScalar      // not a list
 )
 
 // need is a use of a variable that requires something of its values.
@@ -76,8 +76,8 @@ func (c *checker) require(name string, w want, at int, refusal Verdict) {
 	c.needs = append(c.needs, need{name, w, c, at, refusal})
 }
 
-// requireWord reports whether a word that is not constant is one word and no
-// option: for a variable that is checked once all its values are known.
+// requireWord reports whether a word that is not constant is one word and not an option.
+// For a variable this is checked once all its values are known.
 func (c *checker) requireWord(a arg, refusal Verdict) bool {
 	switch {
 	case a.digits:
@@ -90,7 +90,7 @@ func (c *checker) requireWord(a arg, refusal Verdict) bool {
 	return false
 }
 
-// checkNeeds checks what uses require of variables, once all values are known.
+// checkNeeds checks the uses of variables, once all their values are known.
 func (c *checker) checkNeeds() {
 	check := func(one *checker) {
 		for _, n := range one.needs {
@@ -111,8 +111,9 @@ func (c *checker) checkNeeds() {
 	}
 }
 
-// holds reports whether all that a variable may hold is of the wanted kind. One
-// that the text does not assign comes from the environment, and may be anything.
+// holds reports whether all values that a variable may have are of the wanted kind. A
+// variable that the text does not assign comes from the environment, and may hold
+// anything.
 func (p *process) holds(name string, w want, depth int) bool {
 	v := p.vars[name]
 	switch {
@@ -131,8 +132,8 @@ func (p *process) holds(name string, w want, depth int) bool {
 	return p.outer.inheritedHolds(name, w, depth)
 }
 
-// inheritedHolds reports whether what a shell that is started may find in its environment
-// is of the wanted kind, as far as the shell that starts it assigns it.
+// inheritedHolds reports whether the values that a new shell may inherit are of the
+// wanted kind, as far as the shell that starts it assigns them.
 func (p *process) inheritedHolds(name string, w want, depth int) bool {
 	if p == nil {
 		return true
@@ -140,6 +141,7 @@ func (p *process) inheritedHolds(name string, w want, depth int) bool {
 	return !p.exported[name] && (p.vars[name] == nil || p.holds(name, w, depth+1)) && p.outer.inheritedHolds(name, w, depth)
 }
 
+// valueSuits reports whether a value is of the wanted kind.
 func (p *process) valueSuits(a arg, w want, depth int) bool {
 	switch {
 	case a.digits:
@@ -155,7 +157,7 @@ func (p *process) valueSuits(a arg, w want, depth int) bool {
 	}
 }
 
-// isNumber reports whether the text is a whole number, or nothing, which counts as 0.
+// isNumber reports whether a text is a whole number, or empty, which counts as 0.
 func isNumber(s string) bool {
 	digits := strings.TrimPrefix(s, "-")
 	return len(digits) < 19 && strings.Trim(digits, "0123456789") == "" && (s == "" || digits != "")
@@ -193,6 +195,8 @@ func numericOutput(w *syntax.Word) bool {
 	return ok && printsNumber(s)
 }
 
+// printsNumber reports whether the last command of a substitution prints one number and
+// nothing else.
 func printsNumber(s *syntax.CmdSubst) bool {
 	if len(s.Stmts) != 1 {
 		return false
@@ -224,17 +228,7 @@ func printsNumber(s *syntax.CmdSubst) bool {
 	return false
 }
 
-// assign judges name=value.
-func (c *checker) assign(a *syntax.Assign) {
-	if a.Name == nil {
-		c.word(a.Value)
-		return
-	}
-	name := a.Name.Value
-	c.assignTo(name, offset(a), RuleAssignment)
-	c.assignValue(name, a)
-}
-
+// assignValue judges the value of an assignment, and stores it.
 func (c *checker) assignValue(name string, a *syntax.Assign) {
 	if a.Index != nil {
 		c.index(a.Index)
@@ -266,7 +260,7 @@ func (c *checker) assignValue(name string, a *syntax.Assign) {
 	}
 }
 
-// assignTo refuses dangerous variables, and names that no variable can have.
+// assignTo refuses an assignment to a dangerous variable, or to an impossible name.
 func (c *checker) assignTo(name string, at int, rule string) {
 	switch {
 	case !isName(name):
@@ -276,7 +270,7 @@ func (c *checker) assignTo(name string, at int, rule string) {
 	}
 }
 
-// environment judges NAME=VALUE as programs take it, and reports whether a is one.
+// environment judges NAME=VALUE in front of a program, and reports whether a is that.
 func (c *checker) environment(a arg) bool {
 	name, _, ok := strings.Cut(a.text, "=")
 	if !ok {
@@ -289,7 +283,7 @@ func (c *checker) environment(a arg) bool {
 	return true
 }
 
-// declaration is how far a declaration was read.
+// declaration is the state of reading a declaration.
 type declaration struct {
 	command string
 	options bool // options may still follow
@@ -330,8 +324,8 @@ func (c *checker) declared(d *declaration, name string) {
 	}
 }
 
-// mayBeList reports whether a value may begin with a parenthesis: for a list the
-// builtin evaluates what follows.
+// mayBeList reports whether a value may begin with a parenthesis: the builtin then
+// evaluates what follows, for a list.
 func mayBeList(v arg) bool {
 	if v.text == "" {
 		return !v.constant && !v.digits
@@ -339,6 +333,7 @@ func mayBeList(v arg) bool {
 	return v.text[0] == '('
 }
 
+// requireScalar refuses a declaration if the name turns out to be a list.
 func (c *checker) requireScalar(d *declaration, name string, at int) {
 	c.require(name, wantScalar, at, Verdict{
 		Rule: RuleBuiltin, Command: d.command, Reason: d.command + " executes what a value in parentheses holds where " + name + " is a list",
@@ -377,13 +372,13 @@ func (c *checker) declareWord(d *declaration, a arg) {
 	}
 }
 
-// quote shows a text in a reason, shortened.
+// quote quotes a text for a reason, shortened.
 func quote(s string) string {
 	return "'" + text.Truncate(s, 40) + "'"
 }
 
-// dangerousNames are the variables that decide which programs run, what the shell
-// makes of a text, or what other programs load and start.
+// dangerousNames are the variables that decide which programs run, how the shell reads
+// a text, or what other programs load and start.
 var dangerousNames = map[string]bool{
 	"PATH": true, "ENV": true, "SHELL": true, "IFS": true, "CDPATH": true, "HOME": true, "GLOBIGNORE": true,
 	"EXECIGNORE": true, "POSIXLY_CORRECT": true, "SHELLOPTS": true, "PROMPT_COMMAND": true, "PROMPT_DIRTRIM": true,
@@ -412,7 +407,7 @@ var dangerousPrefixes = []string{
 	"RSYNC_", "SSH_", "COMP_", "MALLOC_",
 }
 
-// harmlessNames are members of those families that change nothing of this.
+// harmlessNames are members of those families that are not dangerous.
 var harmlessNames = map[string]bool{
 	"PYTHONUNBUFFERED": true, "PYTHONDONTWRITEBYTECODE": true, "PYTHONIOENCODING": true, "PYTHONUTF8": true,
 	"PYTHONHASHSEED": true, "PYTHONOPTIMIZE": true, "PYTHONFAULTHANDLER": true, "PYTHONDEVMODE": true,
@@ -421,10 +416,9 @@ var harmlessNames = map[string]bool{
 	"CARGO_TERM_COLOR": true, "LESSCHARSET": true,
 }
 
-// DangerousVariable reports whether a variable decides which programs run or
-// what they do, as PATH and LD_PRELOAD do: what a text cannot assign, and what
-// nobody else should set for one. The table has what is known to, and is
-// therefore not complete.
+// DangerousVariable reports whether a variable decides which programs run or what they
+// do, as PATH and LD_PRELOAD do. A text cannot assign it, and nobody else should set it
+// for one. The table has the variables that are known to do this, and cannot be complete.
 func DangerousVariable(name string) bool {
 	if harmlessNames[name] {
 		return false

@@ -9,21 +9,21 @@ import (
 
 // arg is a word as a command gets it, as far as that is known.
 type arg struct {
-	// text is the value, or where that is not constant its constant head.
+	// text is the value or, if that is not constant, its constant head.
 	text     string
 	constant bool
 	// split says that it may become several words, or none, of any content.
 	split bool
-	// many says that it may become several words, or none: split does, and so
-	// do patterns and braces, whose words all begin with text.
+	// many says that it may become several words, or none: because of split, or of
+	// patterns and braces, whose words all begin with text.
 	many bool
-	// lead is the variable that the word begins with and, where whole is
-	// true, consists of; empty where it begins otherwise.
+	// lead is the variable that the word begins with, if any. whole says that the word
+	// is nothing else.
 	lead  string
 	whole bool
 	// digits says that the word is a number.
 	digits bool
-	// home says that it names the home of some user, ~root say.
+	// home says that it names the home of another user, for example ~root.
 	home bool
 	at   int // offset in the text, or index in an argument list
 	word *syntax.Word
@@ -34,7 +34,7 @@ func (c *checker) value(w *syntax.Word) arg {
 	v := newValuer()
 	v.read(w)
 	if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 && lit.Value == "[" {
-		v.constant, v.many = true, false // the command; no pattern ends
+		v.constant, v.many = true, false // it is the command, not the start of a pattern
 		v.text.Reset()
 		v.text.WriteByte('[')
 	}
@@ -45,7 +45,7 @@ func (c *checker) value(w *syntax.Word) arg {
 	}
 }
 
-// valuer puts the constant head of a word together.
+// valuer finds the constant head of a word, and what else is known of its value.
 type valuer struct {
 	text                 strings.Builder
 	constant             bool
@@ -58,7 +58,7 @@ type valuer struct {
 
 func newValuer() valuer { return valuer{constant: true, braced: -1} }
 
-// read reads what a word becomes, part by part.
+// read reads a word part by part.
 func (v *valuer) read(w *syntax.Word) {
 	for i, part := range w.Parts {
 		v.first = i == 0
@@ -66,6 +66,7 @@ func (v *valuer) read(w *syntax.Word) {
 	}
 }
 
+// add adds to the constant head, unless it has ended.
 func (v *valuer) add(s string) {
 	if v.constant {
 		v.text.WriteString(s)
@@ -77,7 +78,12 @@ func (v *valuer) part(part syntax.WordPart) {
 	case *syntax.Lit:
 		v.lit(p.Value)
 	case *syntax.SglQuoted:
-		v.single(p)
+		text, ok := p.Value, true
+		if p.Dollar {
+			text, ok = decodeANSI(p.Value)
+		}
+		v.constant = v.constant && ok
+		v.add(text)
 	case *syntax.DblQuoted:
 		v.double(p)
 	case *syntax.ArithmExp:
@@ -92,8 +98,8 @@ func (v *valuer) part(part syntax.WordPart) {
 	}
 }
 
-// lit adds unquoted text. Patterns and braces make words that share what is
-// in front of them.
+// lit adds unquoted text. The words that patterns and braces make share what is in
+// front of them.
 func (v *valuer) lit(s string) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -105,7 +111,7 @@ func (v *valuer) lit(s string) {
 		case '*', '?', '[':
 			v.vary()
 		case '~':
-			// Shells know it also in what looks like an assignment, and braces come first.
+			// Shells also expand it in what looks like an assignment, and braces come first.
 			begins := v.first && i == 0
 			v.home = v.home || namesUser(s[i+1:]) && (begins || i > 0 && (s[i-1] == '=' || s[i-1] == ':' || v.many && (s[i-1] == '{' || s[i-1] == ',')))
 			if begins {
@@ -119,7 +125,7 @@ func (v *valuer) lit(s string) {
 			case v.braced < 0 && (!v.first || i > 0):
 				v.braced = v.text.Len()
 			}
-		case ',': // x{},y} is x} and xy
+		case ',': // x{},y} becomes x} and xy
 			if v.braced >= 0 && v.constant {
 				head := v.text.String()[:v.braced]
 				v.text.Reset()
@@ -133,8 +139,8 @@ func (v *valuer) lit(s string) {
 	}
 }
 
-// namesUser reports whether what follows a tilde is the name of a user: not nothing,
-// which is the own home, and none of the directories that the shell keeps.
+// namesUser reports whether the text after a tilde is the name of a user: nothing means
+// the own home, and numbers and signs mean directories that the shell remembers.
 func namesUser(s string) bool {
 	if end := strings.IndexAny(s, "/:,}"); end >= 0 {
 		s = s[:end]
@@ -145,19 +151,9 @@ func namesUser(s string) bool {
 // vary notes that the word may become several.
 func (v *valuer) vary() { v.constant, v.many = false, true }
 
-func (v *valuer) single(p *syntax.SglQuoted) {
-	text, ok := p.Value, true
-	if p.Dollar {
-		text, ok = decodeANSI(p.Value)
-	}
-	if !ok {
-		v.constant = false
-	}
-	v.add(text)
-}
-
+// double adds the text between double quotes.
 func (v *valuer) double(p *syntax.DblQuoted) {
-	if p.Dollar { // translated, to who knows what
+	if p.Dollar { // it is translated at run time
 		v.constant = false
 		return
 	}
@@ -177,7 +173,7 @@ func (v *valuer) double(p *syntax.DblQuoted) {
 	v.digits = v.digits && len(p.Parts) == 1
 }
 
-// param takes a variable. In quotes it is one word, unless it is a list.
+// param adds a variable. In quotes it is one word, unless it is a list.
 func (v *valuer) param(p *syntax.ParamExp, unquoted bool) {
 	name := simpleParam(p)
 	if v.constant && v.first && v.text.Len() == 0 && isName(name) {
@@ -200,7 +196,7 @@ func simpleParam(p *syntax.ParamExp) string {
 	return p.Param.Value
 }
 
-// isNumberParam reports whether the shell makes the value, a number.
+// isNumberParam reports whether the value is a number that the shell makes.
 func isNumberParam(p *syntax.ParamExp) bool {
 	if p.Length {
 		return true
@@ -249,6 +245,7 @@ func (c *checker) word(w *syntax.Word) {
 	}
 }
 
+// parts judges parts of a word.
 func (c *checker) parts(parts []syntax.WordPart) {
 	for _, part := range parts {
 		if c.denial != nil {
@@ -258,6 +255,7 @@ func (c *checker) parts(parts []syntax.WordPart) {
 	}
 }
 
+// part judges a part of a word.
 func (c *checker) part(part syntax.WordPart) {
 	switch p := part.(type) {
 	case *syntax.Lit, *syntax.SglQuoted:
@@ -274,12 +272,12 @@ func (c *checker) part(part syntax.WordPart) {
 		}
 		c.deeper(offset(p), func() { c.scope(p.Stmts) })
 	case *syntax.ProcSubst:
-		judgeArguments := func() { c.scope(p.Stmts) }
+		judge := func() { c.scope(p.Stmts) }
 		c.deeper(offset(p), func() {
 			if p.Op == syntax.CmdOut {
-				c.withStdinText(judgeArguments)
+				c.withStdinText(judge)
 			} else {
-				judgeArguments()
+				judge()
 			}
 		})
 	case *syntax.ParamExp:
@@ -293,8 +291,8 @@ func (c *checker) part(part syntax.WordPart) {
 	}
 }
 
-// quoted judges what stands between double quotes. There, single quotes in
-// ${x:-'…'} are letters to the shell, whatever the parser makes of them.
+// quoted judges the text between double quotes. There, single quotes in ${x:-'…'} are
+// plain characters for the shell, and quotes for the parser.
 func (c *checker) quoted(parts []syntax.WordPart) {
 	c.unquotable(parts)
 	c.parts(parts)
@@ -338,8 +336,8 @@ func (c *checker) deeper(at int, f func()) {
 	c.depth--
 }
 
-// transformations are the letters after @ that only change how a value is
-// written; @P executes what is in it.
+// transformations are the letters after @ that only change how a value is written; @P
+// executes what is in it.
 const transformations = "QUuLEaAKk"
 
 // param judges the expansion of a variable.
@@ -365,12 +363,9 @@ func (c *checker) param(p *syntax.ParamExp) {
 		c.word(p.Repl.Orig)
 		c.word(p.Repl.With)
 	}
-	if p.Exp != nil {
-		c.paramDefault(p, at)
+	if p.Exp == nil {
+		return
 	}
-}
-
-func (c *checker) paramDefault(p *syntax.ParamExp, at int) {
 	c.word(p.Exp.Word)
 	switch p.Exp.Op {
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
@@ -396,8 +391,8 @@ var ansiEscapes = map[byte]byte{
 	'a': 7, 'b': 8, 'e': 27, 'E': 27, 'f': 12, 'n': 10, 'r': 13, 't': 9, 'v': 11, '\\': '\\', '\'': '\'', '"': '"', '?': '?',
 }
 
-// decodeANSI returns the value of $'s'. ok is false for what depends on the locale,
-// for a NUL, which would cut the value, and for escapes that are not known.
+// decodeANSI returns the value of $'s'. ok is false for characters that depend on the
+// locale, for a NUL, which would end the value, and for unknown escapes.
 func decodeANSI(s string) (value string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -422,7 +417,8 @@ func decodeANSI(s string) (value string, ok bool) {
 	return b.String(), true
 }
 
-// ansiNumber reads nnn, xHH, uHHHH and UHHHHHHHH, and says how long they are.
+// ansiNumber reads nnn, xHH, uHHHH or UHHHHHHHH, and returns its length too, 0 if there
+// is none.
 func ansiNumber(s string) (number uint64, length int) {
 	base, most, skip := 8, 3, 0
 	switch s[0] {

@@ -2,8 +2,8 @@ package command
 
 import "strings"
 
-// wrappers are the programs that start the command in their arguments, and
-// their own words before it.
+// wrappers are the programs that start the command in their arguments, with the grammar
+// of their own words in front of it.
 var wrappers = map[string]grammar{
 	"timeout": {short: "v", valued: "ks", long: "foreground preserve-status verbose", longOf: "kill-after signal", operands: 1},
 	"nice":    {valued: "n", longOf: "adjustment", digits: true},
@@ -61,7 +61,7 @@ func init() {
 	}
 }
 
-// env starts a command in another environment.
+// judgeEnv judges env, which starts a command in another environment.
 func judgeEnv(c *checker, base string, args []arg) {
 	g := grammar{
 		short: "i0v", valued: "uC", assigns: true,
@@ -94,7 +94,7 @@ func judgeEnv(c *checker, base string, args []arg) {
 	c.wrapper(base, g, args)
 }
 
-// valueOf returns the last value that a wrapper's own words give to an option.
+// valueOf returns the value of an option in a wrapper's own words; of several the last.
 func (g grammar) valueOf(args []arg, letter byte, name string) (value arg, given bool) {
 	for i := 1; i < len(args) && len(args[i].text) > 1 && args[i].text[0] == '-' && args[i].text != "--"; i++ {
 		a := args[i]
@@ -121,7 +121,8 @@ func (g grammar) valueOf(args []arg, letter byte, name string) (value arg, given
 	return value, given
 }
 
-// xargs appends words of its input, or puts them in the place of a mark.
+// judgeXargs judges xargs, which appends words of its input to a command, or replaces a
+// mark in it by them.
 func judgeXargs(c *checker, base string, args []arg) {
 	g := grammar{
 		short: "0oprtx", valued: "aEdLnPs", optional: "el",
@@ -153,8 +154,8 @@ func judgeXargs(c *checker, base string, args []arg) {
 	c.program(filled)
 }
 
-// replaceMark takes the options out that name the text to replace, and
-// returns that text: empty where xargs appends.
+// replaceMark removes the options that name the text to replace, and returns that text,
+// or "" if xargs appends.
 func replaceMark(g grammar, args []arg) (own []arg, mark string) {
 	own = append(own, args[0])
 	rest := args[1:]
@@ -182,7 +183,7 @@ func replaceMark(g grammar, args []arg) (own []arg, mark string) {
 	return append(own, rest...), mark
 }
 
-// filled is the word with what comes in the place of a mark.
+// filled returns the word after a mark in it was replaced by unknown text.
 func (a arg) filled(mark string) arg {
 	head, _, found := strings.Cut(a.text, mark)
 	if found && a.constant {
@@ -197,12 +198,12 @@ const findValued = "-amin -anewer -atime -cmin -cnewer -context -ctime -fstype -
 	"-links -lname -maxdepth -mindepth -mmin -mtime -name -newer -path -perm -printf -regex -regextype -samefile -size -type -uid -used -user " +
 	"-wholename -xtype -fprint -fprint0 -fls -files0-from -D -newerXY"
 
-// findPlain are those that take none.
+// findPlain are the predicates that take none.
 const findPlain = "-H -L -P -a -and -o -or -not -daystart -delete -depth -d -empty -executable -false -follow -ignore_readdir_race " +
 	"-noignore_readdir_race -ls -mount -nogroup -noleaf -nouser -nowarn -print -print0 -prune -quit -readable -true -warn -writable -xdev " +
 	"-help --help -version --version -O0 -O1 -O2 -O3"
 
-// judgeFind judges find: what it executes is a program like any other.
+// judgeFind judges find. A program that it executes is judged like any other.
 func judgeFind(c *checker, base string, args []arg) {
 	for rest := args[1:]; len(rest) > 0 && c.denial == nil; {
 		a := rest[0]
@@ -223,6 +224,7 @@ func judgeFind(c *checker, base string, args []arg) {
 	}
 }
 
+// findValue skips the values of a predicate.
 func (c *checker) findValue(base string, rest []arg, count int) []arg {
 	for range count {
 		if len(rest) == 0 {
@@ -237,7 +239,7 @@ func (c *checker) findValue(base string, rest []arg, count int) []arg {
 	return rest
 }
 
-// findExec judges the command up to its end, and returns what follows.
+// findExec judges the command of -exec up to its end, and returns the words that follow.
 func (c *checker) findExec(at arg, base string, rest []arg) []arg {
 	var inner []arg
 	for i, a := range rest {
@@ -251,7 +253,7 @@ func (c *checker) findExec(at arg, base string, rest []arg) []arg {
 			c.refuseWrapped(a, base)
 			return nil
 		}
-		if !a.constant && a.text == "" && !c.requireWord(a, Verdict{ // if it is the end, another predicate follows
+		if !a.constant && a.text == "" && !c.requireWord(a, Verdict{ // it may be the end, with another predicate behind
 			Rule: RuleWrapper, Command: base, Reason: "this may end what " + base + " executes, and begin something else: " + c.source(a),
 			Hint: "give the variable a value in this text, or put constant text in front of it",
 		}) {
@@ -266,7 +268,7 @@ func (c *checker) findExec(at arg, base string, rest []arg) []arg {
 	return nil
 }
 
-// found is the word with the path of a file in the place of {}. No path that
+// found returns the word after {} in it was replaced by the path of a file. No path that
 // find makes begins with a dash.
 func (a arg) found() arg {
 	head, _, found := strings.Cut(a.text, "{}")

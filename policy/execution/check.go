@@ -21,24 +21,25 @@ const (
 	leastMemory  = 4 << 20
 )
 
-// Error is one thing in a policy that cannot be used.
+// Error is a field of a policy that is invalid.
 type Error struct {
 	// Field is its name, "max_output_lines".
 	Field string
-	// Message is the whole text, a sentence. Those of the contract are its own.
+	// Message is the whole text, a sentence. The contract fixes some of them.
 	Message string
 }
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// checker gathers errors.
+// checker collects errors.
 type checker []error
 
 func (c *checker) refuse(field, format string, args ...any) {
 	*c = append(*c, &Error{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
+// base checks the fields that all policies have.
 func (c *checker) base(b Base) {
 	c.seconds("command_timeout", b.CommandTimeout)
 	c.seconds("startup_timeout", b.StartupTimeout)
@@ -52,6 +53,7 @@ func (c *checker) base(b Base) {
 	c.whole("max_output_bytes", b.MaxOutputBytes, 1, mostBytes)
 }
 
+// seconds checks a timeout.
 func (c *checker) seconds(field string, s float64) {
 	switch {
 	case math.IsNaN(s):
@@ -78,12 +80,14 @@ func (c *checker) whole(field string, n *int64, least, most int64) {
 	}
 }
 
+// filled refuses an empty text.
 func (c *checker) filled(field, value string) {
 	if value == "" {
 		c.refuse(field, "%s must be a non-empty string.", field)
 	}
 }
 
+// cpus checks a number of processors that may be left out.
 func (c *checker) cpus(cpus *string) {
 	if cpus == nil {
 		return
@@ -98,7 +102,7 @@ func (c *checker) cpus(cpus *string) {
 	}
 }
 
-// fields notes what the spec's own checks refuse, under the policy's names.
+// fields adds the errors of the spec's own checks, under the policy's names of the fields.
 func (c *checker) fields(spec policy.Spec, names map[string]string) {
 	_, err := spec.Resolve(policy.Base{Dir: "/workspace"})
 	for _, e := range policy.FieldErrors(err) {
@@ -143,7 +147,7 @@ func (p *DockerExecutionPolicy) Check() error {
 	names := map[string]string{"docker.binary": "binary", "docker.image": "image", "docker.user": "user", "docker.extra_run_args": "extra_run_args"}
 	if p.User != nil && strings.TrimSpace(*p.User) == "" {
 		c.refuse("user", "user must be a non-empty string when provided.")
-		delete(names, "docker.user") // which refuses it in other words
+		delete(names, "docker.user") // the spec's check would refuse it in other words
 	}
 	c.filled("binary", p.Binary)
 	c.filled("image", p.Image)

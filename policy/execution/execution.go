@@ -1,18 +1,23 @@
-// Package execution holds execution policies as data: the settings by which an
-// agent's shell is launched and constrained, with the names, units, defaults
-// and error texts that their users know.
+// Package execution holds execution policies as data: the settings by which an agent's
+// shell is started and constrained, with the names, units, defaults and error texts that
+// their users know.
 //
 //	{"type": "docker", "image": "debian", "memory_bytes": 268435456, "max_output_lines": 200}
 //
-// A policy becomes two things: [Policy.Spec] is the sandbox, and
-// [Policy.Session] what the persistent shell in it is opened with. It enforces
-// nothing. policy/specfile reads policies from YAML and JSON.
+// A policy becomes two things: [Policy.Spec] is the sandbox, and [Policy.Session] the
+// settings of the persistent shell in it. Nothing is enforced here. policy/specfile reads
+// policies from YAML and JSON.
 //
-// The types "host", "codex" and "docker" are those of a contract; "linux" and
-// "wrapper" are Paddock's own.
+// A contract fixes the types "host", "codex" and "docker"; "linux" and "wrapper" are
+// Paddock's own.
 package execution
 
-import "github.com/paddock-dev/paddock/policy"
+import (
+	"math"
+	"time"
+
+	"github.com/paddock-dev/paddock/policy"
+)
 
 // The defaults of [Base].
 const (
@@ -36,13 +41,13 @@ func Types() []string { return []string{TypeHost, TypeCodex, TypeDocker, TypeLin
 
 // Policy is one of the policies of this package.
 type Policy interface {
-	// Check returns what cannot be used, as joined [*Error]s in the order of the
-	// fields, or nil.
+	// Check returns what is invalid, as joined [*Error]s in the order of the fields, or
+	// nil.
 	Check() error
-	// Spec returns the sandbox that the policy asks for, without a workspace, which
-	// the caller sets. Call it for policies that pass Check.
+	// Spec returns the sandbox that the policy asks for, without a workspace, which the
+	// caller sets. Call it only for policies that pass Check.
 	Spec() policy.Spec
-	// Session returns what the shell is opened with.
+	// Session returns the settings of the shell.
 	Session() Session
 }
 
@@ -65,14 +70,14 @@ func New(name string) Policy {
 	return nil
 }
 
-// Base is what all policies have. Times are in seconds.
+// Base holds the fields of all policies. Times are in seconds.
 type Base struct {
 	// CommandTimeout ends a command, with all it started. Default: 30.
 	CommandTimeout float64 `json:"command_timeout"`
 	// StartupTimeout bounds the start of the shell and each startup command.
 	// Default: 30.
 	StartupTimeout float64 `json:"startup_timeout"`
-	// TerminationTimeout is what the shell gets to end by itself. Default: 10.
+	// TerminationTimeout is how long the shell may take to end by itself. Default: 10.
 	TerminationTimeout float64 `json:"termination_timeout"`
 	// MaxOutputLines bounds the lines that are kept of a command. Default: 100.
 	MaxOutputLines int64 `json:"max_output_lines"`
@@ -80,7 +85,7 @@ type Base struct {
 	MaxOutputBytes *int64 `json:"max_output_bytes" null:"ok"`
 }
 
-// Session is what a persistent shell is opened with.
+// Session holds the settings of a persistent shell.
 type Session struct {
 	CommandTimeout     policy.Duration
 	StartupTimeout     policy.Duration
@@ -96,8 +101,8 @@ type HostExecutionPolicy struct {
 	CPUTimeSeconds *int64 `json:"cpu_time_seconds" null:"ok"`
 	// MemoryBytes bounds the memory of each process. nil: nothing does.
 	MemoryBytes *int64 `json:"memory_bytes" null:"ok"`
-	// CreateProcessGroup must be true, the default: each command has a session
-	// of its own, else a kill would reach whoever started it.
+	// CreateProcessGroup must be true, the default: each command has a session of its
+	// own, because a kill would otherwise reach the program that started it.
 	CreateProcessGroup bool `json:"create_process_group"`
 }
 
@@ -116,7 +121,7 @@ type CodexSandboxExecutionPolicy struct {
 // DockerExecutionPolicy runs the shell in a container.
 type DockerExecutionPolicy struct {
 	Base
-	// Binary is the engine's command line. Default: "docker".
+	// Binary is the engine's program. Default: "docker".
 	Binary string `json:"binary"`
 	// Image is what the container is made from. Default: [policy.DefaultImage].
 	Image string `json:"image"`
@@ -124,8 +129,7 @@ type DockerExecutionPolicy struct {
 	RemoveContainerOnExit bool `json:"remove_container_on_exit"`
 	// NetworkEnabled gives the container the engine's network. Default: false.
 	NetworkEnabled bool `json:"network_enabled"`
-	// ExtraRunArgs are handed to the engine before the image. They can undo
-	// every wall.
+	// ExtraRunArgs are passed to the engine before the image. They can undo every wall.
 	ExtraRunArgs []string `json:"extra_run_args" null:"ok"`
 	// MemoryBytes bounds the memory of the container. nil: nothing does.
 	MemoryBytes *int64 `json:"memory_bytes" null:"ok"`
@@ -135,7 +139,7 @@ type DockerExecutionPolicy struct {
 	CPUs *string `json:"cpus" null:"ok" zero:"ok"`
 	// ReadOnlyRootFS makes all but the workspace and /tmp read-only. Default: false.
 	ReadOnlyRootFS bool `json:"read_only_rootfs"`
-	// User is whom commands run as. nil: the workspace's owner.
+	// User is who commands run as. nil: the workspace's owner.
 	User *string `json:"user" null:"ok" zero:"ok"`
 }
 
@@ -160,4 +164,83 @@ type WrapperExecutionPolicy struct {
 	Agent     string   `json:"agent"`
 	Quote     string   `json:"quote"`
 	Workspace string   `json:"workspace"`
+}
+
+// Session implements [Policy].
+func (b Base) Session() Session {
+	s := Session{
+		CommandTimeout:     seconds(b.CommandTimeout),
+		StartupTimeout:     seconds(b.StartupTimeout),
+		TerminationTimeout: seconds(b.TerminationTimeout),
+		MaxOutputLines:     b.MaxOutputLines,
+	}
+	if b.MaxOutputBytes != nil {
+		s.MaxOutputBytes = policy.Size(*b.MaxOutputBytes)
+	}
+	return s
+}
+
+func seconds(s float64) policy.Duration {
+	return policy.Duration(math.Round(s * float64(time.Second)))
+}
+
+// Spec implements [Policy]. Its limit of memory is for each process, so that a host without
+// control groups keeps it too.
+func (p *HostExecutionPolicy) Spec() policy.Spec {
+	s := policy.Spec{Backend: policy.BackendHost, Limits: limits(p.CPUTimeSeconds, p.MemoryBytes, nil)}
+	if p.MemoryBytes != nil {
+		s.AllowDegraded = []string{policy.DegradeMemory}
+	}
+	return s
+}
+
+// Spec implements [Policy].
+func (p *CodexSandboxExecutionPolicy) Spec() policy.Spec {
+	return policy.Spec{Backend: policy.BackendCodex, Codex: &policy.Codex{
+		Binary: p.Binary, Platform: p.Platform, ConfigOverrides: p.ConfigOverrides,
+	}}
+}
+
+// Spec implements [Policy].
+func (p *DockerExecutionPolicy) Spec() policy.Spec {
+	remove := p.RemoveContainerOnExit
+	d := &policy.Docker{
+		Binary: p.Binary, Image: p.Image, NetworkEnabled: p.NetworkEnabled, ReadOnlyRootFS: p.ReadOnlyRootFS,
+		RemoveContainerOnExit: &remove, ExtraRunArgs: p.ExtraRunArgs,
+	}
+	if p.User != nil {
+		d.User = *p.User
+	}
+	return policy.Spec{Backend: policy.BackendDocker, Limits: limits(nil, p.MemoryBytes, p.CPUs), Docker: d}
+}
+
+// Spec implements [Policy].
+func (p *LinuxExecutionPolicy) Spec() policy.Spec {
+	s := policy.Spec{Backend: policy.BackendLinux, Limits: limits(p.CPUTimeSeconds, p.MemoryBytes, p.CPUs)}
+	if p.NetworkEnabled {
+		s.Network = "host"
+	}
+	return s
+}
+
+// Spec implements [Policy].
+func (p *WrapperExecutionPolicy) Spec() policy.Spec {
+	return policy.Spec{Backend: policy.BackendWrapper, Wrapper: &policy.Wrapper{
+		Command: p.Command, Agent: p.Agent, Quote: p.Quote, Workspace: p.Workspace,
+	}}
+}
+
+// limits returns limits from settings that may be left out.
+func limits(cpuTime, memory *int64, cpus *string) policy.Limits {
+	var l policy.Limits
+	if cpuTime != nil {
+		l.CPUTime = policy.Duration(min(*cpuTime, mostCPUTime)) * policy.Duration(time.Second)
+	}
+	if memory != nil {
+		l.Memory = policy.Size(*memory)
+	}
+	if cpus != nil {
+		l.CPUs, _ = policy.ParseCPUs(*cpus) // Check refuses an invalid one
+	}
+	return l
 }

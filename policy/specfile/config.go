@@ -35,7 +35,7 @@ const (
 	maxOpenFiles  = 1 << 20
 )
 
-// wholeConfig stands for the file in messages that are about none of its keys.
+// wholeConfig stands for the file in messages about the file as a whole.
 const wholeConfig = "config"
 
 // DecodeConfig reads a configuration file of the command executor, config.json;
@@ -68,7 +68,7 @@ func DecodeConfig(name string, data []byte) (executor.Config, error) {
 	return r.config, nil
 }
 
-// configReader carries the file's tree over into a Config.
+// configReader decodes the file's tree into a Config.
 type configReader struct {
 	name   string
 	config executor.Config
@@ -83,8 +83,8 @@ func (r *configReader) refuse(v *yaml.Node, field, reason, hint string) {
 	r.errs = append(r.errs, e)
 }
 
-// each calls read for every key of an object, which reports whether it knows
-// the key. A key that is given again is refused.
+// each calls read for every key of an object; read reports whether it knows the key. A key
+// that is given again is refused.
 func (r *configReader) each(v *yaml.Node, field string, read func(key, field string, v *yaml.Node) bool) {
 	if v.Kind != yaml.MappingNode {
 		r.refuse(v, cmp.Or(field, wholeConfig), "it must be an object", "")
@@ -109,6 +109,7 @@ func (r *configReader) each(v *yaml.Node, field string, read func(key, field str
 	}
 }
 
+// command reads a key of the section about commands.
 func (r *configReader) command(key, field string, v *yaml.Node) bool {
 	switch key {
 	case "enabled":
@@ -126,7 +127,7 @@ func (r *configReader) command(key, field string, v *yaml.Node) bool {
 	return true
 }
 
-// boolean refuses what other languages take for true: a text, "false" say.
+// boolean refuses values that other languages take for true, such as the text "false".
 func (r *configReader) boolean(v *yaml.Node, field string) bool {
 	if v.Tag == "!!bool" {
 		return v.Value == "true"
@@ -139,6 +140,7 @@ func (r *configReader) boolean(v *yaml.Node, field string) bool {
 	return true
 }
 
+// limit reads a limit.
 func (r *configReader) limit(key, field string, v *yaml.Node) bool {
 	l := &r.config.Limits
 	switch key {
@@ -162,8 +164,8 @@ func (r *configReader) limit(key, field string, v *yaml.Node) bool {
 	return true
 }
 
-// number returns the text of a number, which may be in quotes, as the older
-// server took it. Anything else is refused.
+// number returns the text of a number, and refuses anything else. It may be in quotes,
+// which the older server accepted.
 func (r *configReader) number(v *yaml.Node, field, want string) (text string, ok bool) {
 	switch text := strings.TrimSpace(v.Value); {
 	case v.Tag == "!!int" || v.Tag == "!!float":
@@ -175,7 +177,7 @@ func (r *configReader) number(v *yaml.Node, field, want string) (text string, ok
 	return "", false
 }
 
-// whole returns a whole number between the bounds, or 0 where it is refused.
+// whole returns a whole number between the bounds, or 0 if it is refused.
 func (r *configReader) whole(v *yaml.Node, field string, least, most uint64) uint64 {
 	const want = "a whole number"
 	text, ok := r.number(v, field, want)

@@ -3,7 +3,9 @@ package specfile
 import (
 	"encoding"
 	"errors"
+	"iter"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,14 +21,14 @@ const maxProblems = 20
 
 const leaveOut = "leave the key out for the default"
 
-// decoder carries a tree over into a struct, by the names in its json tags.
+// decoder decodes a tree into a struct, by the names in its json tags.
 type decoder struct {
 	name  string
 	lines map[string]int // by field path
 	errs  []error
-	// zeroOK says that the zero value of the field at hand is a word of its own.
+	// zeroOK says that the current field may be written as its zero value.
 	zeroOK bool
-	// nullOK says that null is a word for what is not written.
+	// nullOK says that null stands for the default of the current field.
 	nullOK bool
 }
 
@@ -39,6 +41,7 @@ func (d *decoder) document(root *yaml.Node, into any) {
 	d.structure(root, reflect.ValueOf(into).Elem(), "")
 }
 
+// full reports whether no more problems are reported.
 func (d *decoder) full() bool { return len(d.errs) > maxProblems }
 
 func (d *decoder) refuse(e *policy.FieldError) {
@@ -104,14 +107,14 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 	}
 }
 
-// is refuses a node of another kind than the wanted one.
+// is reports whether a node is of the wanted kind, and refuses it if not.
 func (d *decoder) is(n *yaml.Node, kind yaml.Kind, want, path string, line int) bool {
 	if n.Kind == kind {
 		return true
 	}
 	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be " + want}
 	if path == "env" {
-		e.Value = "" // NAME=VALUE, say, in which there may be a secret
+		e.Value = "" // it may be NAME=VALUE with a secret
 	}
 	if kind == yaml.SequenceNode && n.Kind == yaml.ScalarNode {
 		e.Hint = "put the value in brackets: [value]"
@@ -120,6 +123,7 @@ func (d *decoder) is(n *yaml.Node, kind yaml.Kind, want, path string, line int) 
 	return false
 }
 
+// structure decodes a mapping into a struct.
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	fields := fieldsOf(v.Type())
 	for key, value := range d.pairs(n, path) {
@@ -142,8 +146,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// sectionOf is the first key of a structure whose own structure has a key; empty where
-// none has it.
+// sectionOf returns the first key of a struct whose own struct has a key, or "".
 func sectionOf(key string, t reflect.Type, names []string) string {
 	for _, name := range names {
 		section := t.FieldByIndex(fieldsOf(t)[name]).Type
@@ -157,8 +160,8 @@ func sectionOf(key string, t reflect.Type, names []string) string {
 	return ""
 }
 
-// fieldsOf gives the index of each field by its json name, those of embedded
-// structs too.
+// fieldsOf returns the index of each field by its json name, with those of embedded
+// structs.
 func fieldsOf(t reflect.Type) map[string][]int {
 	fields := make(map[string][]int, t.NumField())
 	for _, f := range reflect.VisibleFields(t) {
@@ -169,8 +172,8 @@ func fieldsOf(t reflect.Type) map[string][]int {
 	return fields
 }
 
-// variables decodes a map of texts. Any scalar is taken as it is written:
-// people write PORT: 8080 and DEBUG: true, and programs get texts.
+// variables decodes a map of texts. Any scalar is taken as it is written: people write
+// PORT: 8080 and DEBUG: true, and programs get texts.
 func (d *decoder) variables(n *yaml.Node, v reflect.Value, path string) {
 	all := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
 	for key, value := range d.pairs(n, path) {
@@ -198,6 +201,7 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(all)
 }
 
+// list decodes a list.
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	all := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
@@ -222,4 +226,178 @@ func (d *decoder) text(n *yaml.Node, u encoding.TextUnmarshaler, path string, li
 		return
 	}
 	d.refuseZero(reflect.ValueOf(u).Elem(), n, path, line)
+}
+
+// pairs yields the keys and values of a mapping. It refuses keys that are not texts, and
+// keys that are given again.
+func (d *decoder) pairs(n *yaml.Node, path string) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		first := make(map[string]int, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
+			key := n.Content[i]
+			if key.Kind != yaml.ScalarNode {
+				d.refuse(&policy.FieldError{Field: path, Line: key.Line, Reason: "a key must be a text"})
+				continue
+			}
+			if line, again := first[key.Value]; again {
+				d.refuse(&policy.FieldError{Field: policy.FieldPath(path, key.Value), Line: key.Line,
+					Reason: "it is given twice, first on line " + strconv.Itoa(line)})
+				continue
+			}
+			first[key.Value] = key.Line
+			if !yield(key, n.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// word decodes a text. YAML reads some words as numbers or booleans: these are refused
+// rather than guessed at.
+func (d *decoder) word(n *yaml.Node, v reflect.Value, path string, line int) {
+	if !d.is(n, yaml.ScalarNode, "a text", path, line) {
+		return
+	}
+	switch n.Tag {
+	case "!!int", "!!float":
+		d.refuse(&policy.FieldError{Field: path, Value: n.Value, Line: line,
+			Reason: "it must be a text, not a number", Hint: "put it in quotes"})
+		return
+	case "!!bool":
+		d.refuse(&policy.FieldError{Field: path, Value: n.Value, Line: line,
+			Reason: "it must be a text, not true or false", Hint: "put it in quotes"})
+		return
+	}
+	v.SetString(n.Value)
+	d.refuseZero(v, n, path, line)
+}
+
+// count decodes a whole number.
+func (d *decoder) count(n *yaml.Node, v reflect.Value, path string, line int) {
+	const want = "a whole number"
+	if !d.is(n, yaml.ScalarNode, want, path, line) {
+		return
+	}
+	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be " + want}
+	digits := strings.TrimPrefix(n.Value, "-")
+	isNumber := digits != "" && strings.Trim(digits, "0123456789") == ""
+	switch number, err := strconv.ParseUint(n.Value, 10, 64); {
+	case isNumber && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		e.Hint = "remove the quotes"
+	case err == nil:
+		v.SetUint(number)
+		d.refuseZero(v, n, path, line)
+		return
+	case isNumber && digits != n.Value:
+		e.Reason = "it must not be negative"
+	case isNumber:
+		e.Reason = "it is too large"
+	}
+	d.refuse(e)
+}
+
+// refuseZero refuses a value that was written and would count as not written.
+func (d *decoder) refuseZero(v reflect.Value, n *yaml.Node, path string, line int) {
+	if !v.IsZero() || d.zeroOK {
+		return
+	}
+	reason := "0 would count as not given"
+	if v.Kind() == reflect.String {
+		reason = "it is empty"
+	}
+	d.refuse(&policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: reason, Hint: leaveOut})
+}
+
+// boolean decodes true or false. false may be written even where it is the default.
+func (d *decoder) boolean(n *yaml.Node, v reflect.Value, path string, line int) {
+	if !d.is(n, yaml.ScalarNode, "true or false", path, line) {
+		return
+	}
+	if n.Tag == "!!bool" {
+		if on, err := strconv.ParseBool(n.Value); err == nil {
+			v.SetBool(on)
+			return
+		}
+	}
+	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be true or false"}
+	if _, err := strconv.ParseBool(n.Value); err == nil && n.Tag == "!!str" {
+		e.Hint = "remove the quotes"
+	}
+	d.refuse(e)
+}
+
+// integer decodes a whole number. The user of the field checks its bounds.
+func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string, line int) {
+	if !d.is(n, yaml.ScalarNode, "a whole number", path, line) {
+		return
+	}
+	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be a whole number of 64 bits, in digits"}
+	i, err := strconv.ParseInt(n.Value, 10, 64)
+	switch {
+	case n.Tag == "!!int" && err == nil:
+		v.SetInt(i)
+		return
+	case err == nil:
+		e.Hint = "remove the quotes"
+	}
+	d.refuse(e)
+}
+
+// number decodes a number. The user of the field checks its bounds.
+func (d *decoder) number(n *yaml.Node, v reflect.Value, path string, line int) {
+	if !d.is(n, yaml.ScalarNode, "a number", path, line) {
+		return
+	}
+	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be a number"}
+	f, err := strconv.ParseFloat(n.Value, 64)
+	switch {
+	case n.Tag == "!!int" && err == nil, n.Tag == "!!float" && err == nil && !math.IsInf(f, 0) && !math.IsNaN(f):
+		v.SetFloat(f)
+		return
+	case n.Tag == "!!str" && err == nil:
+		e.Hint = "remove the quotes"
+	case n.Tag == "!!float":
+		e.Reason = "it must be a finite number"
+	}
+	d.refuse(e)
+}
+
+// whatever decodes a value for another program: texts, numbers, true and false, and lists
+// and mappings of these.
+func (d *decoder) whatever(n *yaml.Node, v reflect.Value, path string, line int) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		all := make(map[string]any, len(n.Content)/2)
+		d.entries(n, reflect.ValueOf(&all).Elem(), path)
+		v.Set(reflect.ValueOf(all))
+	case yaml.SequenceNode:
+		all := []any{}
+		d.list(n, reflect.ValueOf(&all).Elem(), path)
+		v.Set(reflect.ValueOf(all))
+	default:
+		if value := d.scalar(n, path, line); value != nil {
+			v.Set(reflect.ValueOf(value))
+		}
+	}
+}
+
+// scalar returns the value of a scalar, nil if it is refused.
+func (d *decoder) scalar(n *yaml.Node, path string, line int) any {
+	switch n.Tag {
+	case "!!bool":
+		var on bool
+		d.boolean(n, reflect.ValueOf(&on).Elem(), path, line)
+		return on
+	case "!!int":
+		if i, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
+			return i
+		}
+		d.refuse(&policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be a whole number of 64 bits, in digits"})
+		return nil
+	case "!!float":
+		var f float64
+		d.number(n, reflect.ValueOf(&f).Elem(), path, line)
+		return f
+	}
+	return n.Value
 }

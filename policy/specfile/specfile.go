@@ -1,15 +1,14 @@
 // Package specfile reads a [policy.Spec], or a [policy.Ceiling] of specs, from
 // YAML or JSON, strictly.
 //
-// An unknown key, a key given twice, a value of the wrong type or unit, a
-// null, and a value that would silently mean the default (an empty text, a 0)
-// are errors, each a [*policy.FieldError] with the line where it is written;
-// all of them are reported at once, up to a bound. YAML's anchors, aliases
-// and tags, and files of several documents, are refused: a spec says what a
-// sandbox may do, and must be readable at a glance.
+// An unknown key, a key given twice, a value of the wrong type or unit, a null, and a
+// value that would silently mean the default (an empty text, a 0) are errors, each a
+// [*policy.FieldError] with the line where it is written; all of them are reported at
+// once, up to a bound. YAML's anchors, aliases and tags, and files of several documents,
+// are refused: a spec says what a sandbox may do, and must be readable at a glance.
 //
-// Reading fills in no default. [policy.Spec.Resolve] does that and checks
-// what the words mean; [File.Locate] adds the lines to what it finds:
+// Reading fills in no defaults. [policy.Spec.Resolve] does that and checks what the words
+// mean; [File.Locate] adds the lines to its errors:
 //
 //	file, err := specfile.Read("spec.yaml")
 //	…
@@ -26,6 +25,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -33,6 +33,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/execution"
 )
 
 // MaxSize bounds a spec file, in bytes.
@@ -40,16 +41,15 @@ const MaxSize = 1 << 20
 
 // File is a spec as it is written, and where each of its fields is.
 type File struct {
-	// Spec is what the file says and nothing more. An empty file gives the
-	// zero Spec.
+	// Spec is what the file says, without defaults. An empty file is the zero Spec.
 	Spec policy.Spec
 
 	name  string
 	lines map[string]int // by field path
 }
 
-// Decode reads a spec from data. The name is for error messages; where it
-// ends in ".json", data must be JSON, else it is YAML, of which JSON is a part.
+// Decode reads a spec from data. The name is for error messages; if it ends in ".json",
+// data must be JSON, otherwise YAML, which includes JSON.
 func Decode(name string, data []byte) (policy.Spec, error) {
 	file, err := Parse(name, data)
 	if err != nil {
@@ -58,9 +58,8 @@ func Decode(name string, data []byte) (policy.Spec, error) {
 	return file.Spec, nil
 }
 
-// Load reads a spec from the file at path, a regular one. Whoever may be made to
-// name a file that others could have put there reads it by other means, and calls
-// [Decode].
+// Load reads a spec from the regular file at path. Callers that may be given the path of a
+// file that others could have put there must read it by other means, and call [Decode].
 func Load(path string) (policy.Spec, error) {
 	file, err := Read(path)
 	if err != nil {
@@ -69,7 +68,7 @@ func Load(path string) (policy.Spec, error) {
 	return file.Spec, nil
 }
 
-// Read is Load for those who want to know the lines as well.
+// Read reads a spec as Load does, and keeps the lines of its fields.
 func Read(path string) (*File, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -78,6 +77,7 @@ func Read(path string) (*File, error) {
 	return Parse(path, data)
 }
 
+// readFile reads a regular file, and one byte more than may be decoded at most.
 func readFile(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO is not waited for
 	if err != nil {
@@ -90,8 +90,8 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 
-// Parse is Decode for those who want to know the lines as well. Its error
-// joins one [*policy.FieldError] for each problem, in the order of the file.
+// Parse reads a spec as Decode does, and keeps the lines of its fields. Its error joins one
+// [*policy.FieldError] for each problem, in the order of the file.
 func Parse(name string, data []byte) (*File, error) {
 	file := &File{name: name, lines: map[string]int{}}
 	if err := parse(name, data, &file.Spec, file.lines); err != nil {
@@ -100,7 +100,7 @@ func Parse(name string, data []byte) (*File, error) {
 	return file, nil
 }
 
-// parse reads a document into a struct, and notes where each field is.
+// parse reads a document into a struct, and notes the line of each field.
 func parse(name string, data []byte, into any, lines map[string]int) error {
 	root, problem := parseTree(name, data)
 	if problem != nil {
@@ -115,7 +115,7 @@ func parse(name string, data []byte, into any, lines map[string]int) error {
 	return errors.Join(d.errs...)
 }
 
-// parseTree gives the tree of the document, nil for an empty one.
+// parseTree returns the tree of the document, nil for an empty one.
 func parseTree(name string, data []byte) (*yaml.Node, *policy.FieldError) {
 	if len(data) > MaxSize {
 		return nil, &policy.FieldError{Reason: "it is larger than 1MiB"}
@@ -134,7 +134,7 @@ func parseTree(name string, data []byte) (*yaml.Node, *policy.FieldError) {
 	return parseYAML(data)
 }
 
-// invalidUTF8 gives the line of the first byte that is not valid UTF-8, or 0.
+// invalidUTF8 returns the line of the first byte that is not valid UTF-8, or 0.
 func invalidUTF8(data []byte) int {
 	line := 1
 	for len(data) > 0 {
@@ -150,10 +150,10 @@ func invalidUTF8(data []byte) int {
 	return 0
 }
 
-// Locate adds the file's name and the line to each [*policy.FieldError] in
-// err whose field, or a parent of it, is written in the file. Other errors
-// and errors that have a line already stay as they are. Use it for errors
-// about the file's own Spec, before flags change it.
+// Locate adds the file's name and the line to each [*policy.FieldError] in err whose
+// field, or a parent of it, is written in the file. Other errors, and those that already
+// have a line, stay as they are. Use it for errors about the file's own Spec, before flags
+// change it.
 func (f *File) Locate(err error) error {
 	found := policy.FieldErrors(err)
 	if len(found) == 0 {
@@ -175,7 +175,7 @@ func (f *File) LocateField(e *policy.FieldError) {
 	}
 }
 
-// line finds the field, or else the nearest parent that is written.
+// line returns the line of a field, or of its nearest parent that is written.
 func (f *File) line(field string) int {
 	for field != "" {
 		if line := f.lines[field]; line > 0 {
@@ -184,4 +184,84 @@ func (f *File) line(field string) int {
 		field = field[:max(0, strings.LastIndexAny(field, ".["))]
 	}
 	return 0
+}
+
+// LoadCeiling reads a ceiling from the file at path, as strictly as a spec, and validates
+// it. An error about the content is a [*policy.FieldError], or joins several.
+func LoadCeiling(path string) (*policy.Ceiling, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the ceiling: %w", err)
+	}
+	return DecodeCeiling(path, data)
+}
+
+// DecodeCeiling reads a ceiling from data, as LoadCeiling does. The name is as for
+// [Decode].
+func DecodeCeiling(name string, data []byte) (*policy.Ceiling, error) {
+	file := &File{name: name, lines: map[string]int{}}
+	var c policy.Ceiling
+	if err := parse(name, data, &c, file.lines); err != nil {
+		return nil, err
+	}
+	if err := c.Validate(); err != nil {
+		return nil, file.Locate(err)
+	}
+	return &c, nil
+}
+
+// LoadExecution reads an execution policy from the file at path, as strictly as a spec, and
+// checks it. Errors about values are each an [*execution.Error], all others a
+// [*policy.FieldError]; several are joined.
+func LoadExecution(path string) (execution.Policy, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the policy: %w", err)
+	}
+	return DecodeExecution(path, data)
+}
+
+// DecodeExecution reads an execution policy from data, as LoadExecution does. The name is
+// as for [Decode].
+func DecodeExecution(name string, data []byte) (execution.Policy, error) {
+	root, problem := parseTree(name, data)
+	if problem == nil && (root == nil || root.Kind != yaml.MappingNode) {
+		problem = &policy.FieldError{Field: "type", Reason: "it is missing", Hint: "the words are " + strings.Join(execution.Types(), ", ")}
+	}
+	if problem != nil {
+		problem.File = name
+		return nil, problem
+	}
+	d := decoder{name: name, lines: map[string]int{}}
+	p := d.executionType(root)
+	if p != nil {
+		d.document(root, p)
+	}
+	if len(d.errs) > 0 {
+		return nil, errors.Join(d.errs...)
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// executionType removes the type from the tree, and returns a policy of that type.
+func (d *decoder) executionType(root *yaml.Node) execution.Policy {
+	hint := "the words are " + strings.Join(execution.Types(), ", ")
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if key.Value != "type" {
+			continue
+		}
+		root.Content = slices.Delete(root.Content, i, i+2)
+		p := execution.New(value.Value)
+		if p == nil || value.Kind != yaml.ScalarNode {
+			d.refuse(&policy.FieldError{Field: "type", Value: value.Value, Line: key.Line, Reason: "there is none of this name", Hint: hint})
+			return nil
+		}
+		return p
+	}
+	d.refuse(&policy.FieldError{Field: "type", Reason: "it is missing", Hint: hint})
+	return nil
 }

@@ -148,6 +148,19 @@ func execCells() []cell {
 			r, err := b.wire.Exec(ctx, wire.ExecRequest{Command: "printf 'a ses'; sleep 0.1; printf 'ame b\n'", RedactValues: []string{"sesame"}})
 			return errors.Join(err, same(r.Stdout, "a [REDACTED] b\n"))
 		}},
+		{name: "exec: rules of the spec, whoever asks", do: func(ctx context.Context, b *box) error {
+			fresh, err := b.open(ctx, func(s *policy.Spec) {
+				s.Redaction = []policy.Redaction{{Type: "email", Strategy: "mask"}, {Name: "ticket", Pattern: "JIRA-[0-9]+"}}
+			})
+			if err != nil {
+				return err
+			}
+			const says = "echo joe@example.org; printf JIRA-; sleep 0.1; echo 12"
+			const told = "j***@example.org\n[REDACTED_TICKET]\n"
+			out, err := fresh.s.Command(ctx, "sh", "-c", says).Output()
+			r, errRaw := fresh.wire.Exec(ctx, wire.ExecRequest{Command: says})
+			return errors.Join(err, errRaw, same(string(out), told), same(r.Stdout, told), same(r.RedactionMatches["ticket"], int64(1)), fresh.close())
+		}},
 		{name: "exec: usage is told", do: func(ctx context.Context, b *box) error {
 			cmd := b.s.Command(ctx, "sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
 			err := cmd.Run()

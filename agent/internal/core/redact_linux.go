@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock/internal/redact"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -36,22 +37,6 @@ func (v *Vault) Get() (values []string, version int) {
 	return v.values, v.version
 }
 
-// Redactor hides what one request must not show: the values that the request
-// names, those of the vault as they are at the moment, and what its rules match.
-type Redactor struct {
-	vault *Vault
-	extra []string
-	rules []redact.Rule
-
-	mu      sync.Mutex
-	values  []string // that ever were
-	version int
-	set     *redact.Set
-	plain   *redact.Set                         // without rules
-	counts  map[*HidingWriter]wire.RedactCounts // of writers; nil stands for those that are closed
-	blocked string                              // the rule that ended an output first
-}
-
 // CheckSecrets refuses values that leave no room for as many others.
 func CheckSecrets(values []string) error {
 	total := 0
@@ -68,43 +53,62 @@ func CheckSecrets(values []string) error {
 	return err
 }
 
-// Redactor returns what hides values, and what rules match. It refuses more values
-// than can be hidden, and invalid rules.
-func (box *Sandbox) Redactor(extra []string, rules ...wire.RedactRule) (*Redactor, *wire.Error) {
+// Redactor hides what a command must not show: the values that its request names,
+// those of the vault as they are at the moment, and what rules match.
+type Redactor struct {
+	vault *Vault
+	extra []string
+	rules *redact.Rules
+
+	mu      sync.Mutex
+	values  []string // all that there ever were
+	version int
+	plain   *redact.Set                         // without rules
+	counts  map[*HidingWriter]wire.RedactCounts // of writers; nil stands for those that are closed
+	blocked string                              // the rule that ended an output first
+}
+
+// Redactor returns what hides the sandbox's secrets and what its rules match and,
+// for one request, more values and rules. It refuses more values than can be
+// hidden, and invalid rules.
+func (box *Sandbox) Redactor(extra []string, more wire.RedactRules) (*Redactor, *wire.Error) {
 	if err := CheckSecrets(extra); err != nil {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "redact_values", Message: "cannot redact: " + err.Error()}
 	}
-	s := &Redactor{vault: &box.Vault, extra: extra, version: -1}
-	for _, r := range rules {
-		s.rules = append(s.rules, redact.Rule(r))
+	added := make([]policy.Redaction, len(more))
+	for i, r := range more {
+		added[i] = policy.Redaction(r)
 	}
-	if err := redact.CheckRules(s.rules); err != nil {
-		return nil, ruleError(err)
+	rules, err := redact.Compile(box.Rules, added)
+	if err != nil {
+		object := "redaction"
+		if bad := (*policy.RedactionError)(nil); errors.As(err, &bad) {
+			object += "[" + strconv.Itoa(bad.Index) + "]"
+			if bad.Field != "" {
+				object += "." + bad.Field
+			}
+		}
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: object, Message: "cannot redact: " + err.Error()}
 	}
+	s := &Redactor{vault: &box.Vault, extra: extra, rules: rules, version: -1}
 	s.current()
 	return s, nil
 }
 
-// ruleError returns which rule of a request cannot be followed.
-func ruleError(err error) *wire.Error {
-	object := "redaction"
-	var bad *redact.RuleError
-	if errors.As(err, &bad) {
-		object += "[" + strconv.Itoa(bad.Index) + "]"
-		if bad.Field != "" {
-			object += "." + bad.Field
-		}
-	}
-	return &wire.Error{Code: wire.CodeBadRequest, Object: object, Message: "cannot redact: " + err.Error()}
+// OnlySecrets returns what hides the sandbox's secrets, and nothing else.
+func (box *Sandbox) OnlySecrets() *Redactor {
+	s := &Redactor{vault: &box.Vault, version: -1}
+	s.current()
+	return s
 }
 
-// current returns the set to look for now, and its version.
-func (s *Redactor) current() (*redact.Set, int) {
+// current returns the values to look for now, and a version that changes with them.
+func (s *Redactor) current() (plain *redact.Set, version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	installed, version := s.vault.Get()
 	if version == s.version {
-		return s.set, version
+		return s.plain, version
 	}
 	values := slices.Concat(s.extra, s.values, installed)
 	slices.Sort(values)
@@ -114,33 +118,36 @@ func (s *Redactor) current() (*redact.Set, int) {
 		values = slices.Concat(s.extra, installed)
 		plain, _ = redact.NewSet(values)
 	}
-	set := plain
-	if len(s.rules) > 0 {
-		set, _ = redact.NewSet(values, s.rules...) // both have been checked
-	}
-	s.values, s.version, s.set, s.plain = values, version, set, plain
-	return set, version
+	s.values, s.version, s.plain = values, version, plain
+	return plain, version
 }
 
 // Any reports whether there is something to hide.
 func (s *Redactor) Any() bool {
-	set, _ := s.current()
-	return set != nil
+	plain, _ := s.current()
+	return plain != nil || s.rules != nil
 }
 
 // Text hides in a whole text.
 func (s *Redactor) Text(text string) string {
-	set, _ := s.current()
-	return set.Text(text)
+	plain, _ := s.current()
+	return plain.With(s.rules).Text(text)
 }
 
-// OnlyValues hides in a text what rules have seen already.
+// OnlyValues hides values alone, in a text that rules have seen already.
 func (s *Redactor) OnlyValues(text string) string {
-	s.current()
-	s.mu.Lock()
-	plain := s.plain
-	s.mu.Unlock()
+	plain, _ := s.current()
 	return plain.Text(text)
+}
+
+// Error returns an error whose texts hide the same.
+func (s *Redactor) Error(err *wire.Error) *wire.Error {
+	if !s.Any() {
+		return err
+	}
+	clean := *err
+	clean.Message, clean.Object = s.Text(err.Message), s.Text(err.Object)
+	return &clean
 }
 
 // Matches returns how often rules have matched in all writers so far, and which
@@ -162,8 +169,8 @@ func (s *Redactor) Matches() (wire.RedactCounts, string) {
 
 // Writer returns a writer that hides the values in a stream. It must be closed.
 func (s *Redactor) Writer(dst io.Writer) *HidingWriter {
-	set, version := s.current()
-	return &HidingWriter{redactor: s, version: version, Writer: redact.NewWriter(set, dst)}
+	plain, version := s.current()
+	return &HidingWriter{redactor: s, version: version, Writer: redact.NewWriter(plain.With(s.rules), dst)}
 }
 
 // HidingWriter writes a stream without the values of a Redactor, and follows
@@ -177,9 +184,9 @@ type HidingWriter struct {
 
 // Write writes p without what is to be hidden, by the values of now.
 func (h *HidingWriter) Write(p []byte) (int, error) {
-	if set, version := h.redactor.current(); version != h.version {
+	if plain, version := h.redactor.current(); version != h.version {
 		h.version = version
-		if err := h.Writer.Use(set); err != nil {
+		if err := h.Writer.Use(plain); err != nil { // its rules stay as they are
 			return 0, err
 		}
 	}
@@ -188,16 +195,12 @@ func (h *HidingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close writes what was held back for a value that might have begun.
+// Close writes what was held back for a value that might have begun. The redactor
+// keeps the writer's counts, and not the writer.
 func (h *HidingWriter) Close() error {
 	err := h.Writer.Close()
 	h.note()
-	h.redactor.closed(h)
-	return err
-}
-
-// closed keeps a writer's counts, and not the writer.
-func (s *Redactor) closed(h *HidingWriter) {
+	s := h.redactor
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, n := range s.counts[h] {
@@ -207,6 +210,7 @@ func (s *Redactor) closed(h *HidingWriter) {
 		s.counts[nil][name] += n
 	}
 	delete(s.counts, h)
+	return err
 }
 
 // note adds new matches to the redactor's counts.
@@ -228,19 +232,4 @@ func (h *HidingWriter) note() {
 	if s.blocked == "" {
 		s.blocked = h.Writer.Blocked()
 	}
-}
-
-// HideError returns an error without the values of the vault and of extra, and what
-// rules hide. Where those cannot be hidden, nothing else is told.
-func (box *Sandbox) HideError(extra []string, rules wire.RedactRules, err *wire.Error) *wire.Error {
-	s, bad := box.Redactor(extra, rules...)
-	if bad != nil {
-		return bad
-	}
-	if !s.Any() {
-		return err
-	}
-	clean := *err
-	clean.Message, clean.Object = s.Text(err.Message), s.Text(err.Object)
-	return &clean
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -36,6 +37,8 @@ type Sandbox struct {
 	WorkspaceDir beneath.Dir // the agent's handle of it
 	Running      registry
 	Vault        Vault
+	// Rules say what is replaced in all that commands print, whoever started them.
+	Rules *redact.Rules
 }
 
 // RealPath returns a path of the protocol as commands see it.

@@ -134,7 +134,7 @@ func startRun(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []
 	if werr != nil {
 		return nil, werr
 	}
-	hidden, werr := box.Redactor(r.RedactValues, r.Redaction...)
+	hidden, werr := box.Redactor(r.RedactValues, r.Redaction)
 	if werr != nil {
 		return nil, werr
 	}

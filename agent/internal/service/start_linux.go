@@ -35,7 +35,7 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction...)
+	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction)
 	if werr != nil {
 		return nil, werr
 	}

@@ -169,8 +169,7 @@ func (s *service) currentRedactor() *core.Redactor {
 	if s.redactor != nil {
 		return s.redactor
 	}
-	hidden, _ := s.box.Redactor(nil)
-	return hidden
+	return s.box.OnlySecrets()
 }
 
 // Stop stops a service and its whole tree, by SIGTERM first, and waits for that.

@@ -164,7 +164,7 @@ func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Ses
 	if err := checkSession(q); err != nil {
 		return nil, err
 	}
-	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction...)
+	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction)
 	if werr != nil {
 		return nil, werr
 	}

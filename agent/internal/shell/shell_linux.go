@@ -56,7 +56,7 @@ type shell struct {
 
 // start starts the shell of a checked request.
 func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir beneath.Dir) (*shell, error) {
-	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction...)
+	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction)
 	if werr != nil {
 		return nil, werr
 	}

@@ -157,14 +157,6 @@ func Refusal(what string, err error) error {
 	return fmt.Errorf("cannot %s: %w", what, err)
 }
 
-// Rules returns the rules of the sandbox's spec for what is replaced in all output.
-func (h *Sandbox) Rules() (rules wire.RedactRules) {
-	for _, rule := range h.Spec().Redaction {
-		rules = append(rules, wire.RedactRule(rule))
-	}
-	return rules
-}
-
 // Unruled returns an error if the sandbox's spec has rules for commands: what takes commands that
 // are not checked could be used to get around them.
 func (h *Sandbox) Unruled(what string) error {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -113,6 +114,14 @@ func (out PlanOutput) Render(w io.Writer) error {
 	writeSteps(&b, p.Setup)
 	b.WriteString("\nfor every command\n")
 	writeSteps(&b, p.Spawn)
+	if len(p.Redaction) > 0 {
+		b.WriteString("\nreplaced in all that commands print\n")
+		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, r := range p.Redaction {
+			_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", r.Name, r.Strategy, cmp.Or(text.Escape(r.Pattern), r.Type))
+		}
+		_ = table.Flush() // a Builder cannot fail
+	}
 	b.WriteString("\nthen holds\n")
 	writeHolds(&b, p.Holds)
 	if len(out.Protected) > 0 {

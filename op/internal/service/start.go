@@ -71,7 +71,6 @@ func (in ServiceStartInput) Do(ctx context.Context, env *op.Env, stream *op.Stre
 		if q.Env, err = s.Environ(in.Env, in.SecretEnv, nil); err != nil {
 			return err
 		}
-		q.Redaction = s.Rules()
 		r, err := startService(ctx, s, q, limit, stream.Progress)
 		if err != nil {
 			return in.refused(in.taken(err))

@@ -55,7 +55,6 @@ func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 		if q.Env, err = s.Environ(in.Env, in.SecretEnv, map[string]string{"PS1": "$ "}); err != nil {
 			return err
 		}
-		q.Redaction = s.Rules()
 		if err := beginShell(ctx, s, q); err != nil {
 			return registry.Refusal("open a shell", err)
 		}

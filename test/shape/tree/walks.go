@@ -10,7 +10,7 @@ var Walks = []Walk{
 		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.RunInput.Do"},
 		Value: []string{
 			"cmd/internal/cli.value.Set#text", "op.Op.Call#input", "op.decode#input", "policy.LimitFields.Memory",
-			"policy.Limits", "cgroup.Limits", "cgroup.setting",
+			"policy.Limits", "confine.GroupLimits", "cgroup.Limits", "cgroup.setting",
 		},
 		Within: []string{"op.SpecInput", "op/internal/exec.RunInput", "policy.Spec", "policy.Ceiling", "backend.Request", "backend/linux.builder"},
 		Ends:   []string{"cmd/internal/cli.Input.Words", "policy.FieldError.Value"}, // for errors
@@ -31,13 +31,16 @@ var Walks = []Walk{
 	{
 		Name:  "redaction",
 		Title: "A rule of `--redact`, from its flag to the bytes that it replaces",
-		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.RunInput.Do", "paddock.Cmd.Start", "agent.Agent.answerExec"},
+		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.RunInput.Do", "agent.Main", "agent/internal/exec.startRun", "agent/internal/exec.run.pump"},
 		Value: []string{
 			"cmd/internal/cli.value.Set#text", "op.Op.Call#input", "op.decode#input", "op.SpecInput.Redact",
-			"policy.Redaction", "wire.RedactRule", "wire.RedactRules", "internal/redact.Rule", "internal/redact.rule",
+			"policy.Redaction", "internal/redact.Rules", "internal/redact.rule",
 		},
-		Within: []string{"op.SpecInput", "op/internal/exec.RunInput", "policy.Spec", "policy.Ceiling", "wire.ExecRequest", "internal/redact.Set"},
+		Within: []string{
+			"op.SpecInput", "op/internal/exec.RunInput", "policy.Spec", "policy.Ceiling", "backend.Request", "backend/linux.builder",
+			"confine.Boot", "confine.Plan", "agent/internal/core.Redactor", "internal/redact.Set",
+		},
 		Ends:   []string{"cmd/internal/cli.Input.Words", "policy.FieldError.Value"},
-		Beside: []string{"backend"}, // rules come with each request
+		Beside: []string{"backend/docker", "backend/codex", "backend/host", "backend/wrapper", "backend/piped"},
 	},
 }

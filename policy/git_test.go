@@ -1,6 +1,9 @@
 package policy
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestAcceptableGit(t *testing.T) {
 	for _, tt := range []struct {
@@ -122,6 +125,28 @@ func TestAcceptableGit(t *testing.T) {
 	for _, tt := range [][3]string{{"branch.a.b.remote", "origin", "origin"}, {"branch.a.pushremote", "x", "x"}, {"branch.a.remote", ".", ""}, {"branch.a.merge", "refs/heads/a", ""}, {"remote.remote.url", "x", ""}, {"remote.a.b.fetch", "+refs/heads/*:refs/remotes/a.b/*", "a.b"}} {
 		if got := RemoteOf(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("%s = %s names %q", tt[0], tt[1], got)
+		}
+	}
+}
+
+// What git writes into a new repository is harmless, and nothing that names a
+// program or another file is.
+func TestHarmlessGit(t *testing.T) {
+	for _, s := range []string{"core.bare=x", "core.filemode=true", "remote.origin.url=/srv/x", "remote.a.b.url=../x y", "remote.origin.url=https://host/x", "remote.origin.url=https://host/x.git/", "remote.origin.url=git@host:x", "remote.origin.fetch=+refs/heads/*:refs/x/*",
+		"branch.main.remote=.", "branch.main.merge=refs/heads/main", "submodule.lib.active=true", "submodule.lib.url=ssh://git@host/x", "user.email=a@b"} {
+		if key, value, _ := strings.Cut(s, "="); !HarmlessGit(key, value) {
+			t.Errorf("%s is not harmless", s)
+		}
+	}
+	for _, s := range []string{"core.fsmonitor=x", "core.worktree=/home", "core.hookspath=x", "include.path=x", "extensions.worktreeconfig=true", "remote.o.uploadpack=x", "remote.o.url=ext::sh -c x", "remote.o.url=x::y", "remote.o.url=-x",
+		"remote.o.url=ssh://-oProxyCommand=x/y", "remote.o.url=odd://x", "remote.o.url=../.git/x", "remote.o.url=.git/x", "remote.o.url=file:///w/%2egit/x", "remote.o.url=", "branch.x.remote=ext::x", "submodule.x.update=!x", "submodule.x.url=ext::x", "alias.x=!x", "user.signingkey=x", "url.x.insteadof=y", "remote.fetch=x", "core.a.bare=x"} {
+		if key, value, _ := strings.Cut(s, "="); HarmlessGit(key, value) {
+			t.Errorf("%s is harmless", s)
+		}
+	}
+	for _, k := range GitKeys() {
+		if key := strings.ReplaceAll(k.Name, "*", "x"); HarmlessGit(key, "ext::x") || HarmlessGit(key, "!x") && !strings.HasSuffix(key, "url") {
+			t.Errorf("%s is harmless", key)
 		}
 	}
 }

@@ -1,15 +1,17 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
-// GitKey is a key of git's configuration that names something that git runs
-// or obeys.
+// GitKey is a key of git's configuration whose value names something that git runs or
+// obeys.
 type GitKey struct {
-	// Name is section.key, or section.*.key where a subsection stands between
-	// them, in small letters. "section.*" is every key of the section.
+	// Name is section.key, or section.*.key for a key of subsections, in small
+	// letters. "section.*" is every key of the section.
 	Name  string
 	Class Class
 	Kind  GitKind
@@ -19,7 +21,7 @@ type GitKey struct {
 // GitKind says what the value of a [GitKey] is.
 type GitKind string
 
-// Kinds of values.
+// The kinds of values.
 const (
 	// GitCommand is a command line, whose words may be files.
 	GitCommand GitKind = "command"
@@ -27,14 +29,13 @@ const (
 	GitPath GitKind = "path"
 	// GitInclude is a file of configuration, relative to the one that names it.
 	GitInclude GitKind = "include"
-	// GitShell is a command line where it starts with "!", and means nothing else.
+	// GitShell is a command line if it starts with "!". Other values run nothing.
 	GitShell GitKind = "!command"
-	// GitURL is a command line where it starts with "ext::".
+	// GitURL is a command line if it starts with "ext::".
 	GitURL GitKind = "url"
 )
 
-// Matches reports whether the key is the one that is given in the form in
-// which git lists it.
+// Matches reports whether this is the key that is given as git lists it.
 func (k GitKey) Matches(key string) bool {
 	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
 	if first < 0 {
@@ -114,8 +115,8 @@ var gitKeys = []GitKey{
 	{"instaweb.httpd", WhenNamed, GitCommand, "git instaweb runs it"},
 }
 
-// harmlessKeys have git run nothing, whatever their values are, and harmlessURLs
-// where these name a place in a common way.
+// Git runs nothing because of harmlessKeys, whatever their values are, and nothing
+// because of harmlessURLs if the value is a common URL or path.
 var (
 	harmlessKeys = []string{
 		"core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "core.ignorecase", "core.precomposeunicode", "core.symlinks",
@@ -125,10 +126,9 @@ var (
 	harmlessURLs = []string{"remote.*.url", "remote.*.pushurl", "branch.*.remote", "submodule.*.url"}
 )
 
-// HarmlessGit reports whether a setting of a repository, with its key in the
-// form in which git lists it, is one that git itself writes when a repository is
-// made, and that has no program run. A place in a ".git", whose hooks a push runs,
-// is not.
+// HarmlessGit reports whether a setting of a repository, with its key as git lists it,
+// is one that git itself writes when it makes a repository, and that runs no program. A
+// place in a ".git" is not harmless, because a push runs the hooks there.
 func HarmlessGit(key, value string) bool {
 	matches := func(name string) bool { return GitKey{Name: name}.Matches(key) }
 	if slices.ContainsFunc(harmlessKeys, matches) {
@@ -138,4 +138,97 @@ func HarmlessGit(key, value string) bool {
 	return slices.ContainsFunc(harmlessURLs, matches) && value != "" && !strings.HasPrefix(value, "-") && !strings.Contains(value, "::") && !strings.Contains(value, "://-") &&
 		(!hasScheme || slices.Contains([]string{"https", "http", "ssh", "git", "file"}, scheme)) &&
 		!strings.Contains("/"+value, "/.git/") && (!hasScheme || !strings.Contains(value, "%")) // which git decodes
+}
+
+// maxGitSetting bounds what AcceptableGit accepts, key and value together, in bytes:
+// people read it.
+const maxGitSetting = 1024
+
+var (
+	// gitName is a name of a remote, without characters that mean something to git or a
+	// shell.
+	gitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
+	// gitURL is an https or ssh URL in ASCII, the latter also in its short form HOST:PATH.
+	// A user of https has no dot, which would make it look like a host.
+	gitURL = regexp.MustCompile(`^(https://([A-Za-z0-9_-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[[:graph:]]*)?|ssh://(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/[[:graph:]]*|(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(/?[\w.~][[:graph:]]*))$`)
+)
+
+// AcceptableGit reports whether a setting that commands have added to a repository's
+// configuration can become the host's, with its key as git lists it: the user's name and
+// address, a remote's https or ssh URL, the refspecs by which it fetches into its own
+// branches, and what a branch follows. RemoteOf returns the remote that must exist for it.
+func AcceptableGit(key, value string) bool {
+	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
+	if first < 0 || value == "" || strings.ContainsAny(key, `"\`) || len(key)+len(value) > maxGitSetting || strings.ContainsFunc(key+value, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return false
+	}
+	section, name, sub := key[:first], key[last+1:], ""
+	if last > first {
+		sub = key[first+1 : last]
+	}
+	switch section + "." + name {
+	case "user.name", "user.email": // git refuses names of punctuation alone
+		return last == first && strings.ContainsFunc(value, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	case "remote.url":
+		return isRemote(sub) && gitURL.MatchString(value) && !strings.ContainsAny(value, " \\")
+	case "remote.fetch":
+		return isRemote(sub) && fetchesInto(value, "refs/remotes/"+sub+"/")
+	case "branch.remote", "branch.pushremote":
+		return isBranch(sub) && (value == "." || isRemote(value))
+	case "branch.merge":
+		name, ok := strings.CutPrefix(value, "refs/heads/")
+		return isBranch(sub) && ok && isBranch(name)
+	case "branch.rebase":
+		return isBranch(sub) && slices.Contains([]string{"true", "false", "merges", "interactive"}, value)
+	}
+	return false
+}
+
+// isRemote reports whether a text is an acceptable name of a remote.
+func isRemote(name string) bool {
+	return gitName.MatchString(name) && isRef("refs/remotes/"+name+"/x", false)
+}
+
+// isBranch reports whether git accepts a text as the name of a branch.
+func isBranch(name string) bool {
+	return name != "" && isRef("refs/heads/"+name, false)
+}
+
+// isRef reports whether git accepts a text as the name of a reference or, with one "*",
+// as a pattern of such names, by the rules of git-check-ref-format(1).
+func isRef(text string, pattern bool) bool {
+	stars := 0
+	if pattern {
+		stars = 1
+	}
+	if strings.Count(text, "*") != stars || !strings.HasPrefix(text, "refs/") || strings.ContainsAny(text, ` ~^:?[\`) || strings.Contains(text, "..") || strings.Contains(text, "@{") || strings.HasSuffix(text, ".") {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(text, "/"), func(part string) bool {
+		return part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
+	})
+}
+
+// RemoteOf returns the remote that an acceptable setting is about or names, and that
+// must have a URL: git takes the name of a remote without one for a path. It returns ""
+// if there is no such remote, or the setting is the URL itself.
+func RemoteOf(key, value string) string {
+	if name, ok := strings.CutPrefix(key, "remote."); ok && strings.HasSuffix(name, ".fetch") {
+		return strings.TrimSuffix(name, ".fetch")
+	}
+	if strings.HasPrefix(key, "branch.") && (strings.HasSuffix(key, ".remote") || strings.HasSuffix(key, ".pushremote")) && value != "." {
+		return value
+	}
+	return ""
+}
+
+// fetchesInto reports whether git accepts a refspec, and it writes only below a place or
+// leaves branches out.
+func fetchesInto(refspec, place string) bool {
+	if rest, negative := strings.CutPrefix(refspec, "^"); negative {
+		return isRef(rest, strings.Contains(rest, "*"))
+	}
+	from, to, _ := strings.Cut(strings.TrimPrefix(refspec, "+"), ":")
+	pattern := strings.Contains(from, "*")
+	return isRef(from, pattern) && isRef(to, pattern) && strings.HasPrefix(to, place)
 }
