@@ -261,7 +261,7 @@ func TestPlanOfLimitsAndRules(t *testing.T) {
 			"memory.max=64MiB memory.swap.max=1MiB memory.high=32MiB"},
 		"none": {nil, confine.GroupLimits{}, "RLIMIT_DATA=64MiB, of each process, advisory"},
 	} {
-		b, err := newPlan(spec, identity{}, req, mounts, hierarchy{place: cgroup.Delegate{Dir: "/sys/fs/cgroup/x", Controllers: tt.controllers}, why: errors.New("none")}, "/sys/fs/cgroup/x/y")
+		b, err := newPlan(req, identity{}, mounts, hierarchy{place: cgroup.Delegate{Dir: "/sys/fs/cgroup/x", Controllers: tt.controllers}, why: errors.New("none")}, "/sys/fs/cgroup/x/y")
 		if err != nil {
 			t.Fatal(err)
 		}
