@@ -23,7 +23,7 @@ var othersFlags = map[string]string{
 	"backend/docker":                        "the engine",
 	"backend/linux/hints.go":                "docker run and podman run",
 	"backend/piped/start.go":                "paddock-agent guest, which a script starts",
-	"backend/state/cleanup.go":              "the engine",
+	"backend/state/sweep.go":                "the engine",
 	"backend/wrapper/wrapper.go":            "bwrap",
 	"cgroup":                                "systemd-run, systemctl and docker run",
 	"internal/run/denial.go":                "tools whose error output is recognized",
