@@ -73,3 +73,34 @@ func TestPapersNameWhatIsThere(t *testing.T) {
 		t.Error("no paper names a test")
 	}
 }
+
+// Every file that a table of ARCHITECTURE says to read first is in a package of its row.
+func TestFilesToReadFirst(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| (`.*?) \\| .* \\| (.*) \\|$")
+	quoted := regexp.MustCompile("`([^`]+)`")
+	checked := 0
+	for _, cells := range row.FindAllStringSubmatch(string(read(t, "ARCHITECTURE.md")), -1) {
+		var dirs []string
+		for _, name := range quoted.FindAllStringSubmatch(cells[1], -1) {
+			before, group, several := strings.Cut(strings.TrimSuffix(name[1], "}"), "{")
+			for one := range strings.SplitSeq(group, ",") {
+				dirs = append(dirs, before+one)
+			}
+			if !several && name[1] == "paddock" {
+				dirs = append(dirs, ".")
+			}
+		}
+		for _, file := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			if !strings.HasSuffix(file[1], ".go") {
+				continue
+			}
+			checked++
+			if !slices.ContainsFunc(dirs, func(dir string) bool { _, err := os.Stat(filepath.Join(root(), dir, file[1])); return err == nil }) {
+				t.Errorf("%s is in none of %q", file[1], dirs)
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d files were checked", checked)
+	}
+}

@@ -20,7 +20,6 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// AuditReadInput is the input of the operation audit_read.
 type AuditReadInput struct {
 	Follow    bool    `json:"follow,omitempty" flag:"follow" short:"f" help:"continue with new records as they come, until a signal"`
 	Since     string  `json:"since,omitempty" flag:"since" arg:"DUR|TIME" max:"64" help:"only records younger than this duration, 1h30m, or not before this time, 2006-01-02T15:04:05Z"`
@@ -39,7 +38,6 @@ type AuditReadOutput struct {
 	Unreadable int `json:"unreadable"`
 }
 
-// Desc describes the operation audit_read.
 func (AuditReadInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "audit_read",
@@ -74,7 +72,6 @@ const (
 	answerBytes   = 4 << 20
 )
 
-// Do reads the log.
 func (in AuditReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (AuditReadOutput, error) {
 	wanted, err := in.filter(env)
 	if err != nil {
@@ -269,7 +266,6 @@ func (q *auditQuery) write(w io.Writer, e *audit.Entry) error {
 	return writeRecord(w, &e.Record)
 }
 
-// Render writes the output for people.
 func (out AuditReadOutput) Render(w io.Writer) error {
 	for i := range out.Records {
 		if err := writeRecord(w, &out.Records[i]); err != nil {
@@ -334,12 +330,10 @@ func recordText(r *audit.Record) string {
 	return strings.Join(words, " ")
 }
 
-// AuditVerifyInput is the input of the operation audit_verify.
 type AuditVerifyInput struct {
 	Head string `json:"head,omitempty" flag:"head" arg:"HASH" max:"64" help:"a hash that was printed earlier, which the log must have"`
 }
 
-// AuditVerifyOutput is the output of audit_verify.
 type AuditVerifyOutput struct {
 	audit.Report
 }
@@ -352,7 +346,6 @@ func (out AuditVerifyOutput) ExitStatus() int {
 	return 1
 }
 
-// Desc describes the operation audit_verify.
 func (AuditVerifyInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "audit_verify",
@@ -379,7 +372,6 @@ Exit status: 0 if nothing was changed, else 1.`,
 	}
 }
 
-// Do verifies the log.
 func (in AuditVerifyInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (AuditVerifyOutput, error) {
 	if env.Audit == nil {
 		return AuditVerifyOutput{}, noAuditLog()
@@ -409,7 +401,6 @@ func begun(b *strings.Builder, title, what string, list []audit.Begun, count int
 	}
 }
 
-// Render writes the output for people.
 func (out AuditVerifyOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "records  %d in %d files\n", out.Records, out.Files)

@@ -50,14 +50,12 @@ func (in PolicyRules) rules(ctx context.Context, env *op.Env) (*command.Rules, p
 	return rules.Given(slices.Collect(maps.Keys(file.Spec.Env))...), file.Spec, nil
 }
 
-// PolicyCheckInput is the input of the operation policy_check.
 type PolicyCheckInput struct {
 	PolicyRules
 	POSIX   bool     `json:"posix,omitempty" flag:"posix" help:"check the text as one for a shell without bash's extensions"`
 	Command []string `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text, several are a command and its arguments"`
 }
 
-// PolicyCheckOutput is the output of policy_check.
 type PolicyCheckOutput struct {
 	command.Verdict
 	asked []string
@@ -71,7 +69,6 @@ func (out PolicyCheckOutput) ExitStatus() int {
 	return 1
 }
 
-// Desc describes the operation policy_check.
 func (PolicyCheckInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "policy_check",
@@ -95,7 +92,6 @@ Exit status: 0 allowed, 1 denied.`,
 	}
 }
 
-// Do checks the command.
 func (in PolicyCheckInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PolicyCheckOutput, error) {
 	if len(in.Command) == 0 {
 		return PolicyCheckOutput{}, &paddock.Error{Message: "cannot check: no command was given", Hint: "paddock policy check 'ls | wc -l'"}
@@ -117,7 +113,6 @@ func (in PolicyCheckInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (P
 	return PolicyCheckOutput{Verdict: command.PathsIn(spec).Check(v), asked: in.Command}, nil
 }
 
-// Render writes the output for people.
 func (out PolicyCheckOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	row := func(name, value string) {
@@ -164,15 +159,12 @@ func oneLine(s string) string {
 	return text.Printable(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), '?')
 }
 
-// PolicyListInput is the input of the operation policy_list.
 type PolicyListInput struct{ PolicyRules }
 
-// PolicyListOutput is the output of policy_list.
 type PolicyListOutput struct {
 	policy.Commands
 }
 
-// Desc describes the operation policy_list.
 func (PolicyListInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "policy_list",
@@ -190,7 +182,6 @@ The list is a guard-rail, not a wall: the wall is the sandbox.`,
 	}
 }
 
-// Do returns the list.
 func (in PolicyListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PolicyListOutput, error) {
 	rules, _, err := in.rules(ctx, env)
 	if err != nil {
@@ -199,7 +190,6 @@ func (in PolicyListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Po
 	return PolicyListOutput{rules.List()}, nil
 }
 
-// Render writes the output for people.
 func (out PolicyListOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, name := range out.Allow {

@@ -19,7 +19,6 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// AlterPrivilegesInput is the input of the operation alter_privileges.
 type AlterPrivilegesInput struct {
 	Action     string   `json:"action" arg:"ACTION" help:"grant (or add, give, allow), revoke (or remove, take, deny) or set (or replace)"`
 	Principal  string   `json:"principal,omitempty" arg:"PRINCIPAL" help:"whose privileges change: user:NAME for a local user"`
@@ -53,7 +52,6 @@ func (g Grants) String() string {
 	return strings.Join(g.Names, " ") + " (" + g.Mask.String() + ")"
 }
 
-// Desc describes the operation alter_privileges.
 func (AlterPrivilegesInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "alter_privileges",
@@ -80,7 +78,6 @@ names. "paddock privilege list" shows them.`,
 	}
 }
 
-// Do changes the privileges.
 func (in AlterPrivilegesInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (AlterPrivilegesOutput, error) {
 	who, whoErr := in.principal()
 	set, setErr := in.set()
@@ -143,18 +140,15 @@ func (in AlterPrivilegesInput) change(set privilege.Set) (action string, change 
 	return action, change, nil
 }
 
-// Render writes the output for people.
 func (out AlterPrivilegesOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "principal  %s\nbefore     %s\nafter      %s\n", out.Principal, out.Before, out.After)
 	return err
 }
 
-// PrivilegeListInput is the input of the operation privilege_list.
 type PrivilegeListInput struct {
 	Principal string `json:"principal,omitempty" arg:"PRINCIPAL" help:"only this principal; any other than oneself needs ALTER_PRIVILEGES"`
 }
 
-// PrivilegeListOutput is the output of privilege_list.
 type PrivilegeListOutput struct {
 	Principals []PrincipalGrants `json:"principals"`
 }
@@ -165,7 +159,6 @@ type PrincipalGrants struct {
 	Grants
 }
 
-// Desc describes the operation privilege_list.
 func (PrivilegeListInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "privilege_list",
@@ -180,7 +173,6 @@ privileges are listed.`,
 	}
 }
 
-// Do reads the privileges.
 func (in PrivilegeListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PrivilegeListOutput, error) {
 	// A principal without the privilege sees its own, unless it asked for more.
 	mayAlter := privilege.CheckOpened(ctx, env.Privileges, env.Principal, privilege.AlterPrivileges)
@@ -218,7 +210,6 @@ func listed(all map[string]privilege.Set) PrivilegeListOutput {
 	return out
 }
 
-// Render writes the output for people.
 func (out PrivilegeListOutput) Render(w io.Writer) error {
 	if len(out.Principals) == 0 {
 		_, err := fmt.Fprintln(w, "no privileges are granted")

@@ -20,7 +20,6 @@ import (
 	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-// TokenCreateInput is the input of the operation token_create.
 type TokenCreateInput struct {
 	Principal   string   `json:"principal" arg:"PRINCIPAL" max:"128" help:"whom it authenticates, such as agent:ann; privileges are granted to this name"`
 	Workspaces  []string `json:"workspaces,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" max:"64" help:"directory that can be a workspace, and be changed; the first is the default sandbox's (may be repeated)"`
@@ -39,14 +38,12 @@ type TokenOutput struct {
 	Workspace string     `json:"workspace,omitempty"`
 }
 
-// TokenCreateOutput is the output of token_create.
 type TokenCreateOutput struct {
 	// Token is the token itself, which is shown only here.
 	Token string `json:"token"`
 	TokenOutput
 }
 
-// Desc describes the operation token_create.
 func (TokenCreateInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "token_create",
@@ -73,7 +70,6 @@ needs ALTER_PRIVILEGES too.`,
 	}
 }
 
-// Do creates the token.
 func (in TokenCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (TokenCreateOutput, error) {
 	now := time.Now()
 	n := token.New{Principal: in.Principal}
@@ -227,17 +223,14 @@ func tokens(e *op.Env) (*token.Store, error) {
 	return e.Tokens()
 }
 
-// TokenListInput is the input of the operation token_list.
 type TokenListInput struct {
 	Principal string `json:"principal,omitempty" arg:"PRINCIPAL" max:"128" help:"only those of this principal"`
 }
 
-// TokenListOutput is the output of token_list.
 type TokenListOutput struct {
 	Tokens []TokenOutput `json:"tokens"`
 }
 
-// Desc describes the operation token_list.
 func (TokenListInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "token_list",
@@ -253,7 +246,6 @@ next one is created.`,
 	}
 }
 
-// Do reads the tokens.
 func (in TokenListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (TokenListOutput, error) {
 	store, err := tokens(env)
 	if err != nil {
@@ -272,7 +264,6 @@ func (in TokenListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (Token
 	return out, nil
 }
 
-// Render writes the output for people.
 func (out TokenListOutput) Render(w io.Writer) error {
 	if len(out.Tokens) == 0 {
 		_, err := fmt.Fprintln(w, "there are no tokens")
@@ -289,7 +280,6 @@ func (out TokenListOutput) Render(w io.Writer) error {
 	return table.Flush()
 }
 
-// TokenRevokeInput is the input of the operation token_revoke.
 type TokenRevokeInput struct {
 	// ID is bounded so that a whole token, given by mistake, is refused before anything
 	// is recorded.
@@ -297,12 +287,10 @@ type TokenRevokeInput struct {
 	Principal string `json:"principal,omitempty" flag:"principal" arg:"PRINCIPAL" max:"128" help:"all tokens of this one"`
 }
 
-// TokenRevokeOutput is the output of token_revoke.
 type TokenRevokeOutput struct {
 	Revoked []TokenOutput `json:"revoked"`
 }
 
-// Desc describes the operation token_revoke.
 func (TokenRevokeInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "token_revoke",
@@ -318,7 +306,6 @@ principal's last token, the principal's sandboxes. It needs ALTER_PRIVILEGES.`,
 	}
 }
 
-// Do revokes the tokens.
 func (in TokenRevokeInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (TokenRevokeOutput, error) {
 	if (in.ID == "") == (in.Principal == "") {
 		return TokenRevokeOutput{}, &policy.FieldError{Field: "id", Value: in.ID, Reason: "name either one token by its ID, or a principal", Hint: "paddock token list"}
@@ -341,7 +328,6 @@ func (in TokenRevokeInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (T
 	return out, nil
 }
 
-// Render writes the output for people.
 func (out TokenRevokeOutput) Render(w io.Writer) error {
 	for _, t := range out.Revoked {
 		if _, err := fmt.Fprintf(w, "revoked %s of %s\n", t.ID, t.Principal); err != nil {

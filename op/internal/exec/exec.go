@@ -26,7 +26,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ExecInput is the input of the operation exec.
 type ExecInput struct {
 	op.InSandbox
 	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give either this or argv"`
@@ -71,7 +70,6 @@ type ExecCursors struct {
 	Stderr int64 `json:"stderr"`
 }
 
-// Desc describes the operation exec.
 func (ExecInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "exec", CLI: []string{"exec"},

@@ -13,13 +13,11 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ExecKillInput is the input of the operation exec_kill.
 type ExecKillInput struct {
 	Exec   string `json:"exec" help:"which exec" min:"1" max:"64"`
 	Signal string `json:"signal,omitempty" help:"only send this signal to the command (INT, TERM, HUP, …), and end nothing" max:"16"`
 }
 
-// ExecKillOutput is the output of exec_kill.
 type ExecKillOutput struct {
 	Exec  string `json:"exec"`
 	State string `json:"state"` // running or exited
@@ -32,7 +30,6 @@ type ExecKillOutput struct {
 	op.Death
 }
 
-// Desc describes the operation exec_kill.
 func (ExecKillInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "exec_kill", Summary: "End a command that runs, with all that it has started",
@@ -97,7 +94,6 @@ func (in ExecKillInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Exec
 	return out, nil
 }
 
-// Render writes the output for people.
 func (out ExecKillOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	switch {

@@ -23,7 +23,6 @@ import (
 	"github.com/paddock-dev/paddock/policy/executor"
 )
 
-// ExecuteInput is the input of the operation execute.
 type ExecuteInput struct {
 	WorkingDir string       `json:"working_dir,omitempty" flag:"working-dir" arg:"DIR" help:"directory to work in; \"/\" is the workspace (default)"`
 	Timeout    *Seconds     `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and everything it started after this time, such as 90 or 1.5 (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
@@ -91,7 +90,6 @@ type ExecuteUsage struct {
 	IOWriteBytes     int64   `json:"io_write_bytes,omitempty"`
 }
 
-// Desc describes the operation execute.
 func (ExecuteInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "execute",

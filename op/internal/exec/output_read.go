@@ -18,10 +18,8 @@ const (
 	gather = 200 * time.Millisecond
 )
 
-// OutputReadInput is the input of the operation output_read.
 type OutputReadInput struct{ output.OutputReadInput }
 
-// Desc describes the operation output_read.
 func (OutputReadInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "output_read", Summary: "Read output of a command by cursor, also while it runs",

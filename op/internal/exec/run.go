@@ -20,7 +20,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// RunInput is the input of the operation run.
 type RunInput struct {
 	op.SpecInput
 	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
@@ -29,7 +28,6 @@ type RunInput struct {
 	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 
-// RunOutput is the output of run.
 type RunOutput struct {
 	Command  []string `json:"command"`
 	Sandbox  string   `json:"sandbox"`   // its id
@@ -44,7 +42,6 @@ type RunOutput struct {
 	Isolation policy.Isolation `json:"isolation"`
 }
 
-// Desc describes the operation run.
 func (RunInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "run",

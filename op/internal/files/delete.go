@@ -12,20 +12,17 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileDeleteInput is the input of the operation file_delete.
 type FileDeleteInput struct {
 	op.InSandbox
 	Recursive bool   `json:"recursive,omitempty" flag:"recursive" short:"r" help:"delete a directory with everything in it"`
 	Path      string `json:"path" arg:"PATH" help:"what to delete, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileDeleteOutput is the output of file_delete.
 type FileDeleteOutput struct {
 	Path    string `json:"path"`
 	Entries int64  `json:"entries"` // everything that was deleted, directories included
 }
 
-// Desc describes the operation file_delete.
 func (FileDeleteInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_delete", CLI: []string{"file", "delete"},
@@ -40,7 +37,6 @@ recursive, with everything in it. This cannot be undone.
 	}
 }
 
-// Do deletes the file or directory.
 func (in FileDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileDeleteOutput, err error) {
 	if err := op.CheckPath("path", in.Path); err != nil {
 		return out, err
@@ -67,7 +63,6 @@ func (in FileDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	return out, err
 }
 
-// Render writes the output for people.
 func (out FileDeleteOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", text.QuoteName(out.Path), out.Entries)
 	return err

@@ -27,14 +27,12 @@ type FileEdit struct {
 	All bool   `json:"all,omitempty" help:"replace every occurrence, not only one"`
 }
 
-// FileEditInput is the input of the operation file_edit.
 type FileEditInput struct {
 	op.InSandbox
 	Edits []FileEdit `json:"edits" flag:"edit" arg:"JSON" help:"a replacement, {\"old\": TEXT, \"new\": TEXT, \"all\": BOOL}; they are made in order (may be repeated)" min:"1" max:"500"`
 	Path  string     `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileEditOutput is the output of file_edit.
 type FileEditOutput struct {
 	Path         string `json:"path"`
 	Replacements int    `json:"replacements"`
@@ -46,7 +44,6 @@ type FileEditOutput struct {
 	Diff string `json:"diff"`
 }
 
-// Desc describes the operation file_edit.
 func (FileEditInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_edit", CLI: []string{"file", "edit"},
@@ -87,7 +84,6 @@ func (in FileEditInput) check() error {
 	return op.CheckPath("path", in.Path)
 }
 
-// Do makes the edits.
 func (in FileEditInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileEditOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
@@ -125,7 +121,6 @@ func (in FileEditInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 	return out, err
 }
 
-// Render writes the output for people.
 func (out FileEditOutput) Render(w io.Writer) error {
 	verb, times := "edited", "1 replacement"
 	if out.Created {

@@ -26,7 +26,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// WorkspaceExportInput is the input of the operation workspace_export.
 type WorkspaceExportInput struct {
 	op.InSandbox
 	Paths   []string `json:"paths,omitempty" arg:"PATH..." help:"files and directories, relative to the workspace (default: all of the workspace)" max:"256"`
@@ -35,7 +34,6 @@ type WorkspaceExportInput struct {
 	Output  string   `json:"output,omitempty" flag:"output" short:"o" arg:"FILE" complete:"file" help:"write the archive to this file (default: standard output)" only:"cli"`
 }
 
-// WorkspaceExportOutput is the output of workspace_export.
 type WorkspaceExportOutput struct {
 	// Output is the id for output_read to read the archive (encoding base64); empty if
 	// it was written elsewhere.
@@ -60,7 +58,6 @@ const (
 	maxCaptured = 8 << 20
 )
 
-// Desc describes the operation workspace_export.
 func (WorkspaceExportInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "workspace_export", CLI: []string{"workspace", "export"}, Summary: "Export files of a workspace as an archive",

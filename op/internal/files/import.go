@@ -20,7 +20,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// WorkspaceImportInput is the input of the operation workspace_import.
 type WorkspaceImportInput struct {
 	op.InSandbox
 	File        string       `json:"file,omitempty" arg:"ARCHIVE" complete:"file" help:"a tar archive, or - for standard input" only:"cli"`
@@ -37,7 +36,6 @@ type ImportFile struct {
 	Executable bool   `json:"executable,omitempty" help:"make it executable"`
 }
 
-// WorkspaceImportOutput is the output of workspace_import.
 type WorkspaceImportOutput struct {
 	Destination string `json:"destination"`
 	Entries     int64  `json:"entries"` // files, directories and links
@@ -47,7 +45,6 @@ type WorkspaceImportOutput struct {
 // maxImport bounds an archive as it is sent, in bytes.
 const maxImport = 8 << 30
 
-// Desc describes the operation workspace_import.
 func (WorkspaceImportInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "workspace_import", CLI: []string{"workspace", "import"}, Summary: "Bring an archive, or many files at once, into a workspace",
@@ -69,7 +66,6 @@ file_write.`,
 	}
 }
 
-// Render writes the output for people.
 func (out WorkspaceImportOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", out.Destination, out.Entries, out.Bytes)
 	return err

@@ -27,7 +27,6 @@ const (
 	maxLooked = 200_000
 )
 
-// FileListInput is the input of the operation file_list.
 type FileListInput struct {
 	op.InSandbox
 	Recursive bool     `json:"recursive,omitempty" flag:"recursive" short:"r" help:"also list everything below"`
@@ -39,7 +38,6 @@ type FileListInput struct {
 	Path      string   `json:"path,omitempty" arg:"[PATH]" help:"the directory (default: the workspace)" max:"4096"`
 }
 
-// FileListOutput is the output of file_list.
 type FileListOutput struct {
 	Path      string      `json:"path"`
 	Entries   []FileEntry `json:"entries"`
@@ -56,7 +54,6 @@ type FileEntry struct {
 	Link      string `json:"link,omitempty"` // the target of a symbolic link
 }
 
-// Desc describes the operation file_list.
 func (FileListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_list", CLI: []string{"file", "list"},
@@ -77,7 +74,6 @@ that bytes that are not UTF-8 are U+FFFD in both.
 	}
 }
 
-// Do lists the directory.
 func (in FileListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileListOutput, err error) {
 	if in.Path == "" {
 		in.Path = "/workspace"
@@ -216,7 +212,6 @@ func (l *fileLister) end() {
 	}
 }
 
-// Render writes the output for people.
 func (out FileListOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, e := range out.Entries {

@@ -12,20 +12,17 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileMkdirInput is the input of the operation file_mkdir.
 type FileMkdirInput struct {
 	op.InSandbox
 	Mode string `json:"mode,omitempty" flag:"mode" arg:"OCTAL" help:"permissions of a new directory (default: 0755)" max:"4"`
 	Path string `json:"path" arg:"PATH" help:"the directory, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileMkdirOutput is the output of file_mkdir.
 type FileMkdirOutput struct {
 	Path    string `json:"path"`
 	Created bool   `json:"created"`
 }
 
-// Desc describes the operation file_mkdir.
 func (FileMkdirInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_mkdir", CLI: []string{"file", "mkdir"},
@@ -36,7 +33,6 @@ func (FileMkdirInput) Desc() op.Desc {
 	}
 }
 
-// Do makes the directory.
 func (in FileMkdirInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileMkdirOutput, err error) {
 	mode, wrong := parseMode(in.Mode)
 	if err := errors.Join(wrong, op.CheckPath("path", in.Path)); err != nil {
@@ -53,7 +49,6 @@ func (in FileMkdirInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 	return out, err
 }
 
-// Render writes the output for people.
 func (out FileMkdirOutput) Render(w io.Writer) error {
 	verb := "was there already:"
 	if out.Created {

@@ -13,7 +13,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileMoveInput is the input of the operation file_move.
 type FileMoveInput struct {
 	op.InSandbox
 	Replace bool   `json:"replace,omitempty" flag:"replace" help:"replace an existing file or link"`
@@ -21,13 +20,11 @@ type FileMoveInput struct {
 	Target  string `json:"target" arg:"TARGET" help:"its new path, including the name; missing directories above it are made" max:"4096"`
 }
 
-// FileMoveOutput is the output of file_move.
 type FileMoveOutput struct {
 	Path   string `json:"path"`
 	Target string `json:"target"`
 }
 
-// Desc describes the operation file_move.
 func (FileMoveInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_move", CLI: []string{"file", "move"},
@@ -43,7 +40,6 @@ never.
 	}
 }
 
-// Do moves the file or directory.
 func (in FileMoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileMoveOutput, err error) {
 	if err := errors.Join(op.CheckPath("path", in.Path), op.CheckPath("target", in.Target)); err != nil {
 		return out, err
@@ -64,7 +60,6 @@ func (in FileMoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 	return out, err
 }
 
-// Render writes the output for people.
 func (out FileMoveOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "moved %s to %s\n", text.QuoteName(out.Path), text.QuoteName(out.Target))
 	return err

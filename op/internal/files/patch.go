@@ -20,7 +20,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// PatchApplyInput is the input of the operation patch_apply.
 type PatchApplyInput struct {
 	op.InSandbox
 	Patch   string  `json:"patch,omitempty" flag:"-" help:"the patch: a unified diff, as git diff or diff -u make them" max:"8388608"`
@@ -32,7 +31,6 @@ type PatchApplyInput struct {
 	File    string  `json:"patch_file,omitempty" arg:"[FILE]" help:"a file of the workspace that has the patch (default: the field patch, on the command line standard input)" max:"4096"`
 }
 
-// PatchApplyOutput is the output of patch_apply.
 type PatchApplyOutput struct {
 	Applied bool          `json:"applied"` // false if it was only checked
 	Files   []PatchedFile `json:"files"`
@@ -56,7 +54,6 @@ type PatchedHunk struct {
 	Offset int `json:"offset"` // lines from where its header says
 }
 
-// Desc describes the operation patch_apply.
 func (PatchApplyInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "patch_apply", CLI: []string{"patch"},
@@ -114,7 +111,6 @@ func (in PatchApplyInput) options() patch.Options {
 	return o
 }
 
-// Do applies the patch.
 func (in PatchApplyInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out PatchApplyOutput, err error) {
 	if in.Dir != "" {
 		if err := op.CheckPath("dir", in.Dir); err != nil {
@@ -207,7 +203,6 @@ func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
 	return out
 }
 
-// Render writes the output for people.
 func (out PatchApplyOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range out.Files {

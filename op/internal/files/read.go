@@ -28,7 +28,6 @@ const (
 	maxCounted = 64 << 20
 )
 
-// FileReadInput is the input of the operation file_read.
 type FileReadInput struct {
 	op.InSandbox
 	StartLine uint64 `json:"start_line,omitempty" flag:"start-line" arg:"N" help:"first line, from 1 (default: 1)" min:"1"`
@@ -55,7 +54,6 @@ func (in FileReadInput) check() error {
 	return op.CheckPath("path", in.Path)
 }
 
-// FileReadOutput is the output of file_read.
 type FileReadOutput struct {
 	Path       string `json:"path"`
 	SizeBytes  int64  `json:"size_bytes"` // of the whole file
@@ -86,7 +84,6 @@ type FileReadOutput struct {
 	streamed bool
 }
 
-// Desc describes the operation file_read.
 func (FileReadInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_read", CLI: []string{"file", "read"},
@@ -114,7 +111,6 @@ On the command line the file, or its lines, are written unchanged.`,
 	}
 }
 
-// Do reads the file.
 func (in FileReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out FileReadOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
@@ -393,7 +389,6 @@ func (out FileReadOutput) numbered(b *strings.Builder) {
 	}
 }
 
-// Render writes the output for people.
 func (out FileReadOutput) Render(w io.Writer) error {
 	if out.streamed {
 		return nil

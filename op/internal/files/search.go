@@ -28,7 +28,6 @@ const (
 	defaultSearchBytes = 1 << 20
 )
 
-// FileSearchInput is the input of the operation file_search.
 type FileSearchInput struct {
 	op.InSandbox
 	Glob       []string         `json:"glob,omitempty" flag:"glob" short:"g" arg:"GLOB" help:"search only these files: '*.go' in any directory, 'src/**/*.{ts,tsx}' below the path, 'docs' everything in it (may be repeated)" max:"64"`
@@ -50,7 +49,6 @@ type FileSearchInput struct {
 	Path       string           `json:"path,omitempty" arg:"[PATH]" help:"the directory or the file to search (default: the workspace)" max:"4096"`
 }
 
-// Desc describes the operation file_search.
 func (FileSearchInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_search", CLI: []string{"file", "search"},
@@ -140,7 +138,6 @@ func (in FileSearchInput) request(room int) wire.SearchRequest {
 	}
 }
 
-// Do searches the files.
 func (in FileSearchInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileSearchOutput, err error) {
 	if err := in.check(); err != nil {
 		return out, err
@@ -177,7 +174,6 @@ func plainPath(p wire.Path) string {
 	return cmp.Or(strings.TrimPrefix(text, "/"), ".")
 }
 
-// FileSearchOutput is the output of file_search.
 type FileSearchOutput struct {
 	Path  string            `json:"path"` // that was searched, from the workspace
 	Files []FileSearchFound `json:"files"`

@@ -11,14 +11,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileStatInput is the input of the operation file_stat.
 type FileStatInput struct {
 	op.InSandbox
 	Hash bool   `json:"hash,omitempty" flag:"hash" help:"also compute the SHA-256 of a file's content"`
 	Path string `json:"path" arg:"PATH" help:"the path, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileStatOutput is the output of file_stat.
 type FileStatOutput struct {
 	Path       string `json:"path"`
 	Kind       string `json:"kind"` // file, directory, symlink or other
@@ -32,7 +30,6 @@ type FileStatOutput struct {
 	SHA256     string `json:"sha256,omitempty"`
 }
 
-// Desc describes the operation file_stat.
 func (FileStatInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_stat", CLI: []string{"file", "stat"},
@@ -43,7 +40,6 @@ func (FileStatInput) Desc() op.Desc {
 	}
 }
 
-// Do asks the agent about the path.
 func (in FileStatInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out FileStatOutput, err error) {
 	if err := op.CheckPath("path", in.Path); err != nil {
 		return out, err
@@ -71,7 +67,6 @@ func (in FileStatInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 	return out, err
 }
 
-// Render writes the output for people.
 func (out FileStatOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", text.QuoteName(out.Path), out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
 	if err == nil && out.Link != "" {

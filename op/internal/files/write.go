@@ -18,7 +18,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// FileWriteInput is the input of the operation file_write.
 type FileWriteInput struct {
 	op.InSandbox
 	Content      *string `json:"content,omitempty" flag:"content" arg:"TEXT" help:"the content (default, on the command line: standard input)"`
@@ -30,7 +29,6 @@ type FileWriteInput struct {
 	Path         string  `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
 }
 
-// FileWriteOutput is the output of file_write.
 type FileWriteOutput struct {
 	Path      string `json:"path"`
 	SizeBytes int64  `json:"size_bytes"` // of the whole file
@@ -39,7 +37,6 @@ type FileWriteOutput struct {
 	Created   bool   `json:"created"` // it did not exist before
 }
 
-// Desc describes the operation file_write.
 func (FileWriteInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "file_write", CLI: []string{"file", "write"},
@@ -63,7 +60,6 @@ for the character that file_read shows so; encoding base64 writes any bytes.
 	}
 }
 
-// Render writes the output for people.
 func (out FileWriteOutput) Render(w io.Writer) error {
 	verb := "replaced"
 	if out.Created {
@@ -112,7 +108,6 @@ func (in FileWriteInput) check() error {
 	return errors.Join(op.OneOf("encoding", in.Encoding, "text", "base64"), op.CheckPath("path", in.Path))
 }
 
-// Do writes the file.
 func (in FileWriteInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out FileWriteOutput, err error) {
 	mode, wrong := parseMode(in.Mode)
 	if err := errors.Join(wrong, in.check()); err != nil {

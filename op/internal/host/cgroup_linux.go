@@ -34,7 +34,6 @@ UNSANDBOXED_EXEC. The root of the hierarchy, the groups of Paddock and its ances
 and the groups above them are guarded: nothing is written there, and process 1,
 Paddock and its ancestors are not moved.`
 
-// CgroupReadInput is the input of the operation cgroup_read_file.
 type CgroupReadInput struct {
 	Path     looseText `json:"path" arg:"FILE" help:"the file"`
 	MaxBytes looseInt  `json:"max_bytes" flag:"max-bytes" arg:"N" help:"how much to read at most, in bytes (default 262144, at most 524288)"`
@@ -47,7 +46,6 @@ type CgroupRead struct {
 	BytesRead int    `json:"bytes_read"` // without the mark
 }
 
-// Desc describes the operation cgroup_read_file.
 func (CgroupReadInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "cgroup_read_file", CLI: []string{"cgroup", "read"},
@@ -65,7 +63,6 @@ func (r *CgroupRead) Render(w io.Writer) error {
 	return err
 }
 
-// Do reads the file.
 func (in CgroupReadInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupRead, error) {
 	if in.MaxBytes.wrong {
 		return nil, sentence("max_bytes must be an integer.")
@@ -100,7 +97,6 @@ func inTree[R any](text looseText, name string, do func(*cgroup.Tree, string) (*
 	return do(t, rel)
 }
 
-// CgroupWriteInput is the input of the operation cgroup_write_file.
 type CgroupWriteInput struct {
 	Path    looseText `json:"path" arg:"FILE" help:"the file"`
 	Content looseText `json:"content" arg:"TEXT" help:"what to write"`
@@ -112,7 +108,6 @@ type CgroupWritten struct {
 	Bytes int    `json:"bytes_written"`
 }
 
-// Desc describes the operation cgroup_write_file.
 func (CgroupWriteInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "cgroup_write_file", CLI: []string{"cgroup", "write"},
@@ -131,7 +126,6 @@ restrictions as cgroup_move_pid.
 // Render writes nothing; the exit status is enough.
 func (*CgroupWritten) Render(io.Writer) error { return nil }
 
-// Do writes the file.
 func (in CgroupWriteInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupWritten, error) {
 	if err := in.Content.check("content"); err != nil {
 		return nil, err
@@ -147,7 +141,6 @@ func (in CgroupWriteInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*Cgro
 	})
 }
 
-// CgroupMkdirInput is the input of the operation cgroup_mkdir.
 type CgroupMkdirInput struct {
 	Path    looseText `json:"path" arg:"GROUP" help:"the group"`
 	Parents *bool     `json:"parents" flag:"parents" help:"also make missing groups above it (default true)"`
@@ -158,7 +151,6 @@ type CgroupPath struct {
 	Path string `json:"path"`
 }
 
-// Desc describes the operation cgroup_mkdir.
 func (CgroupMkdirInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "cgroup_mkdir", CLI: []string{"cgroup", "mkdir"},
@@ -175,7 +167,6 @@ func (r *CgroupPath) Render(w io.Writer) error {
 	return err
 }
 
-// Do makes the group.
 func (in CgroupMkdirInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupPath, error) {
 	return inTree(in.Path, "path", func(t *cgroup.Tree, rel string) (*CgroupPath, error) {
 		if err := t.Mkdir(rel, in.Parents == nil || *in.Parents); err != nil {
@@ -190,12 +181,10 @@ type CgroupRemoved struct {
 	Path string `json:"path"`
 }
 
-// CgroupRmdirInput is the input of the operation cgroup_rmdir.
 type CgroupRmdirInput struct {
 	Path looseText `json:"path" arg:"GROUP" help:"the group"`
 }
 
-// Desc describes the operation cgroup_rmdir.
 func (CgroupRmdirInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "cgroup_rmdir", CLI: []string{"cgroup", "rmdir"},
@@ -206,7 +195,6 @@ func (CgroupRmdirInput) Desc() op.Desc {
 	}
 }
 
-// Do removes the group.
 func (in CgroupRmdirInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupRemoved, error) {
 	return inTree(in.Path, "path", func(t *cgroup.Tree, rel string) (*CgroupRemoved, error) {
 		if err := t.Rmdir(rel); err != nil {
@@ -219,7 +207,6 @@ func (in CgroupRmdirInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*Cgro
 // Render writes nothing; the exit status is enough.
 func (*CgroupRemoved) Render(io.Writer) error { return nil }
 
-// CgroupMoveInput is the input of the operation cgroup_move_pid.
 type CgroupMoveInput struct {
 	Path looseText `json:"cgroup_path" arg:"GROUP" help:"the group"`
 	PID  looseInt  `json:"pid" arg:"PID" help:"the process"`
@@ -231,7 +218,6 @@ type CgroupMoved struct {
 	PID  int64  `json:"pid"`
 }
 
-// Desc describes the operation cgroup_move_pid.
 func (CgroupMoveInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "cgroup_move_pid", CLI: []string{"cgroup", "move"},
@@ -245,7 +231,6 @@ func (CgroupMoveInput) Desc() op.Desc {
 // Render writes nothing; the exit status is enough.
 func (*CgroupMoved) Render(io.Writer) error { return nil }
 
-// Do moves the process.
 func (in CgroupMoveInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*CgroupMoved, error) {
 	return inTree(in.Path, "cgroup_path", func(t *cgroup.Tree, rel string) (*CgroupMoved, error) {
 		if !t.IsGroup(rel) {
@@ -264,7 +249,6 @@ func (in CgroupMoveInput) Do(_ context.Context, _ *op.Env, _ *op.Stream) (*Cgrou
 // maxPID is greater than any process id.
 const maxPID = 1<<31 - 1
 
-// CgroupStatInput is the input of the operation cgroup_stat.
 type CgroupStatInput struct {
 	Path looseText `json:"path" arg:"GROUP" help:"the group; . is the root"`
 }
@@ -282,7 +266,6 @@ type CgroupStat struct {
 	Stats       cgroup.Stats  `json:"stats"`
 }
 
-// Desc describes the operation cgroup_stat.
 func (CgroupStatInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "cgroup_stat", CLI: []string{"cgroup", "stat"},

@@ -9,7 +9,6 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// NsenterInput is the input of the operation linux_nsenter_exec.
 type NsenterInput struct {
 	Target looseInt `json:"target_pid" flag:"target" short:"t" arg:"PID" help:"the process whose namespaces are entered"`
 	NsenterSwitches
@@ -37,7 +36,6 @@ type NsenterSwitches struct {
 	Preserve bool   `json:"preserve-credentials" flag:"preserve-credentials" help:"stay the user one is in a user namespace, in place of root"`
 }
 
-// Desc describes the operation linux_nsenter_exec.
 func (NsenterInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "linux_nsenter_exec", CLI: []string{"nsenter"},
@@ -54,7 +52,6 @@ another process.
 	}
 }
 
-// Do runs the command.
 func (in NsenterInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	if in.Target.wrong || in.Target.n < 1 || in.Target.n > maxPID {
 		return nil, sentence("target_pid must be a positive integer.")

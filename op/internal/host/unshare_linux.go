@@ -8,7 +8,6 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// UnshareInput is the input of the operation linux_unshare_exec.
 type UnshareInput struct {
 	UnshareSwitches
 	Flags   looseList `json:"unshare_flags" flag:"flag" arg:"FLAG" help:"one more flag of the list, by name, short or long, with its value: mount-proc=/mnt/proc"`
@@ -53,7 +52,6 @@ proved if root processes leave both their control group and their ancestors.
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed; 127 it does not exist; 128+N signal N ended it.`
 
-// Desc describes the operation linux_unshare_exec.
 func (UnshareInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "linux_unshare_exec", CLI: []string{"unshare"},
@@ -69,7 +67,6 @@ func (UnshareInput) Desc() op.Desc {
 	}
 }
 
-// Do runs the command.
 func (in UnshareInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	argv, err := in.Command.command()
 	if err != nil {

@@ -10,20 +10,17 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SandboxCreateInput is the input of the operation sandbox_create.
 type SandboxCreateInput struct {
 	op.SpecInput
 	Name string `json:"name,omitempty" help:"the sandbox's name (default: a random one)" max:"64"`
 }
 
-// SandboxCreateOutput is the output of sandbox_create.
 type SandboxCreateOutput struct {
 	SandboxSummary
 	Limits    policy.Limits    `json:"limits"`
 	Isolation policy.Isolation `json:"isolation"`
 }
 
-// Desc describes the operation sandbox_create.
 func (SandboxCreateInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "sandbox_create", Summary: "Create a sandbox that stays",
@@ -41,7 +38,6 @@ A principal can have 16 sandboxes.`,
 	}
 }
 
-// Do creates the sandbox.
 func (in SandboxCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxCreateOutput, error) {
 	spec, err := in.Spec(ctx, env)
 	if err != nil {
@@ -62,7 +58,6 @@ func (in SandboxCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	return SandboxCreateOutput{SandboxSummary: summary(env, p.Sandbox), Limits: p.Sandbox.Spec().Limits, Isolation: p.Sandbox.Isolation()}, nil
 }
 
-// Render writes the output for people.
 func (out SandboxCreateOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Line("sandbox %s is ready; its workspace is at %s", out.Name, out.Workspace)

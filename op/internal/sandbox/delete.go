@@ -10,12 +10,10 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
-// SandboxDeleteInput is the input of the operation sandbox_delete.
 type SandboxDeleteInput struct {
 	Sandbox string `json:"sandbox" help:"which sandbox, by its name or id" min:"1" max:"64"`
 }
 
-// SandboxDeleteOutput is the output of sandbox_delete.
 type SandboxDeleteOutput struct {
 	Sandbox string `json:"sandbox"`
 	// DeathProved reports that the kernel has confirmed that nothing is left.
@@ -25,7 +23,6 @@ type SandboxDeleteOutput struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Desc describes the operation sandbox_delete.
 func (SandboxDeleteInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "sandbox_delete", Summary: "End a sandbox with everything that runs in it",
@@ -38,7 +35,6 @@ be ended too: it is created again at its next use.`,
 	}
 }
 
-// Do ends the sandbox.
 func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxDeleteOutput, error) {
 	p, err := env.Sandboxes.At(env.PrincipalName(), in.Sandbox)
 	if err != nil {
@@ -66,7 +62,6 @@ func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	return out, nil
 }
 
-// Render writes the output for people.
 func (out SandboxDeleteOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "nothing of it is left", false: "it is not proved that nothing of it is left"}[out.DeathProved])

@@ -19,12 +19,10 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// DoctorInput is the input of the operation doctor.
 type DoctorInput struct {
 	Backend *string `json:"backend,omitempty" flag:"backend" arg:"NAME" choices:"linux,host,docker,codex,wrapper" help:"check only this backend (default: all)"`
 }
 
-// DoctorOutput is the output of doctor.
 type DoctorOutput struct {
 	// Usable reports that the default spec can be enforced here, with the backend that
 	// the input names or with the default one.
@@ -40,7 +38,6 @@ func (out DoctorOutput) ExitStatus() int {
 	return 1
 }
 
-// Desc describes the operation doctor.
 func (DoctorInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "doctor",
@@ -134,7 +131,6 @@ func attempt(ctx context.Context, e *op.Env, r *backend.Report) {
 	r.Features = append(r.Features, f)
 }
 
-// Render writes the output for people.
 func (out DoctorOutput) Render(w io.Writer) error {
 	for i, report := range out.Backends {
 		if i > 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// GitAcceptInput is the input of the operation git_accept.
 type GitAcceptInput struct {
 	Sandbox   string `json:"sandbox,omitempty" arg:"ID" help:"only what this sandbox added; \"paddock run\" prints the ID"`
 	Workspace string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace of the sandboxes, or the root of a repository (default: the current directory; with an ID, any)"`
@@ -20,7 +19,6 @@ type GitAcceptInput struct {
 	Drop      bool   `json:"drop,omitempty" flag:"drop" help:"discard it instead"`
 }
 
-// GitAcceptOutput is the output of git_accept.
 type GitAcceptOutput struct {
 	Files []GitAcceptedFile `json:"files"`
 	// Forgotten lists sandboxes whose record could not be read, and why.
@@ -49,7 +47,6 @@ type GitLeft struct {
 	Why     string `json:"why"`
 }
 
-// Desc describes the operation git_accept.
 func (GitAcceptInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "git_accept",
@@ -170,7 +167,6 @@ func gitQuestion(offered []paddock.GitAccepted) string {
 	return b.String()
 }
 
-// Render writes the output for people.
 func (out GitAcceptOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	offered := "would add"

@@ -17,10 +17,8 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// ListInput is the input of the operation list.
 type ListInput struct{}
 
-// ListOutput is the output of list.
 type ListOutput struct {
 	Sandboxes []RunningSandbox `json:"sandboxes"`
 }
@@ -51,7 +49,6 @@ type RunningTree struct {
 // listTime bounds the request to each agent.
 const listTime = 2 * time.Second
 
-// Desc describes the operation list.
 func (ListInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "list",
@@ -118,7 +115,6 @@ func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
 	}
 }
 
-// Render writes the output for people.
 func (out ListOutput) Render(w io.Writer) error {
 	if len(out.Sandboxes) == 0 {
 		_, err := fmt.Fprintln(w, "no sandbox runs")

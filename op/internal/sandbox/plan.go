@@ -18,7 +18,6 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// PlanInput is the input of the operation plan.
 type PlanInput struct {
 	op.SpecInput
 }
@@ -31,7 +30,6 @@ type PlanOutput struct {
 	Protected []string `json:"protected"`
 }
 
-// Desc describes the operation plan.
 func (PlanInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "plan",
@@ -48,7 +46,6 @@ a sandbox would allow and refuse.`,
 	}
 }
 
-// Do makes the plan.
 func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutput, error) {
 	spec, err := in.Spec(ctx, env)
 	if err != nil {
@@ -83,7 +80,6 @@ func protected(s policy.Spec) []string {
 	return paths
 }
 
-// Render writes the output for people.
 func (out PlanOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	p := out.Plan

@@ -49,15 +49,12 @@ func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 	return s
 }
 
-// SandboxListInput is the input of the operation sandbox_list.
 type SandboxListInput struct{}
 
-// SandboxListOutput is the output of sandbox_list.
 type SandboxListOutput struct {
 	Sandboxes []SandboxSummary `json:"sandboxes"`
 }
 
-// Desc describes the operation sandbox_list.
 func (SandboxListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "sandbox_list", Summary: "List your sandboxes",
@@ -80,7 +77,6 @@ func (SandboxListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (Sandbo
 	return out, nil
 }
 
-// Render writes the output for people.
 func (out SandboxListOutput) Render(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range out.Sandboxes {

@@ -11,19 +11,16 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SecretSetInput is the input of the operation secret_set.
 type SecretSetInput struct {
 	op.InSandbox
 	Secrets map[string]string `json:"secrets" help:"the values by their names, which must be valid names of environment variables" secret:"env"`
 	Replace bool              `json:"replace,omitempty" help:"remove all secrets that are not given here"`
 }
 
-// SecretListInput is the input of the operation secret_list.
 type SecretListInput struct {
 	op.InSandbox
 }
 
-// SecretDeleteInput is the input of the operation secret_delete.
 type SecretDeleteInput struct {
 	op.InSandbox
 	Names []string `json:"names" help:"the names of the secrets" min:"1" max:"128"`
@@ -37,7 +34,6 @@ wherever it is printed, in output, logs and errors. A program that encodes the v
 differently is not detected, nor is a file that commands write it to. Secrets exist
 as long as the sandbox.`
 
-// Desc describes the operation secret_set.
 func (SecretSetInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "secret_set", Summary: "Add secrets to a sandbox",
@@ -50,7 +46,6 @@ never a value.`,
 	}
 }
 
-// Desc describes the operation secret_list.
 func (SecretListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "secret_list", Summary: "List the names of a sandbox's secrets",
@@ -59,7 +54,6 @@ func (SecretListInput) Desc() op.Desc {
 	}
 }
 
-// Desc describes the operation secret_delete.
 func (SecretDeleteInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "secret_delete", Summary: "Delete secrets of a sandbox",
@@ -71,7 +65,6 @@ that has read a secret still has it. The answer has the names that are left.`,
 	}
 }
 
-// Do runs the operation.
 func (in SecretSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
 	if err := checkSecrets(in.Secrets); err != nil {
 		return registry.SecretOutput{}, err
@@ -89,7 +82,6 @@ func (in SecretSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 	return out, err
 }
 
-// Do runs the operation.
 func (in SecretDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
 	if len(in.Names) == 0 {
 		return out, &policy.FieldError{Field: "names", Reason: "there is none"}
@@ -109,7 +101,6 @@ func (in SecretDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (
 	return out, err
 }
 
-// Do runs the operation.
 func (in SecretListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
 	err = env.WithSandbox(ctx, in.InSandbox, func(_ context.Context, s *registry.Sandbox) error {
 		out = s.SecretNames()

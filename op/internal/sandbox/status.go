@@ -16,12 +16,10 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SandboxStatusInput is the input of the operation sandbox_status.
 type SandboxStatusInput struct {
 	op.InSandbox
 }
 
-// SandboxStatusOutput is the output of sandbox_status.
 type SandboxStatusOutput struct {
 	SandboxSummary
 	Uptime policy.Duration `json:"uptime"`
@@ -53,7 +51,6 @@ type ExecSummary struct {
 // shownExecs is how many commands a status lists.
 const shownExecs = 40
 
-// Desc describes the operation sandbox_status.
 func (SandboxStatusInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "sandbox_status", Summary: "Describe a sandbox and what runs in it",
@@ -127,7 +124,6 @@ func execSummary(x *registry.Exec, h *registry.Sandbox) ExecSummary {
 	return s
 }
 
-// Render writes the output for people.
 func (out SandboxStatusOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Line("sandbox %s, %s, up %s, workspace %s", out.Name, out.State, out.Uptime, out.Workspace)

@@ -12,10 +12,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// VersionInput is the input of the operation version.
 type VersionInput struct{}
 
-// VersionOutput is the output of version.
 type VersionOutput struct {
 	Version  string `json:"version"` // of the module, "(devel)" in a build from a tree
 	Build    string `json:"build"`   // empty in a plain go build
@@ -24,7 +22,6 @@ type VersionOutput struct {
 	Platform string `json:"platform"`
 }
 
-// Desc describes the operation version.
 func (VersionInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "version",
@@ -50,7 +47,6 @@ func (VersionInput) Do(context.Context, *op.Env, *op.Stream) (VersionOutput, err
 	return out, nil
 }
 
-// Render writes the output for people.
 func (v VersionOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "paddock %s\nbuild    %s\nwire     %d\ngo       %s\nplatform %s\n",
 		v.Version, cmp.Or(v.Build, "none"), v.Wire, v.Go, v.Platform)

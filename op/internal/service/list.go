@@ -13,19 +13,16 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceListInput is the input of the operation service_list.
 type ServiceListInput struct {
 	op.InSandbox
 }
 
-// ServiceListOutput is the output of service_list.
 type ServiceListOutput struct {
 	Services []ServiceOutput `json:"services"`
 	// NotShown counts those for which the answer has no room.
 	NotShown int `json:"not_shown,omitempty"`
 }
 
-// Desc describes the operation service_list.
 func (ServiceListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "service_list", CLI: []string{"service", "list"}, Summary: "List the services of a sandbox",
@@ -72,7 +69,6 @@ func (out *ServiceListOutput) take(list []wire.Service, budget int) {
 	}
 }
 
-// Render writes the output for people.
 func (out ServiceListOutput) Render(w io.Writer) error {
 	if len(out.Services) == 0 {
 		_, err := fmt.Fprintln(w, "there are no services")

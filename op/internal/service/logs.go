@@ -12,7 +12,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceLogsInput is the input of the operation service_logs.
 type ServiceLogsInput struct {
 	op.InSandbox
 	Name  string  `json:"name" arg:"NAME" help:"which service" min:"1" max:"64"`
@@ -21,7 +20,6 @@ type ServiceLogsInput struct {
 	Plain *bool   `json:"plain,omitempty" flag:"plain" help:"return text as a person would read it, without control sequences (default: true)"`
 }
 
-// ServiceLogsOutput is the output of service_logs.
 type ServiceLogsOutput struct {
 	ServiceOutput
 	Stdout string `json:"stdout"`
@@ -31,7 +29,6 @@ type ServiceLogsOutput struct {
 	StderrTruncated bool `json:"stderr_truncated"`
 }
 
-// Desc describes the operation service_logs.
 func (ServiceLogsInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "service_logs", CLI: []string{"service", "logs"}, Summary: "Read the output of a service",
@@ -44,7 +41,6 @@ stderr_truncated say that earlier output is left out.`,
 	}
 }
 
-// Do reads the logs.
 func (in ServiceLogsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceLogsOutput, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
@@ -91,7 +87,6 @@ func (out ServiceLogsOutput) Tell(w io.Writer) error {
 	return out.Render(w)
 }
 
-// Render writes the output for people.
 func (out ServiceLogsOutput) Render(w io.Writer) error {
 	for _, s := range []struct {
 		name, text string

@@ -17,7 +17,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceStartInput is the input of the operation service_start.
 type ServiceStartInput struct {
 	op.InSandbox
 	Name         string           `json:"name" flag:"name" arg:"NAME" help:"a name for the service" min:"1" max:"64"`
@@ -33,7 +32,6 @@ type ServiceStartInput struct {
 	Timeout      *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"how long it may take to become ready, at most 10m (default: 30s)"`
 }
 
-// Desc describes the operation service_start.
 func (ServiceStartInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "service_start", CLI: []string{"service", "start"}, Summary: "Start a service, and wait until it is ready",

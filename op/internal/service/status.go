@@ -8,10 +8,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceStatusInput is the input of the operation service_status.
 type ServiceStatusInput struct{ ServiceName }
 
-// Desc describes the operation service_status.
 func (ServiceStatusInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "service_status", CLI: []string{"service", "status"}, Summary: "Report whether a service runs and is ready",

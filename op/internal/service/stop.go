@@ -11,16 +11,13 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ServiceStopInput is the input of the operation service_stop.
 type ServiceStopInput struct{ ServiceName }
 
-// ServiceStopOutput is the output of service_stop.
 type ServiceStopOutput struct {
 	ServiceOutput
 	op.Death // means nothing for a service that had ended before
 }
 
-// Desc describes the operation service_stop.
 func (ServiceStopInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "service_stop", CLI: []string{"service", "stop"}, Summary: "Stop a service, with everything that it has started",
@@ -33,7 +30,6 @@ still be read.`,
 	}
 }
 
-// Do stops the service.
 func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceStopOutput, err error) {
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
@@ -57,7 +53,6 @@ func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	return out, err
 }
 
-// Render writes the output for people.
 func (out ServiceStopOutput) Render(w io.Writer) error {
 	death := out.Death
 	death.DeathProved = death.DeathProved || out.State != "stopped"

@@ -8,18 +8,15 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// SessionCloseInput is the input of the operation session_close.
 type SessionCloseInput struct {
 	SessionID string `json:"session_id" help:"which session"`
 }
 
-// SessionCloseOutput is the output of session_close.
 type SessionCloseOutput struct {
 	SessionID string `json:"session_id"`
 	op.Left
 }
 
-// Desc describes the operation session_close.
 func (SessionCloseInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "session_close", Summary: "Close a session, and its own sandbox if it has one",
@@ -30,7 +27,6 @@ is ended. If the session has a sandbox of its own, that ends too; another one st
 	}
 }
 
-// Do closes the session.
 func (in SessionCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionCloseOutput, error) {
 	k, err := env.Sessions.Remove(env.PrincipalName(), in.SessionID)
 	if err != nil {
@@ -40,7 +36,6 @@ func (in SessionCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (
 	return SessionCloseOutput{SessionID: in.SessionID, Left: op.NewLeft(k.Sandbox)}, err
 }
 
-// Render writes the output for people.
 func (out SessionCloseOutput) Render(w io.Writer) error {
 	if err := out.Left.Warn(w); err != nil {
 		return err

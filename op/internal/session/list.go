@@ -9,10 +9,8 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// SessionListInput is the input of the operation session_list.
 type SessionListInput struct{}
 
-// SessionListOutput is the output of session_list.
 type SessionListOutput struct {
 	Sessions []SessionSummary `json:"sessions"`
 }
@@ -30,7 +28,6 @@ type SessionSummary struct {
 	StartedAt float64 `json:"started_at"` // seconds since 1970
 }
 
-// Desc describes the operation session_list.
 func (SessionListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "session_list", Summary: "List your sessions",
@@ -54,7 +51,6 @@ func (SessionListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Sess
 	return out, nil
 }
 
-// Render writes the output for people.
 func (out SessionListOutput) Render(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range out.Sessions {

@@ -18,14 +18,12 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// SessionOpenInput is the input of the operation session_open.
 type SessionOpenInput struct {
 	SessionFields
 	Sandbox   string `json:"sandbox,omitempty" help:"the sandbox for the session, without any field that describes one (default: the default sandbox, if there is one and no field describes another; else one of its own)" max:"64"`
 	SessionID string `json:"session_id,omitempty" help:"the session's id (default: a random one)" max:"64"`
 }
 
-// SessionOpenOutput is the output of session_open.
 type SessionOpenOutput struct {
 	SessionID string           `json:"session_id"`
 	Sandbox   string           `json:"sandbox"`
@@ -34,7 +32,6 @@ type SessionOpenOutput struct {
 	Isolation policy.Isolation `json:"isolation"`
 }
 
-// Desc describes the operation session_open.
 func (SessionOpenInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "session_open", Summary: "Open a session: a shell that stays",

@@ -9,19 +9,16 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
-// SessionRestartInput is the input of the operation session_restart.
 type SessionRestartInput struct {
 	SessionID string `json:"session_id" help:"which session"`
 }
 
-// SessionRestartOutput is the output of session_restart.
 type SessionRestartOutput struct {
 	SessionID string `json:"session_id"`
 	Status    string `json:"status"`
 	Text      string `json:"text"`
 }
 
-// Desc describes the operation session_restart.
 func (SessionRestartInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "session_restart", Summary: "Give a session a new shell",
@@ -33,7 +30,6 @@ The workspace stays as it is, and startup commands run again.`,
 	}
 }
 
-// Do restarts the shell.
 func (in SessionRestartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionRestartOutput, error) {
 	k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
 	if err != nil {

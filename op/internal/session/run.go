@@ -18,7 +18,6 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// SessionRunInput is the input of the operation session_run.
 type SessionRunInput struct {
 	SessionID      string           `json:"session_id" help:"which session"`
 	Command        *string          `json:"command,omitempty" help:"the commands to run, any number of lines"`
@@ -84,7 +83,6 @@ type SessionChunk struct {
 	Data   string `json:"data"`
 }
 
-// Desc describes the operation session_run.
 func (SessionRunInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "session_run", Summary: "Run a command in a session",

@@ -24,7 +24,6 @@ import (
 // SessionInput is the input of the operation session, whose session ends with the call.
 type SessionInput struct{ SessionFields }
 
-// SessionOutput is the output of session.
 type SessionOutput struct {
 	Status   int   `json:"status"` // of the last command
 	Commands int64 `json:"commands"`
@@ -41,7 +40,6 @@ functions and options persist from one command to the next. It has no terminal: 
 programs that need one use a shell (shell_open). It lives until session_close, until
 its sandbox ends, or until the server or command that keeps it ends.`
 
-// Desc describes the operation session.
 func (SessionInput) Desc() op.Desc {
 	return op.Desc{
 		Name:    "session",

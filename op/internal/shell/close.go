@@ -11,20 +11,17 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellCloseInput is the input of the operation shell_close.
 type ShellCloseInput struct {
 	op.InSandbox
 	ShellID string `json:"shell_id" help:"which shell" min:"1" max:"64"`
 }
 
-// ShellCloseOutput is the output of shell_close.
 type ShellCloseOutput struct {
 	ShellState
 	Closed bool `json:"closed"`
 	op.Death
 }
 
-// Desc describes the operation shell_close.
 func (ShellCloseInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_close", Summary: "Close a shell, and end everything that runs in it",
@@ -35,7 +32,6 @@ is deleted, and its id can be used again.`,
 	}
 }
 
-// Do closes the shell.
 func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellCloseOutput, err error) {
 	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
 		return out, err
@@ -59,7 +55,6 @@ func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	return out, err
 }
 
-// Render writes the output for people.
 func (out ShellCloseOutput) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "closed %s%s\n", out.line(), out.Proof())
 	return err

@@ -11,17 +11,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellListInput is the input of the operation shell_list.
 type ShellListInput struct {
 	op.InSandbox
 }
 
-// ShellListOutput is the output of shell_list.
 type ShellListOutput struct {
 	Shells []ShellState `json:"shells"`
 }
 
-// Desc describes the operation shell_list.
 func (ShellListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_list", Summary: "List the shells of a sandbox",
@@ -46,7 +43,6 @@ func (in ShellListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 	return out, err
 }
 
-// Render writes the output for people.
 func (out ShellListOutput) Render(w io.Writer) error {
 	if len(out.Shells) == 0 {
 		_, err := fmt.Fprintln(w, "no shell is open")

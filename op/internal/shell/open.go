@@ -9,7 +9,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellOpenInput is the input of the operation shell_open.
 type ShellOpenInput struct {
 	op.InSandbox
 	ShellWait
@@ -22,7 +21,6 @@ type ShellOpenInput struct {
 	Cols      *uint64      `json:"cols,omitempty" help:"columns of the terminal (default: 120)" min:"1" max:"1000"`
 }
 
-// Desc describes the operation shell_open.
 func (ShellOpenInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_open", Summary: "Open an interactive shell on a terminal",

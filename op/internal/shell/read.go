@@ -7,7 +7,6 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
-// ShellReadInput is the input of the operation shell_read.
 type ShellReadInput struct {
 	op.InSandbox
 	ShellWait
@@ -15,7 +14,6 @@ type ShellReadInput struct {
 	Cursor  uint64 `json:"cursor,omitempty" help:"where to start: next_cursor of the previous answer; 0 is the beginning"`
 }
 
-// Desc describes the operation shell_read.
 func (ShellReadInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_read", Summary: "Read what a shell has printed",
@@ -29,7 +27,6 @@ has ended, until shell_close.`,
 	}
 }
 
-// Do reads the output.
 func (in ShellReadInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellOutput, err error) {
 	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
 		return out, err

@@ -9,7 +9,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellResizeInput is the input of the operation shell_resize.
 type ShellResizeInput struct {
 	op.InSandbox
 	ShellID string `json:"shell_id" help:"which shell" min:"1" max:"64"`
@@ -17,7 +16,6 @@ type ShellResizeInput struct {
 	Cols    uint64 `json:"cols" help:"columns of the terminal" min:"1" max:"1000"`
 }
 
-// Desc describes the operation shell_resize.
 func (ShellResizeInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_resize", Summary: "Change the size of a shell's terminal",
@@ -26,7 +24,6 @@ func (ShellResizeInput) Desc() op.Desc {
 	}
 }
 
-// Do changes the size.
 func (in ShellResizeInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellState, err error) {
 	_, nameErr := op.NameOr("shell_id", in.ShellID, false)
 	if err := errors.Join(nameErr, op.AtLeastOne("rows", in.Rows), op.AtLeastOne("cols", in.Cols)); err != nil {

@@ -52,7 +52,6 @@ func (s ShellState) line() string {
 	return text
 }
 
-// Render writes the output for people.
 func (s ShellState) Render(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s, %d rows of %d columns\n", s.line(), s.Rows, s.Cols)
 	return err

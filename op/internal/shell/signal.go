@@ -10,14 +10,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellSignalInput is the input of the operation shell_signal.
 type ShellSignalInput struct {
 	op.InSandbox
 	ShellID string `json:"shell_id" help:"which shell" min:"1" max:"64"`
 	Signal  string `json:"signal,omitempty" help:"the signal (default: INT)" choices:"HUP,INT,TERM,KILL"`
 }
 
-// Desc describes the operation shell_signal.
 func (ShellSignalInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_signal", Summary: "Send a signal to what runs in a shell",
@@ -28,7 +26,6 @@ moment; shell_read shows the effect.`,
 	}
 }
 
-// Do sends the signal.
 func (in ShellSignalInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellState, err error) {
 	_, nameErr := op.NameOr("shell_id", in.ShellID, false)
 	if err := errors.Join(nameErr, op.OneOf("signal", in.Signal, "HUP", "INT", "TERM", "KILL")); err != nil {

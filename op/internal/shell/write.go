@@ -13,7 +13,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// ShellWriteInput is the input of the operation shell_write.
 type ShellWriteInput struct {
 	op.InSandbox
 	ShellWait
@@ -24,7 +23,6 @@ type ShellWriteInput struct {
 	Cursor  *uint64  `json:"cursor,omitempty" help:"return output from here on (default: what is printed after the typing)"`
 }
 
-// Desc describes the operation shell_write.
 func (ShellWriteInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_write", Summary: "Type into a shell, and read what it prints",

@@ -277,3 +277,43 @@ func readStatus(in *bufio.Reader) (int, error) {
 		}
 	}
 }
+
+// minCheck is how long every check of readiness may take, so that even a timeout of 0
+// allows one check.
+const minCheck = 100 * time.Millisecond
+
+// awaitReady checks the service until it is ready, or until its end begins. If the
+// time is over, it stops the service.
+func (s *service) awaitReady(ready *readiness, program *clone.Command, limit, interval time.Duration) {
+	deadline := time.Now().Add(limit)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-s.process.Done:
+		case <-s.stopping:
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		checkCtx, cancel := context.WithTimeout(ctx, min(ready.limit, max(minCheck, time.Until(deadline))))
+		ok := ready.check(checkCtx, program)
+		cancel()
+		switch {
+		case ok && s.setReady():
+			return
+		case ctx.Err() != nil:
+			s.await()
+			return
+		case !time.Now().Before(deadline):
+			s.stop(stateFailed, "readiness_timeout")
+			s.await()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(interval, max(0, time.Until(deadline)))):
+		}
+	}
+}
