@@ -43,7 +43,8 @@ export GORACE := atexit_sleep_ms=0 $(GORACE)
 gotestsum = mkdir -p .cache && $(GO) tool gotestsum --format=pkgname-and-test-fails --format-hide-empty-pkg --format-icons=text \
 	--hide-summary=skipped --jsonfile=.cache/events-$@.json \
 	--post-run-command="$(GO) run ./test/summary -skips='$(SKIPS)' -race='$(if $(race),on$(comma) but for what only computes and for whole programs,off)'"
-tests = $(gotestsum) --rerun-fails=2 --rerun-fails-max-failures=5 --rerun-fails-run-root-test --raw-command -- \
+again = --rerun-fails=2 --rerun-fails-max-failures=5 --rerun-fails-run-root-test
+tests = $(gotestsum) $(again) --raw-command -- \
 	sh test/gotest.sh '$(race)' '$(call paths,$(UNRACED))' '$(1)' '$(subst ','\'',-vet=off -count=1 $(2))'
 comma := ,
 
@@ -102,7 +103,7 @@ test-user: build ## run the tests of what an ordinary user may see differently, 
 	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(escape|mcp))'),-timeout=15m $(ATONCE) $(TESTARGS))
 
 test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
-	@$(gotestsum) --raw-command -- $(GO) run ./test/vm $(VMFLAGS)
+	@$(gotestsum) $(again) --raw-command -- $(GO) run ./test/vm $(VMFLAGS)
 
 vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 	@sh test/vm/deps.sh

@@ -22,6 +22,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -53,9 +54,13 @@ func onHost() error {
 	series := flag.String("kernel", "", "boot kernels of this `series` alone, as 6.1")
 	only := flag.String("only", "", "run this `suite` alone: a package of suites.go, or process-1")
 	run := flag.String("run", "", "run the tests alone that `match`")
+	flag.StringVar(run, "test.run", "", "the same, as gotestsum runs a failed test again: with KERNEL: SUITE as the argument")
 	limit := flag.Duration("timeout", 10*time.Minute, "how `long` one machine may live")
 	cache := flag.String("cache", ".cache/vm", "where make vm-deps has put the kernels")
 	flag.Parse()
+	if name, suite, again := strings.Cut(flag.Arg(0), ": "); again {
+		*series, *only = strings.TrimPrefix(name, "linux-"), suite
+	}
 	kernels, err := findKernels(*cache)
 	if err != nil {
 		return err
