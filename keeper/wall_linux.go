@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/internal/descent"
 )
 
 // pipeSize is the size requested for the pipes of a wall, in bytes, for fewer
@@ -89,21 +89,15 @@ func pipe(weRead bool) (theirs int, ours *os.File, err error) {
 	return theirs, os.NewFile(uintptr(own), "pipe"), nil
 }
 
-// reap waits for children until none is left.
+// reap waits for the wall's command and for everything that it leaves.
 func (w *wall) reap() {
 	defer close(w.alone)
-	for {
-		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return
-		case pid == w.pid:
-			w.status = ws
+	descent.Reap(func(pid int, status unix.WaitStatus) {
+		if pid == w.pid {
+			w.status = status
 			close(w.ended)
 		}
-	}
+	})
 }
 
 // describe returns how a command ended.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/internal/descent"
 )
 
 // helperName is argv[0] of this program when it is started as the helper.
@@ -145,7 +146,14 @@ func (h *helper) start() error {
 	}
 	_ = unix.Close(report[1])
 	go h.readReports(os.NewFile(uintptr(report[0]), "report"))
-	go h.reap()
+	go func() {
+		defer close(h.dead)
+		descent.Reap(func(pid int, status unix.WaitStatus) {
+			if pid == h.child {
+				h.ended <- uint32(status)
+			}
+		})
+	}()
 	return nil
 }
 
@@ -207,22 +215,6 @@ func (h *helper) release() error {
 	}
 	_, err := h.open.Write([]byte{0})
 	return err
-}
-
-// reap waits for children until none is left.
-func (h *helper) reap() {
-	defer close(h.dead)
-	for {
-		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return
-		case pid == h.child:
-			h.ended <- uint32(ws)
-		}
-	}
 }
 
 // readMessages acts on the caller's messages, until the caller ends or wants the end.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding"
 	"encoding/json"
 	"math"
 	"math/bits"
@@ -188,6 +189,12 @@ func (s *Size) UnmarshalText(text []byte) error {
 // UnmarshalJSON reads a JSON string as [ParseSize] does, or a JSON integer
 // that counts bytes. As everywhere in JSON decoding, null changes nothing.
 func (s *Size) UnmarshalJSON(data []byte) error {
+	return unmarshalUnit(data, s)
+}
+
+// unmarshalUnit gives the text of a JSON string, or a JSON number as it is written, to
+// to. It ignores null.
+func unmarshalUnit(data []byte, to encoding.TextUnmarshaler) error {
 	text := string(data)
 	if text == "null" {
 		return nil
@@ -197,7 +204,7 @@ func (s *Size) UnmarshalJSON(data []byte) error {
 			return err
 		}
 	}
-	return s.UnmarshalText([]byte(text))
+	return to.UnmarshalText([]byte(text))
 }
 
 // Duration is a duration that is written with a unit: "90s", "1h30m". The units
@@ -337,14 +344,5 @@ func (c *CPUs) UnmarshalText(text []byte) error {
 // UnmarshalJSON reads a JSON string as [ParseCPUs] does, or a JSON number.
 // As everywhere in JSON decoding, null changes nothing.
 func (c *CPUs) UnmarshalJSON(data []byte) error {
-	text := string(data)
-	if text == "null" {
-		return nil
-	}
-	if strings.HasPrefix(text, `"`) {
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
-	}
-	return c.UnmarshalText([]byte(text))
+	return unmarshalUnit(data, c)
 }

@@ -9,6 +9,7 @@ package descent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"strconv"
 	"time"
@@ -111,6 +112,19 @@ func read(name string) (Process, bool) {
 		rest = rest[end:]
 	}
 	return p, true
+}
+
+// Reap waits for children until none is left, and calls ended with each.
+func Reap(ended func(pid int, status unix.WaitStatus)) {
+	for {
+		var status unix.WaitStatus
+		switch pid, err := unix.Wait4(-1, &status, unix.WALL, nil); {
+		case err == nil:
+			ended(pid, status)
+		case !errors.Is(err, unix.EINTR):
+			return
+		}
+	}
 }
 
 // End kills the processes that living lists until the caller has closed alone, because
