@@ -22,7 +22,8 @@ import (
 type keeper struct {
 	order    Order
 	control  *os.File
-	program  *os.File // the keeper's own program, to upload
+	orders   *bufio.Reader // from control; a Stop may follow the order at once
+	program  *os.File      // the keeper's own program, to upload
 	listener net.Listener
 	wall     *wall
 	rest     []byte           // what was read after the agent's answer
@@ -44,7 +45,7 @@ func Main() int {
 	go func() { // wait for the owner's word, or its end
 		defer close(k.over)
 		var s Stop
-		if json.NewDecoder(io.LimitReader(k.control, 4<<10)).Decode(&s) == nil {
+		if json.NewDecoder(io.LimitReader(k.orders, 4<<10)).Decode(&s) == nil {
 			k.stop = &s
 		}
 	}()
@@ -76,8 +77,9 @@ func newKeeper() (*keeper, error) {
 	if k.listener, err = net.FileListener(socket); err != nil {
 		return nil, err
 	}
-	_ = socket.Close()                                               // the listener has a duplicate
-	line, err := wire.ReadLine(bufio.NewReader(k.control), MaxOrder) // nothing follows it before the first answer
+	_ = socket.Close() // the listener has a duplicate
+	k.orders = bufio.NewReader(k.control)
+	line, err := wire.ReadLine(k.orders, MaxOrder)
 	if err == nil {
 		err = json.Unmarshal(line, &k.order)
 	}

@@ -355,3 +355,20 @@ func TestKeeperStopped(t *testing.T) {
 		t.Errorf("%+v, %v, after %v", death, err, time.Since(began))
 	}
 }
+
+// A start that is cancelled tells its keeper to stop right behind the order. The keeper
+// ends by that, and is not killed once its time is over.
+func TestStopRightBehindTheOrder(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 5 {
+		req := request(t)
+		began := time.Now()
+		if _, err := Start(ctx, req, plain(t)); !errors.Is(err, context.Canceled) || time.Since(began) > endTime {
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+		if left, _ := filepath.Glob(req.StateDir + "/sandboxes/*"); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+	}
+}
