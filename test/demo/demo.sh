@@ -121,6 +121,11 @@ script="(setsid sleep $number &) ; (setsid sleep $number &) ; sleep $number"
 status=0
 timeout 1 sh -c "$script" || status=$?
 without=$(alive "$number")
+for _ in 1 2 3 4 5 6 7 8 9 10; do # the third has its signal, and may need a moment to end
+	if [ "$without" -le 2 ]; then break; fi
+	sleep 0.5
+	without=$(alive "$number")
+done
 echo "without Paddock:  exit $status, $without processes live on (ended now by hand)"
 for pid in $(holders "$number"); do kill "$pid"; done
 if [ "$without" -ne 2 ]; then

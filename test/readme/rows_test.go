@@ -59,7 +59,7 @@ func rows() []row {
 		{of: "paddock execute 'ls; curl example.com'", steps: []step{{status: 126}}},
 		{of: "paddock plan", steps: []step{{see: []string{"workspace   /home/dev/src/app (rw)", "PATH "}}}},
 		{of: "paddock doctor", steps: []step{{see: []string{"usable: a sandbox with all default walls can be made here", "not available here: limit memory; limit cpus"}}}},
-		{of: "paddock mcp install --client claude-code --exclusive", steps: []step{{see: []string{"approved: in /home/dev/src/app alone"}, also: installed}}},
+		{of: "paddock mcp install --client claude-code --exclusive", steps: []step{{see: []string{"approved: only in /home/dev/src/app"}, also: installed}}},
 		{of: "paddock mcp", steps: []step{{}}},
 		{of: "paddock mcp uninstall --client claude-code", steps: []step{{after: "! grep -r paddock ~/.claude.json .claude"}}},
 		{of: `{"mcpServers": {"paddock": {"command": "/path/to/paddock", "args": ["mcp", "--workspace", "/path/to/project"]}}}`, path: "mcp.json", steps: []step{{instead: "jq . ~/mcp.json", also: written}}},
