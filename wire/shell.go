@@ -95,8 +95,8 @@ type ReadShellResult struct {
 	NextCursor int64  `json:"next_cursor"`
 	Output     string `json:"output"`
 	Truncated  bool   `json:"truncated"` // there is more beyond NextCursor
-	// DroppedChars is how many characters before Cursor were requested and are
-	// no longer kept.
+	// DroppedChars counts the requested characters before Cursor that were dropped
+	// to bound the agent's memory.
 	DroppedChars int64 `json:"dropped_chars"`
 }
 
@@ -113,7 +113,7 @@ type SignalShellResult struct {
 	Signal string `json:"signal"`
 }
 
-// CloseShellResult is a shell at its end.
+// CloseShellResult describes a shell that was closed.
 type CloseShellResult struct {
 	Shell
 	Closed      bool `json:"closed"`
@@ -127,7 +127,7 @@ type ListShellsRequest struct {
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 }
 
-// ListShellsResult is every shell, sorted by id.
+// ListShellsResult lists all shells, sorted by id.
 type ListShellsResult struct {
 	Shells []Shell `json:"shells"`
 }
