@@ -28,7 +28,7 @@ type ShellRequest struct {
 	ShellID   string `json:"shell_id"`
 }
 
-// ReadShellRequest asks for what a shell has printed.
+// ReadShellRequest asks for the output of a shell.
 type ReadShellRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
@@ -88,7 +88,7 @@ type Shell struct {
 	Blocked          string       `json:"blocked,omitempty"`
 }
 
-// ReadShellResult is a part of what a shell has printed, redacted.
+// ReadShellResult is a part of a shell's output, redacted.
 type ReadShellResult struct {
 	Shell
 	Cursor     int64  `json:"cursor"` // of Output's first character
