@@ -25,9 +25,9 @@ const specName = "spec.json"
 // owner: another process of the same user, with the same state directory. ctx applies
 // only until Attach returns.
 //
-// The sandbox still belongs to its owner. [Sandbox.Close] of what Attach returns only
-// detaches from it, and it ends when its owner closes it or ends. Its Spec is the
-// owner's, without Env.
+// The sandbox still belongs to its owner. It ends when its owner closes it or ends, while
+// [Sandbox.Close] of the returned Sandbox only detaches from it. Its Spec is the owner's,
+// without Env.
 //
 // For an invalid or unknown id, and for a sandbox that has ended, errors.Is(err,
 // [ErrClosed]) is true.
@@ -102,8 +102,8 @@ type Running struct {
 	ID      string
 	Backend string
 	Since   time.Time
-	// Ready is false while the sandbox starts: then there is no Spec, and Attach
-	// does not find it.
+	// Ready is false while the sandbox starts: Spec is then empty, and Attach does
+	// not find it.
 	Ready bool
 	// Spec is the spec of the owner, without Env.
 	Spec Spec

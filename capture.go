@@ -7,25 +7,24 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Capture is a writer that keeps the head and the tail of what is written to
-// it, and counts the rest. Its memory grows with what is written, up to Max.
-// The zero value keeps 1 MiB. It is not safe for concurrent use; a [Cmd] never
-// writes concurrently to one writer.
+// Capture is a writer that stores the head and the tail of its input, and counts
+// the rest. Its memory grows with the input, up to Max. The zero value stores
+// 1 MiB. It is not safe for concurrent use; a [Cmd] never writes concurrently to
+// one writer.
 type Capture struct {
-	// Max is how many bytes are kept. 0: 1 MiB. Set it before the first Write.
+	// Max is how many bytes are stored. 0: 1 MiB. Set it before the first Write.
 	Max int64
 
 	kept text.HeadTail
 }
 
-// Kept is a writer that keeps what is written to it, as [Capture] does. If Stderr is one,
-// what it has kept is searched for denials. If a rule ends the output, what was kept is
-// replaced.
+// Kept is a writer that stores its input, as [Capture] does. If Stderr is one, the stored
+// output is searched for denials. If a rule ends the output, the stored output is replaced.
 type Kept interface {
 	io.Writer
-	// Bytes returns what was kept: everything, or the beginning and the end.
+	// Bytes returns the stored output: everything, or the beginning and the end.
 	Bytes() []byte
-	// Replace replaces everything that was kept by text.
+	// Replace replaces all stored output by text.
 	Replace(text []byte)
 }
 
@@ -38,7 +37,7 @@ func keptBy(w io.Writer) Kept {
 	return k
 }
 
-// Replace replaces everything that was kept by output.
+// Replace replaces all stored output by output.
 func (c *Capture) Replace(output []byte) {
 	*c = Capture{Max: c.Max}
 	_, _ = c.Write(output) // it never fails
@@ -58,6 +57,6 @@ func (c *Capture) Total() int64 { return c.kept.Total() }
 // Truncated reports whether the middle is missing from Bytes.
 func (c *Capture) Truncated() bool { return c.kept.Truncated() }
 
-// Bytes returns what was kept. If the middle is missing, a line in its place says how many
-// bytes are left out, and no UTF-8 sequence is cut in two.
+// Bytes returns the stored output. If the middle is missing, a line in its place says how
+// many bytes are left out, and no UTF-8 sequence is cut in two.
 func (c *Capture) Bytes() []byte { return c.kept.Text("\n... %d bytes left out ...\n") }

@@ -14,18 +14,18 @@ import (
 
 // Changes are the files that programs of the host execute or obey (policy.Inventory) and
 // that commands have made or changed, in directories of the host that they could write.
-// Paths are relative to the workspace, or absolute if they lie in a mount. What others have
-// changed there in the meantime is included.
+// Paths are relative to the workspace, or absolute if they lie in a mount. Changes that other
+// programs have made there in the meantime are included.
 type Changes struct {
 	// Sandbox is the id of the sandbox, and Workspace its directory on the host.
 	Sandbox, Workspace string
-	// Planted is what the host obeys without being asked. Check it before you use the
-	// directory.
+	// Planted are files that programs of the host obey without being asked. Check them
+	// before you use the directory.
 	Planted []Change
-	// Programs is what the host runs when a person names it: Makefiles, scripts
-	// of packages, what runs tests.
+	// Programs are files that the host runs when a person asks for it: Makefiles,
+	// scripts of packages, configuration that runs tests.
 	Programs []Change
-	// Unseen says what could not be compared, and why. Empty: everything was.
+	// Unseen lists what could not be compared, and why. Empty: everything was compared.
 	Unseen []string
 	// Git is how commands have changed their copies of git's configuration.
 	Git []GitChange
@@ -38,8 +38,8 @@ type GitChange struct {
 	// Added are new settings ("remote.origin.url=https://…") that [AcceptGit] takes
 	// over, and Other the keys of all other changes, which it never takes over.
 	Added, Other []string
-	// Unread says why the copy was not read, or why what was added is not kept. It is
-	// empty if there was no problem.
+	// Unread says why the copy was not read, or why the additions were not stored. It
+	// is empty if there was no problem.
 	Unread string
 }
 
@@ -84,7 +84,7 @@ func before(ctx context.Context, req backend.Request, p protect.Protection) (wai
 	return p.Take(ctx, w)
 }
 
-// newChanges returns what a comparison has found as Changes.
+// newChanges returns the result of a comparison as Changes.
 func newChanges(id, workspace string, found snapshot.Changes) Changes {
 	c := Changes{Sandbox: id, Workspace: workspace, Unseen: found.Unseen}
 	for _, f := range found.List {
@@ -102,8 +102,8 @@ func newChanges(id, workspace string, found snapshot.Changes) Changes {
 }
 
 // TellUnreported compares the directories of sandboxes whose owners were killed before they
-// could report what their commands have left. It calls tell for each with changes. Each
-// sandbox is reported only once. [Open] does this if [Options].Unreported is set.
+// could report the changes of their commands. It calls tell for each sandbox with changes,
+// and reports each only once. [Open] does this if [Options].Unreported is set.
 func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error {
 	dir, _, err := opts.stateDir()
 	if err != nil {

@@ -52,7 +52,7 @@ type Cmd struct {
 	// TTY gives the command a terminal of this size, made inside the sandbox.
 	// Its output arrives on Stdout, and Stderr stays empty. nil: no terminal.
 	TTY *TTY
-	// Detach lets processes that the command leaves behind live on until the
+	// Detach lets processes that the command leaves behind continue until the
 	// sandbox closes. By default they are killed when the command exits.
 	Detach bool
 
@@ -171,9 +171,9 @@ func (c *Cmd) Wait() error {
 	return &ExitError{Result: result, cause: err}
 }
 
-// said returns what was kept of the command's error output. If nothing was printed there,
-// it returns the end of the output, to which the command may have redirected its errors,
-// or everything that was kept if one writer gets both.
+// said returns the stored error output of the command. If that is empty, it returns the end
+// of the output, to which the command may have redirected its errors. If one writer gets
+// both streams, it returns all that this writer has stored.
 func (c *Cmd) said(r *Result) []byte {
 	for _, w := range []io.Writer{c.Stderr, c.errBuf} {
 		if k := keptBy(w); k != nil && r.StderrBytes > 0 {
@@ -237,7 +237,7 @@ func (c *Cmd) Signal(name string) error {
 	return nil
 }
 
-// Resize tells a command with a terminal the terminal's new size.
+// Resize changes the size of a command's terminal.
 func (c *Cmd) Resize(rows, cols uint16) error {
 	if c.run == nil || c.TTY == nil {
 		return errors.New("cannot resize the terminal: the command has none")

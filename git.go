@@ -23,7 +23,7 @@ import (
 const gitWait = 5 * time.Second
 
 // compareGit compares the commands' copies of git's configuration with the host's
-// files, and keeps what the user can accept.
+// files, and stores the additions that the user can accept.
 func (s *Sandbox) compareGit() {
 	var kept []gitconfig.Kept
 	files, added := slices.Collect(maps.Keys(s.death.Copies)), 0
@@ -103,7 +103,7 @@ type GitAccept struct {
 	Dir string
 	// Sandbox chooses one sandbox by its id. "" chooses all.
 	Sandbox string
-	// Drop only forgets what is kept.
+	// Drop only deletes the stored additions.
 	Drop bool
 	// Agree is asked before the first write, with all that would be added. nil: nothing
 	// is written.
@@ -119,7 +119,7 @@ type GitAccepted struct {
 	Added []string
 	// Left are those that it does not take over, each with the reason.
 	Left []GitLeft
-	// Err says why the file took nothing over; then it is still kept.
+	// Err says why the file took nothing over; its additions then stay stored.
 	Err error
 }
 
@@ -135,11 +135,11 @@ type GitAcceptance struct {
 	Forgotten []string
 }
 
-// AcceptGit adds what commands of sandboxes have added to their copies of git's
-// configuration to the host's: remotes with https and ssh URLs, what branches follow, the
-// user's name and address. If several sandboxes set a key, the newest one counts. It takes
-// nothing else over, changes no existing value, and forgets what it has taken over or never
-// can.
+// AcceptGit takes additions of commands to their copies of git's configuration over into
+// the host's configuration: remotes with https and ssh URLs, the upstreams of branches, and
+// the user's name and address. If several sandboxes set a key, the newest one counts. It
+// takes nothing else over, and changes no existing value. It then deletes the stored
+// additions that it has taken over or can never take over.
 func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 	state, _, err := opts.stateDir()
 	if err != nil {

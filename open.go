@@ -27,11 +27,12 @@ type Sandbox struct {
 	discreet bool
 	// attached says that another process owns it.
 	attached bool
-	// lost says what commands can change although the host executes or obeys it.
+	// lost lists the files that commands can change although the host executes or
+	// obeys them.
 	lost []string
 	// planted is Options.Planted.
 	planted func(*Sandbox)
-	// before is what was on the host before any command ran; nil: commands cannot
+	// before is the state of the host before any command ran; nil: commands cannot
 	// write anything of the host. kept is the same on disk.
 	before *snapshot.Snapshot
 	kept   run.Unreported
@@ -149,8 +150,8 @@ func (s *Sandbox) Planted() []string {
 	return paths
 }
 
-// Changes returns what the commands have made or changed among what programs of the host
-// execute or obey. It is empty before [Sandbox.Close].
+// Changes returns the files that the commands have made or changed and that programs of the
+// host execute or obey. It is empty before [Sandbox.Close].
 func (s *Sandbox) Changes() Changes {
 	select {
 	case <-s.stopped:
@@ -161,7 +162,7 @@ func (s *Sandbox) Changes() Changes {
 }
 
 // Close kills everything inside and returns when the kernel has confirmed
-// that no process is left. Later calls return what the first one did. For a sandbox
+// that no process is left. Later calls return the same result. For a sandbox
 // of [Attach], Close only detaches from it.
 func (s *Sandbox) Close() error {
 	death, err := s.stop()
@@ -194,11 +195,12 @@ func (s *Sandbox) stop() (backend.Death, error) {
 	return s.death, s.stopErr
 }
 
-// Stats is what runs in a sandbox and what it uses. Sandbox is nil if no control group
-// counts all commands together. What the group does not count is nil too.
+// Stats lists what is running in a sandbox, and its use of resources. Sandbox is nil if no
+// control group counts all commands together. Fields that the group does not count are nil
+// too.
 type Stats = wire.UsageResult
 
-// Stats asks the agent what runs now. Only the agent vouches for the numbers.
+// Stats asks the agent what is running. The numbers come from the agent and are not verified.
 func (s *Sandbox) Stats(ctx context.Context) (Stats, error) {
 	stats, err := wire.Call(ctx, &s.client, wire.Usage, wire.UsageRequest{})
 	if err != nil {

@@ -58,16 +58,16 @@ type Options struct {
 	// ID is the id of the sandbox, from [backend.NewID], for callers that must know it
 	// before the sandbox exists. Default: a new one.
 	ID string
-	// Path is a PATH, for example the caller's. PATH inside begins with those of its
-	// directories that are visible at the same path, and that no command of a sandbox
-	// can write or ever could. [Plan] says which were left out, and why. Path applies
-	// to the linux backend with the host's own root file system, if the spec neither
-	// sets PATH nor says which programs may be called. Hints about programs that are
-	// missing inside look there, too. Default: PATH is fixed.
+	// Path is a PATH, for example the caller's. PATH inside begins with the directories
+	// of Path that are visible at the same path, unless a command of a sandbox can
+	// write to them or ever could. [Plan] lists the directories that were left out, and
+	// why. Path applies to the linux backend with the host's own root file system, if
+	// the spec neither sets PATH nor restricts which programs may be called. Hints about
+	// programs that are missing inside use it, too. Default: PATH is fixed.
 	Path string
 	// Own are further files of the caller's that commands must not change, besides
-	// Paddock's programs and its state: the file with privileges, for example. If one
-	// lies in what commands may write, it is covered, or the sandbox is refused.
+	// Paddock's programs and its state: the file with privileges, for example. If
+	// commands could write to one, it is covered, or the sandbox is refused.
 	Own []backend.OwnFile
 	// GitUser gives commands the name and address that the user's git has in the
 	// workspace, as GIT_AUTHOR_NAME and the like, unless the spec sets these variables:
@@ -84,13 +84,13 @@ type Options struct {
 	Planted func(*Sandbox)
 	// Unreported, if not nil, is called, before [Open] returns, with the changes of
 	// sandboxes whose owners were killed before they could report them. Otherwise
-	// these changes are kept.
+	// these changes stay stored.
 	Unreported func(Changes)
 }
 
-// own returns Paddock's own files besides the programs: Options.Own, and the state
-// directories that are named, and the usual one, which other programs use. Their paths
-// may have links, which count too.
+// own returns Paddock's own files besides the programs: Options.Own, the state directories
+// that are named, and the default one, which other programs use. Links in their paths count
+// too.
 func (o Options) own() []backend.OwnFile {
 	usual, _ := hostpath.UsualState() // "" if there is none
 	own := slices.Clone(o.Own)
@@ -164,8 +164,8 @@ const agentName = "paddock-agent"
 var errNotProgram = errors.New("not an executable file")
 
 // agentPath finds the agent: by the option, by the environment, or beside the
-// running program. If a path was named and there is no agent, that is an error, and
-// never a reason to run another one.
+// running program. If a path was named and no agent is there, it returns an error
+// rather than the path of another agent.
 func (o Options) agentPath() (string, error) {
 	if o.Agent != "" {
 		return namedAgent(o.Agent, "Options.Agent")
@@ -244,8 +244,8 @@ const StateDirEnv = "PADDOCK_STATE_DIR"
 //
 // The path is free of symbolic links. Links of root's and of the user's own are
 // followed. A link that commands of a sandbox, or other users of this host, could
-// have replaced is an error, since Paddock trusts what is in the directory, such as
-// who may do what.
+// have replaced is an error, since Paddock trusts the files in the directory, such as
+// the one with privileges.
 func DefaultStateDir() (string, error) {
 	dir, _, err := Options{}.stateDir()
 	return dir, err
@@ -271,7 +271,7 @@ func (o Options) stateDir() (string, *hostpath.Seen, error) {
 }
 
 // trustState resolves a state directory, and refuses one that others could have put
-// there. field is what named it, or "" for the default.
+// there. field is the setting that names it, or "" for the default.
 func trustState(dir, field string) (string, *hostpath.Seen, error) {
 	path, seen, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, field != "")
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {

@@ -96,8 +96,8 @@ func (o Options) remember(req backend.Request) error {
 // hangs must not block a start forever.
 const protectWait = 30 * time.Second
 
-// protect finds what the host executes or obeys and commands must not change, and adds it
-// to the request. If nothing is to be protected, errors do not stop the start.
+// protect finds the files that the host executes or obeys and that commands must not change,
+// and adds them to the request. If protection is off, errors do not stop the start.
 func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Protection, error) {
 	unknown := protect.Protection{Relative: true}
 	if req.Spec.Workspace.Source == "" {
@@ -147,7 +147,7 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Pro
 // maxUnread is how many files losses names: commands can make many.
 const maxUnread = 8
 
-// losses returns what commands may be able to make the host execute or obey.
+// losses lists the ways in which commands may make the host execute or obey something.
 func losses(p protect.Protection) []string {
 	lost := slices.Clone(p.Opened)
 	for i, file := range p.Unread {
@@ -160,8 +160,8 @@ func losses(p protect.Protection) []string {
 	return append(lost, p.Lost...)
 }
 
-// gitParser has git read configuration in a sandbox of its own, since the configuration
-// may exploit a bug in git.
+// gitParser runs git on configuration in a separate sandbox, since the configuration may
+// exploit a bug in git.
 type gitParser struct{ agent, state string }
 
 // maxParsedConfig is the largest output of git that is read, in bytes.

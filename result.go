@@ -28,10 +28,10 @@ type Result struct {
 	OOMKilled bool
 	// Duration is from the start of the command to its end.
 	Duration time.Duration
-	// UserCPU and SystemCPU are those of the command and everything it started, if
-	// a control group counts them, else of it and the children it waited for.
+	// UserCPU and SystemCPU are the times of the command and everything it started, if
+	// a control group counts them, else of the command and the children it waited for.
 	UserCPU, SystemCPU time.Duration
-	// StdoutBytes and StderrBytes count everything that was printed, kept or not.
+	// StdoutBytes and StderrBytes count everything that was printed, stored or not.
 	// If both streams go into one pipe or writer, StdoutBytes counts them together.
 	StdoutBytes, StderrBytes int64
 	// StdoutTruncated and StderrTruncated say that captured output lacks its
@@ -61,9 +61,9 @@ type Result struct {
 	// everything that was captured is replaced by "Output blocked: detected
 	// NAME."; other writers got what came before the match.
 	Blocked string
-	// Denials are what the command and everything it started were refused, as far
-	// as that is known: refusals by the system call filter and by limits, and
-	// guesses, marked as such, from captured error output.
+	// Denials are the known refusals to the command and everything it started:
+	// refusals by the system call filter and by limits, and guesses, marked as such,
+	// from captured error output.
 	Denials []Denial
 	// Isolation is what held while the command ran, verified from outside.
 	Isolation Isolation
@@ -148,9 +148,9 @@ func milliseconds(n int64) time.Duration {
 // told to kill a command, before the host side stops the whole sandbox.
 const Grace = 2 * time.Second
 
-// GuessDenials returns what the sandbox may have refused, by the output: for example of a
-// shell on a terminal, whose commands' exit statuses are not known. For a [Cmd], and for a
-// command in a [Session], the result has the denials.
+// GuessDenials guesses from output what the sandbox may have refused. It is for output of
+// commands whose exit status is not known, such as those in a shell on a terminal. For a
+// [Cmd], and for a command in a [Session], the result has the denials.
 func (s *Sandbox) GuessDenials(output []byte) []Denial {
 	return s.hints().Denials(nil, run.StatusNotFound, output, "")
 }

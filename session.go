@@ -34,20 +34,20 @@ type SessionOptions struct {
 	// each startup command (30 s), and TerminationTimeout to the shell's end (10 s).
 	// 0: the default.
 	CommandTimeout, StartupTimeout, TerminationTimeout time.Duration
-	// MaxLines and MaxBytes are how much of a command's output is kept, both
-	// streams together; the rest is counted. 0: 100 lines, 1 MiB. At most 2 MiB.
+	// MaxLines and MaxBytes bound the stored output of a command, both streams
+	// together; the rest is counted. 0: 100 lines, 1 MiB. At most 2 MiB.
 	MaxLines, MaxBytes int64
 	// Redact are values that are replaced by [REDACTED] in everything that is printed.
 	Redact []string
 }
 
-// Session is a shell that stays: its directory, variables, functions and options
+// Session is a shell that stays open: its directory, variables, functions and options
 // persist from one command to the next. All methods may be called concurrently;
 // commands wait for each other.
 type Session struct {
 	sandbox *Sandbox
 	id      string
-	command time.Duration // the timeout of a command that has none of its own
+	command time.Duration // the default timeout of a command
 	startup time.Duration // how long a restart may take
 	end     time.Duration // how long the close may take
 	turn    chan struct{} // holds one token while no command runs
@@ -63,7 +63,7 @@ type SessionCommand struct {
 	// Timeout, MaxLines and MaxBytes, if not 0, replace the session's own.
 	Timeout            time.Duration
 	MaxLines, MaxBytes int64
-	// TailBytes is how many bytes of the end of the output are kept too, if these
+	// TailBytes is how many bytes of the end of the output are stored too, if these
 	// bounds have cut it: at most 2 MiB. 0: none.
 	TailBytes int64
 	// Raw leaves the output unchanged. Otherwise what is not UTF-8 becomes U+FFFD.
@@ -271,21 +271,22 @@ type SessionResult struct {
 	ExitCode int
 	// Signal is the name of the signal that ended the shell, or empty.
 	Signal string
-	// TimedOut and Interrupted say that the command was ended, with everything it
-	// had started; the output until then is there.
+	// TimedOut and Interrupted mean that the command was ended, with everything it
+	// had started; the result has the output until then.
 	TimedOut, Interrupted bool
-	// Output is what was kept, in the order in which it arrived. The order within
+	// Output is the stored output, in the order in which it arrived. The order within
 	// each stream is exact; between the streams it is approximate.
 	Output []SessionChunk
-	// Tail is the end of what the bounds have cut, if SessionCommand.TailBytes asks
-	// for it; Omitted bytes are missing between Output and Tail.
+	// Tail is the end of the output if the bounds have cut it and
+	// SessionCommand.TailBytes is set; Omitted bytes are missing between Output and
+	// Tail.
 	Tail    []SessionChunk
 	Omitted int64
-	// Late is what background jobs printed after the previous command had ended, of
-	// LateBytes in all; at most 64 KiB of it are kept.
+	// Late is the output of background jobs after the end of the previous command. Of
+	// all LateBytes it has at most the first 64 KiB.
 	Late      []SessionChunk
 	LateBytes int64
-	// How much was printed, kept or not, and whether a bound cut it.
+	// How much was printed, stored or not, and whether a bound cut it.
 	TotalLines, TotalBytes, StdoutBytes, StderrBytes int64
 	TruncatedByLines, TruncatedByBytes               bool
 	// RedactionMatches counts what the rules of Spec.Redaction have replaced;
@@ -296,12 +297,12 @@ type SessionResult struct {
 	// Duration is how long the command took. UserCPU and SystemCPU are those of the
 	// shell and of the children it has waited for, since the previous command.
 	Duration, UserCPU, SystemCPU time.Duration
-	// PeakMemory is the most since the shell's start, of its tree ("cgroup") or
-	// of its own process ("vmhwm"), in bytes; 0 if it is not known.
+	// PeakMemory is the peak memory since the shell's start, of its whole tree
+	// ("cgroup") or of its own process ("vmhwm"), in bytes; 0 if it is not known.
 	PeakMemory       int64
 	PeakMemorySource string
-	// OOMKilled says that a process of the shell's tree was killed for lack of
-	// memory, and Denials what the tree was refused, since the previous command;
+	// OOMKilled means that a process of the shell's tree was killed for lack of
+	// memory, and Denials are refusals to the tree, both since the previous command;
 	// see [Result].
 	OOMKilled bool
 	Denials   []Denial
@@ -311,9 +312,9 @@ type SessionResult struct {
 	// shell was ended; DeathProved says that none of them is left.
 	SurvivorsKilled int
 	DeathProved     bool
-	// StateKept says that the shell still runs with all its state. Otherwise either
-	// ShellEnded is set, and nothing can be run until a restart, or Restarted: a new
-	// shell has replaced one that could not be interrupted.
+	// StateKept means that the shell is still running with all its state. Otherwise
+	// either ShellEnded is set, and no command can run until a restart, or Restarted: a
+	// new shell has replaced one that could not be interrupted.
 	StateKept, ShellEnded, Restarted bool
 	// Dir is the shell's directory after the command.
 	Dir string
@@ -329,10 +330,10 @@ type SessionChunk struct {
 	Data   string
 }
 
-// Stdout returns what was kept of standard output.
+// Stdout returns the stored standard output.
 func (r *SessionResult) Stdout() string { return r.stream(false) }
 
-// Stderr returns what was kept of standard error.
+// Stderr returns the stored standard error.
 func (r *SessionResult) Stderr() string { return r.stream(true) }
 
 func (r *SessionResult) stream(stderr bool) string {

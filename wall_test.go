@@ -88,7 +88,7 @@ func TestWalledStartErrors(t *testing.T) {
 	for i := range many {
 		many[i] = strings.Repeat("a", 100_000)
 	}
-	if err := s.Command(t.Context(), "true", many...).Run(); err == nil || !strings.Contains(err.Error(), "larger than the kernel takes") {
+	if err := s.Command(t.Context(), "true", many...).Run(); err == nil || !strings.Contains(err.Error(), "larger than the kernel allows") {
 		t.Errorf("three megabytes of arguments: %v", err)
 	}
 	if err := s.Command(t.Context(), "true").Run(); err != nil {

@@ -106,8 +106,8 @@ func waiting[Q, R any](do func(context.Context, *Q) (*R, error)) handler {
 	}
 }
 
-// upload serves an action whose request is followed by a body, named for the
-// two errors that are about it: NAME_size and "NAME payload".
+// upload serves an action whose request is followed by a body. The name of the body
+// appears in two errors: NAME_size and "NAME payload".
 func upload[Q, R any, P interface {
 	*Q
 	BodySize() int64
@@ -139,8 +139,8 @@ type bodyReader struct {
 	err  error         // why no more can be read
 }
 
-// Read reads from the body. A connection that ends before the body does is an
-// error of its own, never io.EOF.
+// Read reads from the body. If the connection ends before the body does, it returns a
+// separate error, never io.EOF.
 func (b *bodyReader) Read(p []byte) (int, error) {
 	switch {
 	case b.err != nil:

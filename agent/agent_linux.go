@@ -62,7 +62,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 	return r, nil
 }
 
-// usage returns what runs now, and what that and the agent itself use.
+// usage returns the running commands, and which resources they and the agent itself use.
 func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
 	res := &wire.UsageResult{Trees: []wire.TreeUsage{}, Agent: a.Trees.Own(), Sandbox: a.Spawner.Usage()}
 	res.Agent.Connections = a.connections.count()
@@ -77,7 +77,7 @@ func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
 	return res, nil
 }
 
-// standalone is the state of an agent on its own, which a client may shut down.
+// standalone is the state of a standalone agent, which a client may shut down.
 type standalone struct {
 	listeners []net.Listener
 	ending    chan struct{} // closed when the shutdown begins

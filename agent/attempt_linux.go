@@ -17,8 +17,8 @@ import (
 // an answer counts as holding.
 const attemptDial = time.Second
 
-// TryWalls is the program "paddock-agent attempt": it tries from behind a wall
-// what the line on its standard input says, and prints the results. It
+// TryWalls is the program "paddock-agent attempt": from behind a wall it makes the
+// attempts that the line on its standard input lists, and prints the results. It
 // returns the exit status.
 func TryWalls(in io.Reader, out io.Writer) int {
 	line, err := bufio.NewReader(io.LimitReader(in, wire.MaxAttemptLine)).ReadBytes('\n')

@@ -27,8 +27,8 @@ const (
 	requestTimeout = 30 * time.Second
 	// idleTimeout is how long a kept-alive connection may stay silent.
 	idleTimeout = 5 * time.Minute
-	// refusedTimeout is how long what follows a refused line is read, and how
-	// long each piece of a refused body is awaited.
+	// refusedTimeout is how long the agent reads on after a refused line, and how
+	// long it waits for each piece of a refused body.
 	refusedTimeout = 2 * time.Second
 	// stallTimeout is how long a body or an answer may make no progress.
 	stallTimeout = 60 * time.Second
@@ -215,7 +215,7 @@ func (a *Agent) answer(req *request) bool {
 	return serve(a, req)
 }
 
-// authorized compares in constant time, which tells nothing of the token but its length.
+// authorized compares in constant time, which reveals nothing of the token but its length.
 func (a *Agent) authorized(token string) bool {
 	return a.token == nil || subtle.ConstantTimeCompare(a.token, []byte(token)) == 1
 }
@@ -259,7 +259,7 @@ func (a *Agent) reply(req *request, result any, err error) bool {
 	return say(req.conn, result) == nil && req.head.KeepAlive
 }
 
-// typed returns an error as it crosses the wire, redacted as the request asks.
+// typed returns an error as the wire encodes it, redacted as the request asks.
 func (a *Agent) typed(req *request, err error) *wire.Error {
 	var werr *wire.Error
 	if !errors.As(err, &werr) {
@@ -365,10 +365,10 @@ func checkPassed(r *wire.ExecRequest, p *passedFiles) *wire.Error {
 }
 
 // watch calls gone when the client closes the connection while its command
-// runs. A client that has only finished sending, or sends on, is still there,
-// until the socket reports that both of its halves are closed. The returned
+// runs. A client that has only finished sending, or continues to send, counts as
+// connected until the socket reports that both of its halves are closed. The returned
 // function ends the watch and reports whether another request may come;
-// what arrived meanwhile stays in the reader.
+// input that arrived meanwhile stays in the reader.
 func watch(conn net.Conn, in *bufio.Reader, gone func()) func() bool {
 	stopped := make(chan struct{})
 	result := make(chan bool, 1)

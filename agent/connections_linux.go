@@ -21,9 +21,9 @@ const (
 	freeDelay = 300 * time.Millisecond
 )
 
-// connections holds the open connections, at most maxConnections. When one more
-// comes, the one that has waited longest for its next request is closed: a connection
-// that is served keeps its place, and one that is only open cannot keep others out.
+// connections holds the open connections, at most maxConnections. To admit one more, the
+// agent closes the connection that has waited longest for its next request: connections
+// with a running request stay open, and idle ones cannot keep others out.
 type connections struct {
 	mu      sync.Mutex
 	place   map[net.Conn]*list.Element // in waiting, nil while a request is served
@@ -34,8 +34,8 @@ type connections struct {
 	idle    *time.Timer   // frees memory once no more requests come
 }
 
-// admit adds a connection. It returns the one that must be refused: another that made
-// room, conn itself if there is no room, or nil.
+// admit adds a connection. It returns the connection that the caller must refuse: an idle
+// one that was removed to make room, conn itself if no room could be made, or nil.
 func (c *connections) admit(conn net.Conn) (refused net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,7 @@ func (c *connections) admit(conn net.Conn) (refused net.Conn) {
 	return refused
 }
 
-// manyProcessors lets the agent run in parallel. It starts with one processor
+// manyProcessors makes the agent run in parallel. It starts with one processor
 // only, because threads that look for work delay a single short command.
 var manyProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcessors)) })
 
@@ -198,7 +198,7 @@ func (r *lineRoom) tryAcquire(n int) (freed <-chan struct{}) {
 	return r.freed
 }
 
-// release returns room and, if it was much, the memory to the machine.
+// release returns room and, if it was a lot, gives memory back to the machine.
 func (r *lineRoom) release(n int) {
 	if n == 0 {
 		return
@@ -221,6 +221,6 @@ func (r *lineRoom) release(n int) {
 
 // freeMemory returns unused memory to the machine.
 func freeMemory() {
-	runtime.GC() // pools let go of what they keep at the second collection
+	runtime.GC() // a pool frees its buffers only at the second collection
 	debug.FreeOSMemory()
 }

@@ -19,9 +19,9 @@
 //
 // # Marks
 //
-// Every command starts in a UTS namespace of its own, which every descendant
-// inherits and none can leave, since it lacks the capability. It marks the tree:
-// whatever a process does with its session, group or parent, the mark stays.
+// Every command starts in a new UTS namespace. Its descendants inherit this namespace and
+// cannot leave it, since they lack the capability. It marks the tree: whatever a process
+// does with its session, group or parent, the mark stays.
 // The agent keeps two capabilities in the sandbox's own user namespace for
 // this, CAP_SYS_ADMIN to make marks and CAP_SYS_PTRACE to read them from
 // processes that hide; commands have none.
@@ -30,12 +30,11 @@
 //
 // [Standalone] runs an agent without walls around it: in a
 // virtual machine, in a container, or as an ordinary process. It opens its own
-// listeners, has directories of its own, and is the subreaper of its commands,
-// which is how it finds and ends whole trees (treeIndex in package spawn). The rest
-// is the same code.
+// listeners, has private directories, and finds and ends whole trees by being the
+// subreaper of its commands (treeIndex in package spawn). The rest is the same code.
 //
 // # Limits
 //
-// Commands may take over the agent. The host side must treat every byte that it sends
-// as one of the sandbox's (see SECURITY.md).
+// Commands may take over the agent. The host side must treat every byte that the agent
+// sends as if a command had sent it (see SECURITY.md).
 package agent

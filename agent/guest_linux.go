@@ -97,7 +97,7 @@ func Guest(uploaded string) int {
 }
 
 // untraceable is a listener that makes the agent undumpable once the first connection
-// has come. Until then the host side may inspect what the wall has made of the agent:
+// has come. Until then the host side may inspect how the wall has confined the agent:
 // the kernel shows namespaces(7) only of a process that may be traced.
 type untraceable struct {
 	net.Listener
@@ -239,8 +239,8 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	return a, nil
 }
 
-// openGuest opens the workspace and the directories of the agent's own, below scratch
-// if that is not empty.
+// openGuest opens the workspace and the agent's own directories. The latter are below
+// scratch if that is not empty.
 func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err error) {
 	box.Workspace = g.Workspace
 	if box.Workspace == "" {
@@ -275,7 +275,7 @@ func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err 
 }
 
 // guestScratch makes a private directory for the agent's own files in the first
-// place that can be written to. It returns "" if none can.
+// writable place. It returns "" if no place is writable.
 func guestScratch(state string) string {
 	places := []string{state}
 	if state == "" {

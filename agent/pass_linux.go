@@ -15,8 +15,8 @@ import (
 // maxPassed is how many descriptors a request may bring.
 const maxPassed = 2
 
-// fileReceiver reads a connection and keeps the descriptors that come with what it
-// reads, for the request that they belong to.
+// fileReceiver reads a connection and collects the descriptors that arrive with the
+// data, for the request that they belong to.
 type fileReceiver struct {
 	net.Conn
 	unix *net.UnixConn // nil if the connection cannot pass descriptors

@@ -30,7 +30,7 @@ const DefaultListen = "vsock://:5005"
 // ExitCannotStart is the exit status of an agent that could not start.
 const ExitCannotStart = 125
 
-// Config says how an agent that no backend started serves: in a virtual
+// Config configures an agent that was not started by a backend, and that runs in a virtual
 // machine or a container, or as an ordinary process. It builds no walls.
 type Config struct {
 	// Listen is where to serve: vsock://[:PORT], virtio://PORT, unix:///PATH,
@@ -50,7 +50,7 @@ type Config struct {
 	VsockCIDs []uint32
 	// Env holds NAME=VALUE texts, which are added to the commands' base environment.
 	Env []string
-	// Init makes the agent the init of a machine: it mounts what is missing
+	// Init makes the agent the init of a machine: it mounts missing file systems
 	// and powers off at its end.
 	Init bool
 }
@@ -176,7 +176,7 @@ func prepareProcess(asInit bool) error {
 	}
 	unix.Umask(0o022)
 	runtime.GOMAXPROCS(1)       // see manyProcessors
-	signal.Ignore(unix.SIGPIPE) // standard output may be a connection, and standard error one that broke
+	signal.Ignore(unix.SIGPIPE) // standard output and standard error may be broken connections
 	return nil
 }
 
@@ -216,8 +216,8 @@ func readToken(path string) ([]byte, error) {
 	return []byte(token), nil
 }
 
-// baseEnvironment returns the base environment of commands without walls. It has
-// nothing of the agent's own environment.
+// baseEnvironment returns the base environment of commands without walls. It contains
+// no variable of the agent's own environment.
 func baseEnvironment(extra []string) (map[string]string, error) {
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

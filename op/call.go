@@ -133,9 +133,9 @@ func (c *call) refuse() {
 // durable reports whether the record must be on the disk before the call returns.
 func (c *call) durable() bool { return c.op.Needs|c.needs != 0 }
 
-// begin records what is about to be done, so that the record exists even if this process
-// is killed. An operation that only reads has one record, at its end. What cannot be
-// recorded is refused; otherwise filling the disk would make operations invisible.
+// begin records the start of the operation, so that the record exists even if this process
+// is killed. An operation that only reads has one record, at its end. An operation that
+// cannot be recorded is refused; otherwise filling the disk would make operations invisible.
 func (c *call) begin(ctx context.Context) error {
 	if c.env.Audit == nil && c.durable() {
 		return c.noLog()

@@ -135,8 +135,8 @@ func (w *walker) value(t reflect.Type, b bounds, path string) error {
 	return w.token(tok, plain(t), b, path)
 }
 
-// byItself lets a type with its own UnmarshalJSON check a value that is not an object or a
-// list. A type that is written as text accepts no other values.
+// byItself passes a value that is not an object or a list to the type's own UnmarshalJSON for
+// a check. A type that is written as text accepts no other values.
 func byItself(tok json.Token, t reflect.Type, path string) (done bool, err error) {
 	kind := ""
 	switch v := tok.(type) {

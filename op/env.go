@@ -48,24 +48,24 @@ type Env struct {
 	Budget int
 	// Sessions, Sandboxes and Outputs belong to a server, which keeps them between calls
 	// and closes them at its end: sessions, sandboxes, and output that does not fit into
-	// an answer. nil: nothing is kept, and each call has a sandbox of its own.
+	// an answer. nil: nothing is kept, and each call opens a new sandbox.
 	Sessions  *registry.Sessions
 	Sandboxes *registry.Sandboxes
 	Outputs   *output.Outputs
 	// Audit gets a record of each call. nil: nothing is recorded, and operations that need
 	// a privilege are refused.
 	Audit *audit.Log
-	// AuditBestEffort lets operations run whose record cannot be written, and calls Warn,
-	// unless they need a privilege. Otherwise they are refused, unless they only read, or
-	// free something ([Hints.Frees]).
+	// AuditBestEffort allows operations without a privilege to run although their record
+	// cannot be written, after a call of Warn. All others are refused if their record
+	// cannot be written, except those that only read or free something ([Hints.Frees]).
 	AuditBestEffort bool
 	// Warn is called, at most once in a call, with a problem that does not stop the
 	// operation, such as a record that could not be written. It may be nil.
 	Warn func(error)
-	// Planted is called when a sandbox has ended whose commands left something that the
-	// host would execute or obey; for a sandbox whose owner was killed, at a later start. It
-	// informs the operator, since the caller of the commands may be the attacker. It may be
-	// called from any goroutine, and may be nil: the audit record is written all the same.
+	// Planted is called after the end of a sandbox whose commands left files that the host
+	// would execute or obey; if its owner was killed, at a later start. It informs the
+	// operator, since the caller of the commands may be the attacker. It may be called from
+	// any goroutine. It may be nil; the audit record is written in any case.
 	Planted func(Planted)
 
 	named []backend.OwnFile // files that this call's input names and that were read
@@ -108,9 +108,9 @@ type Stream struct {
 	// Progress, if not nil, is called during long work: how much is done, of a total that
 	// is 0 if it is unknown, and a short text. Only one goroutine at a time calls it.
 	Progress func(done, total float64, message string)
-	// Note is called with what belongs beside the answer: once per sandbox, what it
-	// guarantees; or that it had ended and was replaced. The text may have several lines. If
-	// Note is nil, notes go to Stderr.
+	// Note is called with remarks that are not part of the answer: once per sandbox, the
+	// guarantees that it gives; or that it had ended and was replaced. The text may have
+	// several lines. If Note is nil, notes go to Stderr.
 	Note func(text string)
 	// Signals are names of signals ("SIGINT") for the command. "SIGWINCH" also means that
 	// the size of Terminal may have changed.
@@ -168,8 +168,8 @@ func (e *Env) note(text string) {
 	}
 }
 
-// introduce describes a sandbox's isolation to its first user: a model gets all of it, a
-// terminal only what was lost.
+// introduce describes a sandbox's isolation at its first use: to a model completely, on a
+// terminal only the guarantees that do not hold.
 func (e *Env) introduce(h *registry.Sandbox) {
 	if !h.Introduced.First() {
 		return

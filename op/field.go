@@ -31,7 +31,7 @@ type Field struct {
 	Help string
 	// Choices are the only values that it may have, if there are few.
 	Choices []string
-	// Complete is what a shell completes it with: "dir", "file" or nothing.
+	// Complete says how a shell completes the value: "dir", "file" or nothing.
 	Complete string
 	// Kind is how its value is written.
 	Kind Kind
@@ -57,7 +57,7 @@ func (o Op) Fields() []Field {
 	return fieldsOf(o.in, func(reflect.StructField) bool { return true })
 }
 
-// FieldsWithin returns those of Fields that InputSchemaWithin has.
+// FieldsWithin returns the fields that are also in InputSchemaWithin.
 func (o Op) FieldsWithin(c *policy.Ceiling) []Field {
 	return fieldsOf(o.in, func(f reflect.StructField) bool { return offered(f, c) })
 }
@@ -249,8 +249,8 @@ var specFields = map[string][]string{
 // specPath matches a field of a spec, or of an input, in the text of an error.
 var specPath = regexp.MustCompile(`\b(?:limits\.[a-z_]+|[a-z]+_[a-z_]+)\b`)
 
-// NameFields changes an error of Call so that it names what the caller wrote: the input's
-// fields, in the door's notation (say), instead of the fields of the spec that they set. An
+// NameFields changes an error of Call so that it uses the caller's names: the fields of the
+// input, in the door's notation (say), instead of the fields of the spec that they set. An
 // error about something that only the spec file can have set gets the name of that file.
 func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 	NameFields(o.Fields(), err, input, say)
@@ -290,7 +290,7 @@ func NameFields(fields []Field, err error, input []byte, say func(Field) string)
 		case ok && (written || missing && (file == "" || !specKey(e.Field))):
 			name, member := say(f), memberOf(base)
 			if e.Value == member {
-				e.Value = "" // the name has it
+				e.Value = "" // the name includes it
 			}
 			switch {
 			case name != f.JSON && member != "":
@@ -327,7 +327,7 @@ func LocateFields(err error, input []byte, spec *specfile.File) {
 // JSONName returns the name of a field in JSON.
 func JSONName(f Field) string { return f.JSON }
 
-// baseOf returns a field without the index of an entry and what follows it.
+// baseOf returns a field without the index of an entry and everything after that.
 func baseOf(field string) string {
 	if memberOf(field) != "" {
 		return field // brackets in a name are not an index

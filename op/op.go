@@ -7,7 +7,7 @@
 // input's fields are flags, help texts and bounds; [Op.Fields] and [Op.InputSchema] read
 // them. [Op.Call] is the only way to run an operation: it checks privileges, decodes the
 // input strictly and writes the audit record. An operation gets sandboxes only from
-// [Env.Open] and what is built on it, which apply the caller's ceiling.
+// [Env.Open] and functions that use it, which apply the caller's ceiling.
 //
 // The operations are in op/internal, each in a file of its name.
 package op
@@ -42,13 +42,13 @@ type Desc struct {
 	Schema      json.RawMessage
 	// Needs are the privileges that the principal must hold.
 	Needs privilege.Set
-	// Lasting operations use what a server keeps between calls ([Env.Sessions]). They
+	// Lasting operations use the state of a server between calls ([Env.Sessions]). They
 	// have no command.
 	Lasting bool
 	// Local operations are only on the command line.
 	Local bool
-	// Opens reports whether the operation opens a sandbox of its own. Its first audit
-	// record then has the sandbox's id.
+	// Opens means that the operation opens a new sandbox. Its first audit record then has
+	// the sandbox's id.
 	Opens bool
 	// Alias is another name of its command.
 	Alias string
@@ -66,10 +66,10 @@ type Hints struct {
 	Destructive bool
 	// Idempotent operations have the same effect done twice as done once.
 	Idempotent bool
-	// LongRunning operations take as long as what they start.
+	// LongRunning operations take as long as the commands that they start.
 	LongRunning bool
-	// Control operations inspect or end what runs, quickly. A door accepts them even if
-	// all its slots are taken.
+	// Control operations inspect or end running commands, quickly. A door accepts them even
+	// if all its slots are taken.
 	Control bool
 	// Frees operations end or release something. They run even if the audit record
 	// cannot be written.
@@ -84,7 +84,7 @@ type Streams struct {
 	// Lines operations can read and write JSON objects, one per line, and then have no
 	// other output.
 	Lines bool
-	// Interrupts operations pass SIGINT to what runs inside, and do not end on it.
+	// Interrupts operations pass SIGINT to the command inside, and do not end on it.
 	Interrupts bool
 }
 
@@ -186,7 +186,7 @@ type Failer interface {
 
 // Death is the part of an output about the end of processes.
 type Death struct {
-	SurvivorsKilled int  `json:"survivors_killed"` // processes that outlived what was ended, and were killed
+	SurvivorsKilled int  `json:"survivors_killed"` // processes that outlived the ended command, and were killed
 	DeathProved     bool `json:"death_proved"`     // nothing of it is left
 }
 
@@ -196,8 +196,8 @@ func NewDeath(killed int, proved bool) Death { return Death{killed, proved} }
 // DeathOf returns how the processes of a command ended.
 func DeathOf(r *paddock.Result) Death { return NewDeath(r.SurvivorsKilled, r.DeathProved) }
 
-// Proof returns a text about the processes to append to a line, which is empty if all ended
-// by themselves.
+// Proof returns a text about the processes, to be appended to a line. It is empty if all ended
+// without being killed.
 func (d Death) Proof() string { return output.Proof(d.SurvivorsKilled, d.DeathProved) }
 
 // The statuses of a program that runs commands, as shells and timeout(1) use them.
@@ -217,7 +217,7 @@ type Profile uint8
 const (
 	ProfileFull      Profile = 0 // every operation that the principal may use
 	ProfileWorkspace Profile = 1 // work in one workspace: commands, files, services, sessions
-	ProfileRun       Profile = 2 // only one-shot commands, each in a sandbox of its own
+	ProfileRun       Profile = 2 // only one-shot commands, each in a new sandbox
 )
 
 // Profiles returns all profiles, the smallest first.

@@ -14,8 +14,8 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// Planted describes what the commands of a sandbox that has ended left for programs of the
-// host to execute or obey.
+// Planted describes the files that the commands of an ended sandbox left, and that programs of
+// the host would execute or obey.
 type Planted struct {
 	Sandbox   string // its id
 	Workspace string // the directory of the host
@@ -87,8 +87,8 @@ func changedPaths(list []paddock.Change) []string {
 	return paths
 }
 
-// reportPlanted records what a sandbox has left, and informs the operator. The call that
-// opened the sandbox may have returned long ago.
+// reportPlanted records the changes that a sandbox has left, and informs the operator. The call
+// that opened the sandbox may have returned long ago.
 func (e *Env) reportPlanted(s *paddock.Sandbox) {
 	p := newPlanted(s.Changes())
 	p.Principal = e.PrincipalName()
@@ -127,11 +127,11 @@ func onRecord(paths []string) []string {
 	return list
 }
 
-// shownWhy bounds the paths that get a line of their own with the reason why they matter.
+// shownWhy bounds the paths that are shown on a separate line with the reason why they matter.
 const shownWhy = 5
 
-// ChangesNote returns what was left and what to do, in short lines for people and models. It
-// is empty if nothing was left.
+// ChangesNote returns the changes and what to do about them, in short lines for people and
+// models. It is empty if there are no changes.
 func ChangesNote(c paddock.Changes) string {
 	var lines []string
 	if len(c.Planted) > 0 {
@@ -191,7 +191,7 @@ type Left struct {
 	// ChangedPrograms are paths that commands made or changed and that run only when a
 	// person runs them: Makefiles, scripts of packages.
 	ChangedPrograms []string `json:"changed_programs,omitempty"`
-	// NotCompared lists what was not compared, and why.
+	// NotCompared lists the paths that were not compared, and why.
 	NotCompared []string `json:"not_compared,omitempty"`
 	// GitAdded are settings that commands added to their copy of git's configuration.
 	// "paddock git accept" adds them to the host's.
@@ -206,7 +206,7 @@ func (l Left) Note() string { return l.note }
 // Warn writes the findings for people.
 func (p Planted) Warn(w io.Writer) error { return Left{note: p.Text}.Warn(w) }
 
-// NewLeft returns what the commands of a sandbox that has ended have left.
+// NewLeft returns the changes that the commands of an ended sandbox have left.
 func NewLeft(s *paddock.Sandbox) Left {
 	c := s.Changes()
 	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}

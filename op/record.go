@@ -87,7 +87,7 @@ func (r *redactor) value(v reflect.Value, secret string) {
 	}
 }
 
-// marshaled writes a value with a MarshalJSON of its own. Objects and lists in it are
+// marshaled writes a value that has its own MarshalJSON. Objects and lists in it are
 // treated like others.
 func (r *redactor) marshaled(v reflect.Value, secret string) {
 	text, err := json.Marshal(v.Interface())

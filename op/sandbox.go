@@ -20,8 +20,8 @@ import (
 
 // Open opens a sandbox for the operation. Operations have no other way to open one: Open
 // applies the principal's ceiling, checks the privilege for a backend without walls, and
-// adds the sandbox to the audit record. Under a ceiling no symbolic link is followed to
-// what a spec names.
+// adds the sandbox to the audit record. Under a ceiling no symbolic link in a path of the
+// spec is followed.
 func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, error) {
 	spec, opts, err := e.admit(ctx, spec)
 	if err != nil {
@@ -72,7 +72,7 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 	return spec, opts, err
 }
 
-// CheckImpliedWorkspace refuses to take the current directory as the workspace without being told so, if it
+// CheckImpliedWorkspace refuses to use the current directory as the workspace by default, if it
 // is or holds a home directory, or belongs to the system.
 func CheckImpliedWorkspace(spec policy.Spec, dir string) error {
 	if spec.Workspace.Source != "" || spec.Backend == policy.BackendWrapper {
@@ -225,8 +225,8 @@ func (e *Env) RecordSandbox(id string) {
 }
 
 // DefaultSpec returns a copy of the default sandbox's spec. A caller's fields are applied on
-// top of it, so that what the operator wrote there and no ceiling covers, such as rules for
-// commands, holds for every sandbox.
+// top of it, so that settings of the operator that no ceiling covers, such as rules for
+// commands, hold for every sandbox.
 func (e *Env) DefaultSpec() policy.Spec {
 	if e.Default == nil {
 		return policy.Spec{}
@@ -240,7 +240,7 @@ func (e *Env) DefaultSpec() policy.Spec {
 	return s
 }
 
-// FindSandbox returns the kept sandbox of this name. The default sandbox is opened at its
+// FindSandbox returns the open sandbox of this name. The default sandbox is opened at its
 // first use, and again if it has ended by itself.
 func (e *Env) FindSandbox(ctx context.Context, name string) (*registry.Sandbox, error) {
 	if name != "" && name != registry.DefaultName {

@@ -94,7 +94,7 @@ type Schematic interface {
 	JSONSchema() string
 }
 
-// notation returns the schema of a type with a notation of its own.
+// notation returns the schema of a type with a special notation.
 func notation(t reflect.Type) (schema, bool) {
 	if own, ok := reflect.New(t).Interface().(Schematic); ok {
 		var s schema

@@ -200,8 +200,8 @@ func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (po
 
 // OperatorSpec prepares a spec that an operator has written for the sandboxes of others, for
 // use below a ceiling: its paths become absolute, with all links resolved, since under a
-// ceiling none is followed. Fields without a value stay so: operations have their own
-// defaults.
+// ceiling none is followed. Fields without a value stay empty, because operations have their
+// own defaults.
 func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 	base := policy.Base{}
 	base.Dir, _ = hostpath.Getwd()  // without one, a relative path is refused
@@ -275,8 +275,8 @@ func (Variables) JSONSchema() string {
 	return `{"type":["object","array"],"items":{"type":"string"},"additionalProperties":{"type":"string"}}`
 }
 
-// Check refuses variables that no command can be given. No error has a value, nor a text
-// without a name: they may be secrets.
+// Check refuses variables that cannot be set for a command. Its errors contain no values, and
+// no text without a name, since these may be secrets.
 func (v Variables) Check() error {
 	for i, text := range v {
 		name, value, ok := strings.Cut(text, "=")

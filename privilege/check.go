@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// The texts that clients know (they are fixed by a contract).
+// Texts that clients compare, and that a contract fixes.
 const (
 	noContext     = "No context."
 	noStore       = "Privilege system unavailable."
 	missingFormat = "The user does not have the %s privilege. Ask an admin to grant it with the alter_privileges tool."
 )
 
-// Denied says that a principal does not hold the needed privileges, or that this cannot be
-// found out.
+// Denied is the error for a principal that does not hold the needed privileges, or whose
+// privileges cannot be read.
 type Denied struct { //nolint:errname // it is the answer to a question
 	// Message is the complete text for the caller.
 	Message string
-	// Rule says for programs why: "principal" (unknown), "store" (cannot be used) or
-	// "privilege" (not granted).
+	// Rule is the reason, for programs: "principal" (unknown), "store" (cannot be used)
+	// or "privilege" (not granted).
 	Rule string
 	// Missing is the set of privileges that were not granted.
 	Missing Set
@@ -37,10 +37,10 @@ func (d *Denied) Error() string { return d.Message }
 func (d *Denied) Unwrap() error { return d.Cause }
 
 // Check returns nil if who holds every privilege of need, or need is empty. Otherwise it
-// returns a [*Denied], also without a principal, without a store, with a store that cannot be
-// used, and if ctx ends.
+// returns a [*Denied]; so it does if who or s is nil, if the store cannot be used, or if ctx
+// ends.
 //
-// An administrator holds all privileges but [UnsandboxedExec] without being in the store.
+// An administrator holds all privileges but [UnsandboxedExec] without an entry in the store.
 func Check(ctx context.Context, s Store, who *Principal, need Set) error {
 	if s == nil {
 		return CheckOpened(ctx, nil, who, need)
@@ -48,14 +48,14 @@ func Check(ctx context.Context, s Store, who *Principal, need Set) error {
 	return CheckOpened(ctx, func() (Store, error) { return s, nil }, who, need)
 }
 
-// CheckOpened is [Check] for a store that open opens when it is needed. With a nil open no
-// store can be used.
+// CheckOpened is [Check] with a store that is opened only when it is needed. If open is nil,
+// there is no store.
 func CheckOpened(ctx context.Context, open func() (Store, error), who *Principal, need Set) error {
 	if need == 0 {
 		return nil
 	}
 	if who == nil || CheckName(who.Name) != nil {
-		return &Denied{Message: noContext, Rule: "principal", Hint: "say who asks: operations on the host are for known principals alone"}
+		return &Denied{Message: noContext, Rule: "principal", Hint: "name a principal: only known principals may use operations on the host"}
 	}
 	if who.Admin {
 		need &= UnsandboxedExec
@@ -81,7 +81,7 @@ func CheckOpened(ctx context.Context, open func() (Store, error), who *Principal
 
 func get(ctx context.Context, open func() (Store, error), name string) (Set, error) {
 	if open == nil {
-		return 0, errors.New("there is no store of privileges")
+		return 0, errors.New("no privilege store is configured")
 	}
 	s, err := open()
 	if err != nil {

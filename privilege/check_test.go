@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 		{"an administrator with the grant", &fakeStore{set: UnsandboxedExec}, admin, UnsandboxedExec | AlterPrivileges, "", ""},
 		{"the store is gone", &fakeStore{set: UnsandboxedExec, err: gone}, user, UnsandboxedExec, "Privilege system unavailable.", "cannot use the privileges in x: gone; start it"},
 		{"the store is gone for an administrator", &fakeStore{err: gone}, admin, UnsandboxedExec, "Privilege system unavailable.", "*"},
-		{"there is no store", nil, user, UnsandboxedExec, "Privilege system unavailable.", "there is no store of privileges"},
+		{"there is no store", nil, user, UnsandboxedExec, "Privilege system unavailable.", "no privilege store is configured"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

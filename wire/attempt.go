@@ -1,13 +1,13 @@
 package wire
 
-// Attempt lists what a host side wants tried from inside a wall, to see what
-// the wall stops. The agent's program, started as "paddock-agent attempt", reads
+// Attempt lists operations for a program to try from inside a wall, so that the host
+// side sees which of them the wall stops. The agent, started as "paddock-agent attempt", reads
 // one line of it from its standard input and answers with one line of
 // [Attempted]. The host does not trust the answer: it checks itself which files
 // were made and who has connected.
 type Attempt struct {
-	// Nonce is repeated in the answer, and written to the files and connections:
-	// it tells this attempt from anything else that prints, writes or connects.
+	// Nonce is repeated in the answer, and written to the files and connections. It
+	// distinguishes this attempt from anything else that prints, writes or connects.
 	Nonce string `json:"nonce"`
 	// Write lists absolute paths of files to make.
 	Write []string `json:"write,omitempty"`

@@ -23,9 +23,9 @@ const maxHello = 256 << 10
 type Client struct {
 	// Dial opens a connection to the agent.
 	Dial func(context.Context) (net.Conn, error)
-	// Framed has all output come in frames. It is for an agent that reads all of it
-	// anyway, to redact it: a passed pipe would only tell a command later that
-	// nobody reads any more.
+	// Framed requests all output in frames. It is for an agent that reads all output
+	// anyway, to redact it: with a passed pipe, a command would only notice later that
+	// its reader has closed.
 	Framed bool
 }
 
@@ -100,7 +100,7 @@ type connection struct {
 	sent   error // why the request could not be written; nil if it was
 }
 
-// open dials and sends the request. A failed write is kept in the connection.
+// open dials and sends the request. It stores the error of a failed write in the connection.
 func open[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q) (*connection, error) {
 	line, err := requestLine(a.Name, &q)
 	if err != nil {
@@ -212,8 +212,8 @@ func Upload[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q, body 
 	return answer, nil
 }
 
-// sourceReader keeps the error of a body's source, to tell it from one of the
-// connection.
+// sourceReader stores the error of a body's source, to distinguish it from an error of
+// the connection.
 type sourceReader struct {
 	r   io.Reader
 	err error

@@ -77,7 +77,7 @@ type Head struct {
 
 func (h *Head) setDefaults() { h.Action = Exec.Name }
 
-// HeadOf reads the fields that every request has. Its errors are those of
+// HeadOf reads the fields that every request has. It returns the same errors as
 // DecodeRequest.
 func HeadOf(line []byte) (Head, error) {
 	var h Head
@@ -201,10 +201,10 @@ func kindName(t reflect.Type) string {
 }
 
 // exactKeys drops the fields of a request whose names differ from those of
-// v's fields in case only. Package json would take them for the fields
+// v's fields only in case. Package json would accept them as the fields
 // themselves, while every other reader of the protocol ignores them: a
-// request could then mean one thing to a program that checks it and another
-// to the agent.
+// request could then have one meaning for a program that checks it and another
+// for the agent.
 func exactKeys(line []byte, v any) []byte {
 	isOdd := func(r rune) bool { return r != '_' && (r < 'a' || 'z' < r) && (r < '0' || '9' < r) }
 	hasOdd := false
@@ -228,7 +228,7 @@ func exactKeys(line []byte, v any) []byte {
 }
 
 // TokenOf finds the token in a line of which only the beginning may have
-// arrived, and reports whether it has arrived whole. It says nothing about the
+// arrived, and reports whether the complete token has arrived. It does not check the
 // rest of the line.
 func TokenOf(begun []byte) (token string, found bool) {
 	for name, end := range topKeys(begun) {

@@ -175,7 +175,7 @@ type FrameWriter struct {
 	gathers bool // w turns net.Buffers into one system call
 	err     error
 
-	// Everything that a write needs is kept here, so that it allocates nothing.
+	// The buffers of a write are fields, so that it allocates nothing.
 	head    [frameHeader]byte
 	pieces  [2][]byte
 	vec     net.Buffers

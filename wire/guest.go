@@ -56,8 +56,8 @@ type Guest struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Rlimits bound each process of every command.
 	Rlimits GuestRlimits `json:"rlimits,omitzero"`
-	// Redaction are the rules for what is replaced in all that commands print.
-	// Requests can only add to them.
+	// Redaction are the rules that apply to the output of every command. Requests can
+	// only add rules.
 	Redaction RedactRules `json:"redaction,omitempty"`
 	// Seccomp is the profile of the commands' filter: "default", "strict",
 	// "debug", or NoFilter, with which set-id programs work, too.

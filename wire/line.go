@@ -10,9 +10,9 @@ import (
 )
 
 // ReadLine reads a line of at most max bytes, newline included, and returns
-// it without surrounding white space, in memory of its own. End of file ends
+// it without surrounding white space, in newly allocated memory. End of file ends
 // a line as a newline does; if no byte came before it, the error is io.EOF. A
-// longer line is an *Error with CodeTooLarge, after which br stands in the
+// longer line is an *Error with CodeTooLarge, after which br is in the
 // middle of that line. Other errors are the reader's own.
 //
 // Memory grows with the bytes that arrive and never beyond max.
@@ -23,7 +23,7 @@ func ReadLine(br *bufio.Reader, max int) ([]byte, error) {
 // ReadLineFunc is ReadLine for a caller that may refuse memory for the line:
 // before the line's memory grows to size bytes, it calls grow with the bytes
 // read so far. An error from grow ends the reading and is returned, after
-// which br stands in the middle of the line.
+// which br is in the middle of the line.
 func ReadLineFunc(br *bufio.Reader, limit int, grow func(begun []byte, size int) error) ([]byte, error) {
 	var line []byte
 	for {

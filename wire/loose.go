@@ -13,8 +13,8 @@ import (
 // wrong, as clients of this protocol have always been allowed to send it: a
 // number may be a string that holds one, or have a fraction, which is cut off
 // if a whole number is needed; a string may be a number or a truth value; and
-// anything may stand for true or false. It changes only values whose type is
-// not that of v's field, and leaves values alone that cannot be converted.
+// any value may be used as true or false. It changes only values whose type differs
+// from the type of v's field, and leaves values alone that cannot be converted.
 func loosen(line []byte, v any) ([]byte, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(line, &fields) != nil {

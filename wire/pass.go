@@ -21,9 +21,9 @@ const (
 // is a pipe, bytes may be moved into it past the PipeWriter.
 type PipeWriter interface {
 	io.Writer
-	// WithPipe calls move with the pipe and returns its error, which it may
-	// reword. move returns how many bytes it has written. WithPipe does not call
-	// move if there is no pipe, or nothing may be written any more.
+	// WithPipe calls move with the pipe and returns its error, possibly with another
+	// text. move returns how many bytes it has written. WithPipe does not call
+	// move without a pipe, or if no more output is allowed.
 	WithPipe(move func(pipe *os.File) (int, error)) error
 }
 
@@ -39,7 +39,7 @@ type bypass struct {
 	given   *os.File // the end to which the command writes; closed once it was sent
 	sink    io.Writer
 	pipe    bool          // sink is a pipe, or stands in front of one
-	late    atomic.Bool   // only what the pipe holds now is still moved
+	late    atomic.Bool   // only output that is in the pipe already is still moved
 	buf     []byte        // of copyBuffer bytes, made when output is first copied
 	moved   chan struct{} // closed when everything was moved
 }
@@ -80,7 +80,7 @@ func (b *bypass) discard() {
 
 // finish returns when the output of a command that has ended was moved. A
 // process that the command left behind may keep the pipe open for ever, so
-// after passGrace only what the pipe then holds is moved.
+// after passGrace only output that is then in the pipe is moved.
 func (b *bypass) finish() {
 	if b == nil {
 		return

@@ -161,7 +161,7 @@ func awaitInput(src syscall.RawConn) bool {
 	return src.Read(func(fd uintptr) bool { return isReady(int(fd), pollIn, false) }) == nil
 }
 
-// splice moves what it can from one pipe into the other, without a copy. It
+// splice moves as much as possible from one pipe into the other, without a copy. It
 // returns 0 at the end of the output, and when the sink accepts no more.
 func (b *bypass) splice(from int) (n int, err error) {
 	var obstacle error
@@ -229,8 +229,8 @@ func (b *bypass) copy(from int) (int, error) {
 	}
 }
 
-// isReady reports whether one of events, an error or the end of the other side
-// is there. With wait, it waits for that.
+// isReady reports whether fd has one of events, an error, or a closed other end. If wait
+// is set, it waits until that is so.
 func isReady(fd int, events int16, wait bool) bool {
 	p := struct {
 		fd              int32

@@ -49,7 +49,7 @@ type SearchRequest struct {
 	// Limit bounds the lines that match or, if no lines are returned, the files,
 	// 1 to MaxSearchMatches.
 	Limit int64 `json:"limit,omitempty"`
-	// PerFile bounds the lines that match in one file; 0 is no bound.
+	// PerFile bounds the lines that match in one file; 0 means unbounded.
 	PerFile int64 `json:"per_file,omitempty"`
 	// LineBytes is how much of a line is returned, 16 to MaxSearchLine.
 	LineBytes int64 `json:"line_bytes,omitempty"`
@@ -66,7 +66,7 @@ func (q *SearchRequest) setDefaults() {
 	q.Limit, q.LineBytes, q.MaxBytes, q.TimeoutMS = SearchMatches, SearchLineBytes, SearchBytes, SearchTimeoutMS
 }
 
-// SearchResult is what was found, in the order of paths and lines.
+// SearchResult lists the matches, in the order of paths and lines.
 type SearchResult struct {
 	Path    Path        `json:"path"`
 	Files   []FoundFile `json:"files"`
@@ -87,7 +87,7 @@ type SearchResult struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// FoundFile is a file with what was found in it.
+// FoundFile is a file with the matches in it.
 type FoundFile struct {
 	Path  Path        `json:"path"`
 	Count int64       `json:"count"` // lines that match; for SearchPaths 1, without a pattern 0

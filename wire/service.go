@@ -43,12 +43,12 @@ type ServiceRequest struct {
 	ServiceName string `json:"service_name"`
 }
 
-// LogsServiceRequest asks for what a service has printed.
+// LogsServiceRequest asks for the output of a service.
 type LogsServiceRequest struct {
 	Action      string `json:"action"`
 	KeepAlive   bool   `json:"keep_alive,omitempty"`
 	ServiceName string `json:"service_name"`
-	// TailLines bounds each stream to its last lines. Absent: everything that is kept.
+	// TailLines bounds each stream to its last lines. Absent: all stored output.
 	TailLines *int64 `json:"tail_lines,omitempty"`
 }
 
@@ -78,7 +78,7 @@ type StopServiceResult struct {
 	DeathProved bool `json:"death_proved"`
 }
 
-// LogsServiceResult is a service's record and what it has printed, redacted.
+// LogsServiceResult is a service's record and its output, redacted.
 type LogsServiceResult struct {
 	Service
 	Stdout          string `json:"stdout"`

@@ -17,7 +17,7 @@ const (
 	MaxSessionOutput = 2 << 20
 )
 
-// OpenSessionRequest starts a session: one shell that stays and runs commands
+// OpenSessionRequest starts a session: one shell that stays open and runs commands
 // one at a time.
 type OpenSessionRequest struct {
 	Action    string `json:"action"`
@@ -134,20 +134,20 @@ type RunSessionResult struct {
 	TimedOut    bool   `json:"timed_out"`
 	Interrupted bool   `json:"interrupted"`
 	DurationUS  int64  `json:"duration_us"`
-	// CPU times are those of the shell and what it started, from the end of the
-	// command before to the end of this one.
+	// CPU times are of the shell and everything it started, from the end of the
+	// previous command to the end of this one.
 	UserCPUMS   int64 `json:"user_cpu_ms"`
 	SystemCPUMS int64 `json:"system_cpu_ms"`
 	// PeakMemoryBytes is the most memory used since the shell's start: by its
 	// whole tree ("cgroup"), or by the shell's own process ("vmhwm").
 	PeakMemoryBytes  int64  `json:"peak_memory_bytes"`
 	PeakMemorySource string `json:"peak_memory_source,omitempty"`
-	// OOMKilled says that the kernel killed something of the session's tree
-	// because memory ran out; Denials says what the tree was refused. Both count
-	// from the command before, as in [ExecResult]. Denials is never complete.
+	// OOMKilled means that the kernel killed a process of the session's tree because
+	// memory ran out; Denials lists refusals to the tree. Both cover the time since the
+	// previous command, as in [ExecResult]. Denials is never complete.
 	OOMKilled bool    `json:"oom_killed"`
 	Denials   Denials `json:"denials,omitempty"`
-	// The totals count what was printed, kept or not.
+	// The totals count all output, stored or not.
 	TotalLines  int64 `json:"total_lines"`
 	TotalBytes  int64 `json:"total_bytes"`
 	StdoutBytes int64 `json:"stdout_bytes"`
@@ -162,8 +162,8 @@ type RunSessionResult struct {
 	// requested. OmittedBytes counts the bytes between Output and Tail.
 	Tail         SessionChunks `json:"tail,omitempty"`
 	OmittedBytes int64         `json:"omitted_bytes,omitempty"`
-	// Late is what background jobs printed between the command before and this
-	// one, LateBytes in all; at most 64 KiB of it are kept.
+	// Late is the output of background jobs between the previous command and this
+	// one. Of all LateBytes it has at most the first 64 KiB.
 	Late      SessionChunks `json:"late,omitempty"`
 	LateBytes int64         `json:"late_bytes,omitempty"`
 	// Jobs counts processes that live on in the background.

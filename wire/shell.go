@@ -28,7 +28,7 @@ type ShellRequest struct {
 	ShellID   string `json:"shell_id"`
 }
 
-// ReadShellRequest asks for what a shell has printed.
+// ReadShellRequest asks for the output of a shell.
 type ReadShellRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
@@ -88,15 +88,15 @@ type Shell struct {
 	Blocked          string       `json:"blocked,omitempty"`
 }
 
-// ReadShellResult is a part of what a shell has printed, redacted.
+// ReadShellResult is a part of a shell's output, redacted.
 type ReadShellResult struct {
 	Shell
 	Cursor     int64  `json:"cursor"` // of Output's first character
 	NextCursor int64  `json:"next_cursor"`
 	Output     string `json:"output"`
 	Truncated  bool   `json:"truncated"` // there is more beyond NextCursor
-	// DroppedChars is how many characters before Cursor were requested and are
-	// no longer kept.
+	// DroppedChars counts the requested characters before Cursor that were dropped
+	// to bound the agent's memory.
 	DroppedChars int64 `json:"dropped_chars"`
 }
 
@@ -113,7 +113,7 @@ type SignalShellResult struct {
 	Signal string `json:"signal"`
 }
 
-// CloseShellResult is a shell at its end.
+// CloseShellResult describes a shell that was closed.
 type CloseShellResult struct {
 	Shell
 	Closed      bool `json:"closed"`
@@ -127,7 +127,7 @@ type ListShellsRequest struct {
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 }
 
-// ListShellsResult is every shell, sorted by id.
+// ListShellsResult lists all shells, sorted by id.
 type ListShellsResult struct {
 	Shells []Shell `json:"shells"`
 }

@@ -1,12 +1,12 @@
 package wire
 
-// UsageRequest asks what runs now and what it uses.
+// UsageRequest asks what is running, and which resources that uses.
 type UsageRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 }
 
-// UsageResult lists what runs now, and what the agent itself uses.
+// UsageResult lists the running commands and the resources that they and the agent use.
 type UsageResult struct {
 	Trees []TreeUsage `json:"trees"`
 	Agent AgentUsage  `json:"agent"`
@@ -14,7 +14,7 @@ type UsageResult struct {
 	Sandbox *GroupUsage `json:"sandbox,omitempty"`
 }
 
-// GroupUsage is what a control group counts. Fields that this kernel or
+// GroupUsage has the counts of a control group. Fields that this kernel or
 // hierarchy does not count are absent.
 type GroupUsage struct {
 	MemoryBytes      *int64  `json:"memory_bytes,omitempty"` // cached files included
@@ -43,7 +43,7 @@ type Stall struct {
 	FullMS    int64   `json:"full_ms"`
 }
 
-// TreeUsage is what one exec, shell or service and all its descendants use.
+// TreeUsage is the resource use of one exec, shell or service and all its descendants.
 type TreeUsage struct {
 	ID          string  `json:"id"`   // for signal and kill
 	Kind        string  `json:"kind"` // exec, shell or service
@@ -57,7 +57,7 @@ type TreeUsage struct {
 	Complete    bool    `json:"complete"`     // every process could be examined
 }
 
-// AgentUsage is what the agent itself uses.
+// AgentUsage is the resource use of the agent itself.
 type AgentUsage struct {
 	MemoryBytes int64 `json:"memory_bytes"` // resident
 	PeakBytes   int64 `json:"peak_memory_bytes"`
@@ -96,8 +96,7 @@ type KillResult struct {
 	DeathProved bool   `json:"death_proved"`
 }
 
-// ShutdownRequest asks an agent that was started on its own to end its children
-// and then itself.
+// ShutdownRequest asks a standalone agent to end its children and then itself.
 type ShutdownRequest struct {
 	Action string `json:"action"`
 }

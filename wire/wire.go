@@ -147,7 +147,7 @@ type HelloResult struct {
 	Features []string `json:"features"`
 	Limits   Bounds   `json:"limits"`
 	// Isolation describes the walls as the agent was told. A host that did not
-	// start this agent itself has only the agent's word for it.
+	// start this agent itself cannot verify it.
 	Isolation any `json:"isolation,omitempty"`
 	// Redaction has the names of the rules that the agent was started with. They
 	// apply to everything that commands print, for every client.

@@ -3,8 +3,8 @@
 //
 // A backend starts it with the descriptors that package confine names, and it
 // builds the walls around itself from a plan (boot). Behind a wall that gives it only
-// a pipe it is a guest, and the pipe's other end belongs to a keeper
-// outside, which is this program, too. Started by hand, with --listen,
+// a pipe it is a guest; the other end of the pipe belongs to a keeper
+// outside, which is also this program. Started by hand, with --listen,
 // it serves without walls: as the guest agent of a virtual machine, in a
 // container, or as an ordinary process.
 //
@@ -27,8 +27,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// The name of a process is that of its first thread, on which main begins: it stays
-// there until the agent has set the name.
+// The name of a process is the name of its first thread, on which main begins. So main stays
+// on this thread until the agent has set the name.
 func init() { runtime.LockOSThread() }
 
 func main() {

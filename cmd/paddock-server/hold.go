@@ -23,14 +23,15 @@ import (
 )
 
 // hold stops a server from working in a project in which commands have made files that
-// coding agents obey when they start: if tools are approved, nobody sees this happen. Such
-// files stay on record until they are gone, or until "paddock mcp install" is run again.
+// coding agents obey when they start: if tools are approved, the user does not see this
+// happen. Such files stay on record until they are removed, or until "paddock mcp install"
+// is run again.
 type hold struct {
 	project string
 	record  *ownfile.File[plantedIn]
 
 	mu     sync.Mutex
-	before []string // what was there when the first call came, nil before that
+	before []string // the files at the time of the first call, nil before that
 	found  []string // what commands have made since
 }
 
@@ -101,7 +102,7 @@ func (h *hold) check() error {
 	return errors.Join(h.refusal(h.found), err)
 }
 
-// planted records what a sandbox has left.
+// planted records the files that a sandbox has left.
 func (h *hold) planted(p op.Planted) {
 	made := slices.DeleteFunc(slices.Clone(p.Paths), func(path string) bool {
 		return filepath.IsAbs(path) || !slices.ContainsFunc(policy.Agents(), func(o policy.Obeyed) bool {
@@ -147,8 +148,8 @@ func (h *hold) add(project string, made []string) error {
 	return nil
 }
 
-// clear takes what commands have made off the record, since the user has seen it, and
-// returns what of it still exists.
+// clear removes all files from the record, since the user has seen them, and returns the
+// ones that still exist.
 func (h *hold) clear() (paths []string, err error) {
 	err = h.update(func(on plantedIn) {
 		paths = existing(h.project, on[h.project])

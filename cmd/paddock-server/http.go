@@ -129,8 +129,8 @@ func (f *mcpFlags) serveHTTP(named bool) error {
 	return guard.Serve(ctx)
 }
 
-// tokenOptions returns a server for the principals of tokens: each has bounds of its own,
-// and the privileges that its name was granted.
+// tokenOptions returns the options of a server for the principals of tokens: each has its own
+// bounds, and the privileges that were granted to its name.
 func (f *mcpFlags) tokenOptions() (mcp.Options, *token.Store, error) {
 	store, err := cli.OpenTokens()
 	if err != nil {

@@ -93,7 +93,7 @@ client is started in its directory, and prints what holds in one below.`,
 	return cmd
 }
 
-// common adds the flags that say which server of which client is meant.
+// common adds the flags that select a client and a server.
 func (f *installFlags) common(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.client, "client", "", "the client: claude-code, codex, cursor, gemini or vscode, as `NAME`")
@@ -160,9 +160,9 @@ func (f *installFlags) install(record installRecord) error {
 	return nil
 }
 
-// settle makes an empty directory of the client's settings if the tools are approved, since
-// nobody would see commands make one. Then it clears the record of what commands have made:
-// a user who installs has looked at that.
+// settle makes an empty directory for the client's settings if the tools are approved, since
+// otherwise commands could make one without being noticed. Then it clears the record of files
+// that commands have made: a user who installs has looked at them.
 func (f *installFlags) settle(target *install.Target, server install.Server, dir string) error {
 	if server.Approved {
 		switch err := os.Mkdir(filepath.Join(dir, target.Settings), 0o755); {
@@ -223,7 +223,7 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 	return target, dir, err
 }
 
-// tell prints what models may do now, and what the user does next.
+// tell prints what models may do now, and the next steps for the user.
 func (f *installFlags) tell(target *install.Target, server install.Server, dir string) {
 	switch {
 	case f.print:
@@ -261,7 +261,7 @@ Existing files of that kind (%s, .git/hooks, .vscode and the like) are protected
 	fmt.Println("next: " + target.Next)
 }
 
-// takenBackBy returns the command that takes back what was written for a directory.
+// takenBackBy returns the command that undoes the installation for a directory.
 func (f *installFlags) takenBackBy(dir string) string {
 	words := []string{"paddock", "mcp", "uninstall", "--client", f.client}
 	if f.workspace != "" {

@@ -99,7 +99,7 @@ func (f *installFlags) steps(target *install.Target, server install.Server, dir 
 	return steps, nil
 }
 
-// before returns the servers that a project has of its own.
+// before returns the servers in a project's own configuration.
 func (f *installFlags) before(target *install.Target, server install.Server, dir string) ([]install.Found, error) {
 	if target.Scope != install.Local {
 		return nil, nil

@@ -148,8 +148,8 @@ func (f *mcpFlags) run(cmd *cobra.Command, args []string) error {
 	return f.serveStdio(named)
 }
 
-// gcPercent lets some 16 MiB of garbage accumulate: reading a message makes much of it, and
-// otherwise a call would wait for the collector.
+// gcPercent allows some 16 MiB of garbage: reading a message makes much of it, and otherwise
+// a call would wait for the collector.
 const gcPercent = 400
 
 // serveStdio serves until standard input ends, or a signal asks for the end.
@@ -378,7 +378,7 @@ func readOwn(name string) ([]byte, error) {
 }
 
 // untilSignal returns a context that ends with the first INT, TERM or HUP; the second
-// one has its default effect. A write that nobody reads is an error, not a signal.
+// one has its default effect. A write to a closed output is an error, not a signal.
 func untilSignal() (context.Context, context.CancelFunc) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 1)

@@ -1,8 +1,8 @@
-// Paddock runs commands inside real walls. Run "paddock help" for what it can
-// do; each command explains itself with --help.
+// Paddock runs commands inside real walls. "paddock help" lists its commands, and
+// each command is described by --help.
 //
-// Its commands are in package cli. For what needs a Redis client or the protocol of
-// models, this program becomes paddock-server: paddock wraps single commands, so it must
+// Its commands are in package cli. For commands that need a Redis client or the protocol of
+// models, this program executes paddock-server: paddock wraps single commands, so it must
 // start fast.
 //
 // The number of processors to use is not looked up in cgroup files: that takes

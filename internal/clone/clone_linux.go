@@ -6,12 +6,13 @@
 //
 // A [Command] says what the child does before it executes its program. The
 // child borrows the parent's memory until then, as a vfork(2) child does, but
-// runs on a stack of its own, so that no thread of the parent stands still:
+// runs on a separate stack, so that no thread of the parent has to wait:
 // [Begin] returns at once, the parent may act between the clone and the
-// program, as new user namespaces need, and a child that is stopped on its
-// way does not block the parent. [Idle] makes a process that does nothing.
+// program, as new user namespaces need, and a child that is stopped before it
+// executes its program does not block the parent. [Idle] makes a process that
+// does nothing.
 //
-// Children follow the rules that package syscall keeps for its own (signals
+// Children follow the rules of package syscall for its own children (signals
 // blocked around the clone, no allocation, no stack growth, no lock, no pointer
 // written), and the parent uses the runtime hooks that package syscall uses.
 package clone
@@ -69,11 +70,11 @@ type Child struct {
 
 // Begin clones a child from the calling thread, which must be locked to its
 // goroutine; the child inherits the thread's namespaces, filters and Landlock
-// domain, and flags (CLONE_*) give it namespaces of its own. With hold, the
+// domain, and flags (CLONE_*) give it new namespaces. With hold, the
 // child waits for [Child.Release] before it does anything.
 //
 // Begin does not wait for the program: [Child.Wait] does, and must be called.
-// An error is an *Error, and no child is left then.
+// An error is an *Error; after an error there is no child.
 func Begin(c *Command, flags uintptr, hold bool) (*Child, error) {
 	im, err := newImage(c)
 	if err != nil {
@@ -98,9 +99,9 @@ func Begin(c *Command, flags uintptr, hold bool) (*Child, error) {
 	return child, nil
 }
 
-// newGate makes the gate: a socket pair over which the parent lets a held child go on,
-// and learns that the child's program runs. The child's end is close-on-exec, and its
-// number is above those of the program's descriptors, so nothing else closes it.
+// newGate makes the gate: a socket pair over which the parent releases a held child, and
+// is notified when the child's program runs. The child's end is close-on-exec, and its
+// number is above the program's descriptors, so nothing else closes it.
 func newGate(above int) (ours, theirs int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -172,7 +173,7 @@ func (c *Child) freeStack() {
 	c.stack = nil
 }
 
-// Release lets a held child go on.
+// Release makes a held child continue.
 func (c *Child) Release() error {
 	_, err := unix.Write(c.gate, []byte{1})
 	return err
@@ -226,8 +227,8 @@ func Run(c *Command, flags uintptr, between func(pid int) error) (*Child, error)
 	return child, nil
 }
 
-// End kills the child, reaps it and frees what it used. It is for a
-// child that nobody else reaps.
+// End kills the child, reaps it and frees its resources. It is for a
+// child that the caller does not reap in another way.
 func (c *Child) End() {
 	_ = unix.PidfdSendSignal(c.PIDFD, unix.SIGKILL, nil, 0)
 	for {

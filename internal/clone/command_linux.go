@@ -8,8 +8,8 @@ import (
 )
 
 // Command is a program and the state it starts in. The child is always the
-// leader of a session of its own and has default signal dispositions. A zero
-// field leaves things as the caller has them.
+// leader of a new session and has default signal dispositions. If a field is zero,
+// the child inherits that state from the caller.
 type Command struct {
 	Path string   // of the executable
 	Argv []string // argv[0] included
@@ -114,7 +114,7 @@ func (e *Error) Unwrap() error { return e.Errno }
 type image struct {
 	idle           bool
 	gatePeer       int // the caller's end, in the child's copy of its descriptors
-	gate           int // descriptor on which one byte lets the child go on, -1 for none
+	gate           int // descriptor on which one byte makes the child continue, -1 for none
 	path, dir      *byte
 	dirFD          int // 0 for none
 	mountType      *byte
@@ -200,8 +200,8 @@ func fatal() {
 	}
 }
 
-// childBody is the whole life of a child on a stack of its own; stackClone
-// calls it.
+// childBody runs a child on its separate stack, from its beginning to its end;
+// stackClone calls it.
 //
 //go:norace
 //go:nosplit
@@ -219,7 +219,7 @@ func childBody(im *image) {
 
 // resetSignals gives every signal its default disposition and unblocks it. action must
 // be zero. The runtime's own hook for this must not be used here: it may assume that
-// the parent stands still.
+// the parent waits.
 //
 //go:norace
 //go:nosplit
@@ -319,7 +319,7 @@ func (im *image) setUp() bool {
 		uintptr(unsafe.Pointer(im.mountType)), unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0)
 }
 
-// restrict takes away what the program must not have.
+// restrict removes the rights that the program must not have.
 //
 //go:norace
 //go:nosplit

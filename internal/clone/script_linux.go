@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Script is a child's life as a list of system calls, with a program at its
-// end. It is for what only a process of one thread with memory of its own may
-// do: enter or make user and time namespaces, and fork into pid namespaces.
+// Script is a list of system calls that a child makes before it executes a program. It
+// is for operations that are only allowed to a process with one thread and its own
+// memory: entering or making user and time namespaces, and forking into pid namespaces.
 // Such a child has a copy of its parent's memory, so the parent should be small.
 //
 // The first call that fails ends the child. The child writes a [Report] of each
@@ -18,7 +18,7 @@ import (
 type Script struct {
 	steps  []step
 	names  []string
-	keep   []any // what the calls point to
+	keep   []any // memory that the calls point to
 	out    uintptr
 	report Report
 	worst  syscall.Errno // of the programs that were tried

@@ -1,9 +1,9 @@
 // Package descent finds the descendants of a process, and kills them.
 //
 // The process must be their subreaper (PR_SET_CHILD_SUBREAPER) and wait for all of
-// its children: then every orphan becomes its child, and no descendant is
-// left once wait(2) reports that there is no child. That is the proof; reading
-// /proc in between only finds the processes to kill.
+// its children. Then every orphan becomes its child, and when wait(2) reports that
+// no child exists, no descendant is left. That is the proof; reading /proc in
+// between only finds the processes to kill.
 package descent
 
 import (
@@ -69,8 +69,8 @@ func Below(pid int) []Process {
 	return found
 }
 
-// maxStat bounds what is read of /proc/PID/stat: two names of 64 bytes at most,
-// and 50 numbers.
+// maxStat bounds how many bytes of /proc/PID/stat are read. It has two names of 64 bytes
+// at most, and 50 numbers.
 const maxStat = 2 << 10
 
 // read reads /proc/PID/stat with as few system calls as possible: it must be faster
@@ -91,7 +91,7 @@ func read(name string) (Process, bool) {
 		return Process{}, false
 	}
 	rest := text[bytes.LastIndexByte(text[:n], ')')+1 : n]
-	const state, parent, born = 0, 1, 19 // of the fields behind the name
+	const state, parent, born = 0, 1, 19 // indexes of the fields after the name
 	p := Process{PID: pid}
 	for i := 0; i <= born; i++ {
 		rest = bytes.TrimLeft(rest, " ")

@@ -1,11 +1,11 @@
-// Package ownfile reads and replaces files that decide over access, which only the caller
-// and root may be able to write.
+// Package ownfile reads and replaces files that control access, and to which only the caller
+// and root may have write access.
 //
 // Such a file is a regular file with one name; it and its directory belong to the caller or
 // to root, and nobody else may write to either. Otherwise every call returns an error. A
 // change is written to a second file beside it, synced and renamed, so that readers never
-// wait, and read the old content or the new one. Writers hold a lock on a third file,
-// NAME.lock, which stays.
+// wait, and read either the old content or the new one. Writers hold a lock on a third file,
+// NAME.lock, which is never removed.
 //
 //	f, err := ownfile.New(path, 1<<20, parse)
 //	…
@@ -156,7 +156,7 @@ func (s *snapshot[T]) mode() fs.FileMode {
 	return s.info.Mode().Perm()
 }
 
-// same reports whether the file on disk is the one that was read.
+// same reports whether the file on disk is still the file that was read.
 func (s *snapshot[T]) same(now fs.FileInfo) bool {
 	return s.certain && os.SameFile(s.info, now) && s.info.Mode() == now.Mode() && ownerOf(s.info) == ownerOf(now) &&
 		s.info.Size() == now.Size() && s.info.ModTime().Equal(now.ModTime())

@@ -104,7 +104,7 @@ func (s *ipv4s) scan(w *window, m *matches) int64 {
 	}
 }
 
-// digitsBefore returns how many digits end before i, at most so many.
+// digitsBefore returns how many digits are directly before i, at most most.
 func digitsBefore(w *window, i, most int) (n int) {
 	for n < most && i-n > 0 && isDigit(w.b[i-n-1]) {
 		n++
@@ -263,7 +263,7 @@ func (s *macs) scan(w *window, m *matches) int64 {
 	}
 }
 
-// before returns how many digits end before i, at most those of a group.
+// before returns how many digits are directly before i, at most as many as a group has.
 func (s *macs) before(w *window, i int) (n int) {
 	for n < s.digits && i-n > 0 && isHex(w.b[i-n-1]) {
 		n++
@@ -287,9 +287,9 @@ const (
 	maxURL    = 2 << 10
 )
 
-// urls finds a scheme, "://" and what follows up to a space, a quotation mark or another
-// byte that cannot be in a URL, without punctuation at its end. The rest of a URL of more
-// than 2 KiB belongs to it.
+// urls finds a scheme, "://" and the text up to a space, a quotation mark or another byte
+// that cannot be in a URL, without punctuation at its end. The rest of a URL of more than
+// 2 KiB belongs to it.
 type urls struct {
 	next int64 // where to look for "://"
 	long bool  // the URL before next continues there

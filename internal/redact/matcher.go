@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// matcher finds the matches of a program: each byte that lies in some match lies in one
-// that is found, and matches that overlap are one. For each instruction that the text may
-// have led to, it keeps the first place where such a match may begin (Thompson and Pike),
-// so that its time is at worst the length of the text times that of the program. It only
-// does this where the table has found the end of a match, starting from the last place
-// where no match was under way.
+// matcher finds the matches of a program. The matches that it finds cover every byte of
+// every match, and matches that overlap count as one. For each instruction that the text
+// may have reached, it stores the first place where such a match may begin (Thompson and
+// Pike), so that its time is at worst the length of the text times that of the program. It
+// only does this where the table has found the end of a match, starting from the last
+// place where no match had begun.
 type matcher struct {
 	p         *program
-	pos       int64   // what is before it was looked at
+	pos       int64   // the text before it was processed
 	now, then threads // where matches that have begun continue: at pos, and after it
 	seen      marks   // instructions that were reached at pos
 	last      rune    // the byte before pos, -1 if there is none
@@ -159,7 +159,7 @@ func (p *program) skip(b []byte) int {
 	return len(b)
 }
 
-// step takes the byte at pos, -1 for the end of the text.
+// step processes the byte at pos, -1 for the end of the text.
 func (s *matcher) step(pos int64, b rune, m *matches) {
 	s.seen.clear()
 	s.then.clear()
@@ -214,8 +214,8 @@ func (s *matcher) follow(t thread, b rune, place syntax.EmptyOp) (matched bool) 
 	return matched
 }
 
-// What a table may grow to, and how often it is begun anew until the program
-// is held to be none for a table.
+// How large a table may grow, and how often it is started again before the program
+// counts as unsuitable for a table.
 const (
 	maxTable  = 32 << 10 // entries
 	maxTables = 16
@@ -225,7 +225,7 @@ const (
 // instructions that a text can lead to, and are made when a text needs them.
 type table struct {
 	p       *program
-	class   [256]uint8 // bytes that no instruction tells apart have one class
+	class   [256]uint8 // bytes that no instruction distinguishes have the same class
 	classes int
 	next    []int32 // by state and class: twice the next state, plus one if a match ends before it; -1: not known yet
 	sets    [][]int32
@@ -236,7 +236,7 @@ type table struct {
 	stack   []int32
 }
 
-// The kinds of bytes for instructions that ask what is before a place. A state without
+// The kinds of bytes, for instructions that check the byte before a place. A state without
 // instructions has the number of its kind.
 const (
 	afterLine = iota // "\n", or nothing
@@ -394,9 +394,9 @@ func (t *table) make(at int32, b byte) (same, to int32) {
 // where they begin. It is for one goroutine.
 type Finder struct{ table *table }
 
-// NewFinder compiles an expression in RE2 syntax, in which ^ and $ mean lines. It refuses
-// one that is too large, that matches the empty text, or that asks for the beginning or
-// the end of the whole text.
+// NewFinder compiles an expression in RE2 syntax, in which ^ and $ match at lines. It
+// refuses an expression that is too large, matches the empty text, or depends on the
+// beginning or the end of the whole text.
 func NewFinder(pattern string) (*Finder, error) {
 	p, err := compile("(?m:" + pattern + ")")
 	if err != nil {

@@ -36,7 +36,7 @@ type program struct {
 	// match may begin with.
 	prefix []byte
 	first  [256]bool
-	asks   bool // some instruction asks what is before and after a place
+	asks   bool // some instruction checks the bytes before and after a place
 }
 
 // builder makes a program for bytes of one for runes.
@@ -90,7 +90,7 @@ func (b *builder) put(i inst) (int32, error) {
 	return b.cache[i], nil
 }
 
-// translate makes the instruction at a place do what one for runes does.
+// translate makes the instruction at a place do the same for bytes as from does for runes.
 func (b *builder) translate(at int32, from *syntax.Inst) (err error) {
 	var to inst
 	switch from.Op {
@@ -191,7 +191,7 @@ func (b *builder) runes(pairs []rune, next int32) (first int32, err error) {
 	return first, err
 }
 
-// lowest is the first rune with an encoding of so many bytes.
+// lowest has, for each length of an encoding in bytes, the first rune of that length.
 var lowest = [...]rune{0, 0, 0x80, 0x800, 0x10000, utf8.MaxRune + 1}
 
 // encode returns the n bytes of a rune, also of surrogates.

@@ -12,21 +12,21 @@
 // a value that overlaps itself is replaced as often as it fits side by side, as if each
 // value were searched for and replaced in turn, the longest first. Different values that
 // overlap are replaced together, by one placeholder, so that nothing of either is left. A
-// value with line feeds is also found where a terminal has printed each as carriage return
+// value with line feeds is also found if a terminal has printed them as carriage return
 // and line feed.
 //
-// A rule ([Rules]) replaces text of a type, or what a pattern matches; rules see the text
-// after values were replaced. Everything that a pattern matches anywhere is replaced, and
-// matches that overlap are replaced together, as the first of them says, or one that
-// blocks. wire/WIRE.md describes the types and the strategies.
+// A rule ([Rules]) replaces text of a type, or matches of a pattern. Rules apply to the text
+// after values were replaced. All matches of a pattern are replaced. Matches that overlap are
+// replaced together, by the strategy of the first one, or of one that blocks. wire/WIRE.md
+// describes the types and the strategies.
 //
 // # What is held back
 //
 // A writer holds back the longest end of the stream that may begin a value or a match, and
-// nothing else; no timer releases half of one. For a match that is at most 4 KiB, by its
+// nothing else; no timer releases half of one. A match is at most 4 KiB, depending on its
 // type, and twice that together with overlapping ones. The time is linear in the text,
-// whatever the text and the values are (Aho and Corasick, 1975), for patterns at worst
-// times the length of their programs.
+// whatever the text and the values are (Aho and Corasick, 1975); for patterns it is
+// multiplied, at worst, by the length of their programs.
 package redact
 
 import (

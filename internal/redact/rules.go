@@ -24,9 +24,9 @@ type rule struct {
 	program *program // of a pattern
 }
 
-// Compile returns the rules of base, followed by more. A rule that repeats one of
-// base word for word is left out. What makes another one of more unusable, beside
-// those of base, is a [*policy.RedactionError] with its index in more.
+// Compile returns the rules of base, followed by more. A rule that is identical to one of
+// base is left out. If another rule of more is invalid, or cannot be used together with
+// base, the error is a [*policy.RedactionError] with the rule's index in more.
 func Compile(base *Rules, more []policy.Redaction) (*Rules, error) {
 	if len(more) == 0 {
 		return base, nil
@@ -99,8 +99,8 @@ func (r *rule) size() int {
 	return len(r.program.insts)
 }
 
-// lookBehind is how many bytes stay in memory before those that scanners still look at,
-// because they look back. That for mail addresses looks back furthest.
+// lookBehind is how many bytes stay in memory before the bytes that are still to be
+// scanned, because scanners look back. The one for mail addresses looks back furthest.
 const lookBehind = 72
 
 // window is the part of a stream that scanners can see.
@@ -129,8 +129,8 @@ type scanner interface {
 	scan(w *window, m *matches) (safe int64)
 }
 
-// match is a part of the stream. If a match is too long to be kept, its rest follows as
-// another one, with more set.
+// match is a part of the stream. If a match is too long to be held in memory, its rest
+// follows as another match, with more set.
 type match struct {
 	start, end int64
 	more       bool
@@ -212,5 +212,5 @@ func isDigit(b byte) bool  { return b-'0' <= 9 }
 func isHex(b byte) bool    { return class[b]&(digit|hexLetter) != 0 }
 func isLetter(b byte) bool { return class[b]&letter != 0 }
 
-// isWord reports whether a byte continues a word, which is then not an address.
+// isWord reports whether a byte continues a word, so that the text before it is no address.
 func isWord(b byte) bool { return class[b]&(digit|letter|underscore) != 0 }

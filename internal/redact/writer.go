@@ -19,7 +19,7 @@ type Writer struct {
 	base  int64
 	store [64]byte // for held, while that is short
 	// spans are the parts of held that are to be replaced, in order. A span
-	// may begin before base, in what was replaced already.
+	// may begin before base, in text that was replaced already.
 	spans []span
 	last  span // the span that was replaced last; it ends at base unless text came after it
 	out   []byte
@@ -74,8 +74,9 @@ func (w *Writer) Blocked() string {
 	return w.filter.rules[w.filter.blocked].Name
 }
 
-// Use replaces the values of the writer, from what it holds back on; its rules stay as they
-// are. If that part has a value of the old set, more than the value is replaced.
+// Use replaces the values of the writer; its rules stay unchanged. The new values apply from
+// the held-back text on. If that text has a value of the old set, more than the value is
+// replaced.
 func (w *Writer) Use(set *Set) error {
 	if n := len(w.spans); n > 0 {
 		w.spans = []span{{start: w.base, end: w.spans[n-1].end, joined: w.spans[0].joined}}
@@ -156,7 +157,7 @@ func (w *Writer) found(value int32, pos int64) bool {
 	return true
 }
 
-// flush releases what no later byte can change: every value that is still to be found
+// flush releases text that no later byte can change: every value that is still to be found
 // begins at safe or after it.
 func (w *Writer) flush(safe int64) {
 	done := w.base
@@ -229,7 +230,7 @@ type filter struct {
 	blocked int     // the rule that ended the stream, -1 if none has
 }
 
-// source is a scanner and what it found.
+// source is a scanner and its matches.
 type source struct {
 	rule int
 	scan scanner
@@ -281,7 +282,7 @@ func (f *filter) Close() error {
 	return f.pass()
 }
 
-// step finds matches in what came, and releases what no later byte can change.
+// step finds matches in new text, and releases text that no later byte can change.
 func (f *filter) step() {
 	safe := f.w.end()
 	for i := range f.sources {

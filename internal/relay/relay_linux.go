@@ -78,7 +78,7 @@ func Join(client, server net.Conn) {
 func copyBytes(to io.Writer, from io.Reader) error {
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
-	// The structs hide ReadFrom and WriteTo, which would allocate buffers of their own.
+	// The structs hide ReadFrom and WriteTo, which would allocate further buffers.
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buf[:])
 	return err
 }

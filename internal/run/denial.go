@@ -88,8 +88,8 @@ var silent = []struct {
 	status  int
 }{{"curl ", 6}, {"wget ", 4}}
 
-// Denials adds to list what the sandbox may have refused, by the exit status and the output
-// of a command that failed.
+// Denials adds to list the operations that the sandbox may have refused, judging by the exit
+// status and the output of a command that failed.
 func (h Hints) Denials(list []wire.Denial, status int, said []byte, command string) []wire.Denial {
 	if status == 128+int(syscall.SIGXCPU) { // the status that shells give commands which SIGXCPU has ended
 		said = append(slices.Clip(said), cpuExceeded...)
@@ -151,9 +151,9 @@ var projects = []struct{ text, top string }{
 // absent are what programs print about a file that does not exist.
 var absent = []string{"o such file or directory", "ENOENT", "bad interpreter", "does not exist"}
 
-// places adds to list what the output of a command that failed says about paths of this
-// host that do not exist inside, or have another path there: the project that the workspace
-// is a part of, and the workspace by its path on this host.
+// places adds to list the paths of this host in the output of a failed command that do not
+// exist inside, or have another path there: the project that the workspace is a part of, and
+// the workspace by its path on this host.
 func (h Hints) places(list []wire.Denial, said []byte) []wire.Denial {
 	source := h.Spec.Workspace.Source
 	if h.Discreet || h.Spec.Backend != policy.BackendLinux || !path.IsAbs(source) || len(said) == 0 {

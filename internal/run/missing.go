@@ -95,7 +95,7 @@ func (h Hints) whereIs(name string) string {
 	search = text.Escape(search)
 	switch {
 	case visible != "" && (visible == name || slices.Contains(strings.Split(search, ":"), filepath.Dir(visible))):
-		return "" // the program is found, but not what runs it
+		return "" // the program is found, but not its interpreter
 	case visible != "":
 		hint := "it is at " + visible + ", outside of PATH: call it by that path, or write `env` PATH=" + filepath.Dir(visible) + ":" + search
 		if !h.Discreet && slices.Contains(strings.Split(h.Search, ":"), filepath.Dir(visible)) {

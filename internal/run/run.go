@@ -1,6 +1,6 @@
-// Package run holds what the library needs and its users do not read: a started
-// command and its watchdog, the hints about failures that a command's output suggests,
-// and, only on Linux, the default backend and its state directory.
+// Package run is the internal part of the library: a started command and its watchdog,
+// hints about failures that a command's output suggests, and, only on Linux, the default
+// backend and its state directory.
 package run
 
 import (
@@ -27,8 +27,8 @@ const startWait = 30 * time.Second
 type Command struct {
 	Client  *wire.Client
 	Request wire.ExecRequest
-	// Timeout is how long the agent lets the command run. If the agent has not
-	// answered Grace later, the sandbox is stopped. 0: no limit.
+	// Timeout is how long the command may run. If the agent has not answered Grace
+	// later, the sandbox is stopped. 0: no limit.
 	Timeout time.Duration
 	// Grace is how long the agent may take beyond Timeout, or after it was told to
 	// kill the command, before the sandbox is stopped.
@@ -59,8 +59,8 @@ type Run struct {
 // Outcome is how a command ended.
 type Outcome struct {
 	// Result is the agent's answer, which the wire client has checked for
-	// plausibility, or what is known if the sandbox had to be stopped. nil: the agent
-	// gave no answer, and Err says why.
+	// plausibility. If the sandbox had to be stopped, it has the known facts. nil: the
+	// agent gave no answer, and Err says why.
 	Result *wire.ExecResult
 	// StdoutBytes and StderrBytes count what was printed. If both streams go
 	// into one writer, StdoutBytes counts them together.
@@ -78,10 +78,10 @@ type answer struct {
 	err    error
 }
 
-// Start asks the agent to start the command. If ctx ends, the agent kills the command,
-// which proves its death. Closing the connection would not: so the connection has a
-// context of its own, and a command that is starting when ctx ends gets the time to
-// finish its start.
+// Start asks the agent to start the command. If ctx ends, the agent is asked to kill the
+// command, and proves its death. Closing the connection would give no proof, so the
+// connection has a separate context, and a command that is starting when ctx ends gets the
+// time to finish its start.
 func Start(ctx context.Context, c Command) (*Run, error) {
 	stdout := newGate("output", c.Stdout)
 	stderr := stdout
@@ -125,7 +125,7 @@ func (r *Run) Done() <-chan struct{} { return r.done }
 func (r *Run) Outcome() Outcome { return r.outcome }
 
 // Signal sends the command a signal by its name. It is not an error if the command has
-// just ended, because nobody can avoid that race.
+// just ended, because a caller cannot avoid that race.
 func (r *Run) Signal(name string) error { return r.unlessEnded(r.process.Signal(name)) }
 
 // Resize sets the size of the command's terminal. It is not an error if the command has
@@ -170,9 +170,9 @@ func (r *Run) watch(ctx context.Context) {
 	}
 }
 
-// release closes what the run has open. It closes the gates first, so that a late frame
-// does not reach the caller's writers. It waits for writes in progress, but not for one
-// that blocks.
+// release closes the run's connection and gates. It closes the gates first, so that a late
+// frame does not reach the caller's writers. It waits for writes in progress, unless one
+// blocks.
 func (r *Run) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), r.command.Grace/10)
 	defer cancel()
@@ -232,7 +232,7 @@ func (r *Run) settle(a answer, cause error) {
 	}
 }
 
-// end records the outcome, with what the host side itself has counted.
+// end records the outcome, with the counts of the host side itself.
 func (r *Run) end(result *wire.ExecResult, cause, err error) {
 	r.outcome = Outcome{Result: result, StdoutBytes: r.stdout.count.Load(), Cause: cause, Err: err}
 	if r.stderr != r.stdout {
@@ -276,8 +276,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	return n, g.report(err)
 }
 
-// WithPipe lets move write to the caller's writer itself if that is a file: bulk output
-// then goes from pipe to pipe without a copy here. See [wire.PipeWriter].
+// WithPipe calls move with the caller's writer if that is a file: bulk output then goes from
+// pipe to pipe without a copy in this process. See [wire.PipeWriter].
 func (g *gate) WithPipe(move func(*os.File) (int, error)) error {
 	f, ok := g.w.(*os.File)
 	if !ok {

@@ -96,7 +96,7 @@ func (c *collector) path(f FileResult) error {
 	return nil
 }
 
-// What lines and files cost beside their text, in bytes.
+// Size of lines and files in the result besides their text, in bytes.
 const (
 	lineOverhead = 64
 	fileOverhead = 64
@@ -111,10 +111,10 @@ func pathCost(path []string) int {
 	return n
 }
 
-// errEnough ends the search of a file of which no more needs to be known.
+// errEnough ends the search of a file when no more of it is needed.
 var errEnough = errors.New("enough of this file")
 
-// found collects what is found in one file.
+// found collects the matches in one file.
 type found struct {
 	c     *collector
 	file  FileResult
@@ -167,7 +167,7 @@ func (f *found) match(before []Line, line Line) (added bool, err error) {
 	return true, nil
 }
 
-// full ends the search with what the result has of this file.
+// full ends the search, and keeps the matches of this file that the result has room for.
 func (f *found) full(why string) error {
 	f.c.truncate(why)
 	f.keep()

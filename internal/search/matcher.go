@@ -21,7 +21,7 @@ const (
 
 // PatternError is the error of a pattern that cannot be used.
 type PatternError struct {
-	Offset int // of what is wrong, in bytes from 0; -1 where that is not known
+	Offset int // of the mistake, in bytes from 0; -1 if it is not known
 	Reason string
 }
 
@@ -71,7 +71,8 @@ func NewMatcher(pattern string, fixed, ignoreCase, word bool) (*Matcher, error) 
 		return nil, &PatternError{-1, "it is too large"}
 	}
 	if word {
-		// Plain text may begin or end with what no word has, and needs no border there.
+		// Plain text may begin or end with a character that is not part of a word. It needs
+		// no border there.
 		before, after := `\b`, `\b`
 		if fixed && !isWord(pattern[0]) {
 			before = ""
@@ -208,8 +209,8 @@ func anyPart(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
 	return false
 }
 
-// next returns where the first line begins that may match, from at on, which is the beginning
-// of a line; or len(b).
+// next returns the beginning of the first line that may match, or len(b). The search starts
+// at the line that begins at at.
 func (f *finder) next(b []byte, at int) int {
 	for at < len(b) {
 		from, to := at, len(b)

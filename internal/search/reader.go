@@ -17,7 +17,8 @@ const (
 	MaxLine = 1 << 20
 	// binaryHead is how much of a file is looked at before any of it is searched.
 	binaryHead = 8 << 10
-	// keepBack is how much is kept before what is searched, for lines around.
+	// keepBack is how much text before the searched part stays in memory, for the lines
+	// around a match.
 	keepBack = 64 << 10
 )
 
@@ -98,7 +99,7 @@ func (r *reader) search(ctx context.Context, f File, found *found) (binary bool,
 	}
 }
 
-// skipLine counts the line that the buffer begins with, which is too long, and reads on to its
+// skipLine counts the line at the beginning of the buffer, which is too long, and reads to its
 // end.
 func (r *reader) skipLine(f File) (binary bool, err error) {
 	if r.number++; r.number > r.found.skip {
@@ -204,8 +205,8 @@ func (r *reader) line(from, to int) error {
 	return err
 }
 
-// show returns a line as the result has it. Lines must have been counted up to it
-// for its number.
+// show returns a line in the form of the result. Lines up to it must have been counted, for
+// its number.
 func (r *reader) show(from, to int, loc []int) Line {
 	line := bytes.TrimSuffix(r.buf[from:to], []byte{'\r'})
 	column, start, end := 0, 0, 0
@@ -247,8 +248,8 @@ func readFull(f io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// window returns the part of a line that the result has: at most so many bytes, the match and
-// what is around it, in whole characters.
+// window returns the part of a line for the result: the match and the text around it, at most
+// most bytes, in whole characters.
 func window(line []byte, start, end, most int) (low, high int) {
 	if len(line) <= most {
 		return 0, len(line)

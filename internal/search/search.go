@@ -2,14 +2,14 @@
 //
 // A [Query] says what to look for; [Compile] checks it, and [Search.Run] walks a
 // [Dir] in the order of paths and returns a [Result] that is bounded in every
-// direction: lines, bytes, time. The result says what is left out, and where a next
-// search goes on.
+// direction: lines, bytes, time. The result says what is left out, and where the next
+// search must continue.
 //
 // Files are read in one buffer by one goroutine, while another walks and opens.
 // Lines are searched one by one, and those longer than [MaxLine] are counted
-// instead. A text that every match must have is looked for first, which is most of what makes
-// it fast. Commands may have made the tree: names are bytes, anything may change or vanish
-// meanwhile, and only what an open file says of itself is believed.
+// instead. The search looks first for a text that every match must have, which is the main
+// reason why it is fast. Commands may have made the tree: names are bytes, anything may change
+// or vanish meanwhile, and only the attributes of an open file are trusted.
 package search
 
 import (
@@ -57,7 +57,7 @@ const (
 // another kind by now.
 var ErrGone = errors.New("it is gone")
 
-// Mode is what a result has of each file.
+// Mode selects what a result contains for each file.
 type Mode uint8
 
 // The modes.
@@ -125,7 +125,7 @@ func globsError(err error, exclude bool) error {
 	return err
 }
 
-// Result is what was found.
+// Result is the result of a search.
 type Result struct {
 	Files    []FileResult
 	Matches  int64 // lines that match, in the result or not
@@ -173,7 +173,7 @@ func (s *Search) Run(ctx context.Context, root Dir, at []string, file bool) (*Re
 	}()
 	defer func() {
 		stop()
-		for i := range items { // what is open is closed
+		for i := range items { // close the files that are still open
 			i.close()
 		}
 	}()

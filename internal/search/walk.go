@@ -108,8 +108,8 @@ func with(dir Dir, name string, depth int, above *level) *level {
 	return above
 }
 
-// walk sends what is in a directory. included says that a glob matches it or a directory above
-// it, resuming that the search goes on in it.
+// walk sends the entries of a directory. included means that a glob matches it or a directory
+// above it, and resuming that the search continues in it.
 func (w *walker) walk(dir Dir, at []string, rules *level, included, resuming bool) error {
 	if len(at) > maxDepth {
 		w.unreadable++
@@ -149,7 +149,7 @@ func (w *walker) failed(err error) {
 	}
 }
 
-// entry sends a file, or what is in a directory, if it is to be searched.
+// entry sends a file, or the content of a directory, if it is to be searched.
 func (w *walker) entry(dir Dir, path []string, e Entry, rules *level, included, resuming bool) error {
 	if err := w.ctx.Err(); err != nil {
 		return err

@@ -1,15 +1,15 @@
-// Package strictjson decodes JSON that must have one meaning only: files that decide over
+// Package strictjson decodes JSON that must have only one meaning: files that control
 // access, and input from other programs.
 //
 //	var doc document
 //	err := strictjson.Unmarshal(data, &doc, strictjson.Options{})
 //
-// Unlike encoding/json it refuses members that appear twice, that the type does not know, or
+// Unlike encoding/json it refuses members that appear twice, that the type does not have, or
 // that differ from a field's name in case, as well as invalid UTF-8, half surrogate pairs,
 // and text after the value. Types with UnmarshalJSON or UnmarshalText decode themselves.
 //
-// The errors name the value by its path, and programs can tell them apart ([Error]). Memory
-// is bounded by the caller, who bounds the length of data.
+// The errors name the value by its path, and programs can distinguish them ([Error]). To
+// bound memory, the caller must bound the length of data.
 package strictjson
 
 import (
@@ -49,7 +49,7 @@ type Error struct {
 	Got string
 	// Line is the line in the text, from 1.
 	Line int
-	// Err is one of the kinds above, or what the field's type says of the value.
+	// Err is one of the kinds above, or the error of the field's type about the value.
 	Err error
 }
 
@@ -118,8 +118,8 @@ func Unmarshal(data []byte, v any, o Options) error {
 	return e
 }
 
-// at sets path and line. A pointer does not tell names from indexes, so a name of digits is
-// shown as an index.
+// at sets path and line. A pointer does not distinguish names from indexes, so a name of
+// digits is shown as an index.
 func (e *Error) at(data []byte, pointer jsontext.Pointer, offset int64) {
 	for token := range pointer.Tokens() {
 		if n, err := strconv.Atoi(token); err == nil && n >= 0 {

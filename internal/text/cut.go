@@ -40,8 +40,8 @@ func Prefix[T ~string | ~[]byte](s T, n int) T {
 	return TrimPartialEnd(s[:n])
 }
 
-// Truncate returns at most the first n bytes, as [Prefix] does, with "…" behind them if there
-// are more.
+// Truncate returns at most the first n bytes, as [Prefix] does. If s is longer, it appends
+// "…".
 func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -85,9 +85,9 @@ func PrefixCharacters(s string, n int) string {
 	return s
 }
 
-// TruncateCharacters returns at most the first n characters, with a note behind them if there
-// are more. What people see as one character, but is made of several, is not cut: it is left
-// out as a whole.
+// TruncateCharacters returns at most the first n characters. If s is longer, it appends a
+// note. A visible character that consists of several code points is not cut: it is left out
+// completely.
 func TruncateCharacters(s string, n int, note string) string {
 	head := PrefixCharacters(s, n)
 	if len(head) == len(s) || head == "" {
@@ -137,8 +137,8 @@ func joins(before, next rune, upTo string) bool {
 	return false
 }
 
-// Head is a writer that keeps the first Max bytes of what is written to it. It has no method
-// ReadFrom, which would keep all that io.Copy reads.
+// Head is a writer that stores the first Max bytes of its input. It has no method ReadFrom,
+// which would store all that io.Copy reads.
 type Head struct {
 	Max int
 	// Truncated says that more was written.
@@ -147,27 +147,27 @@ type Head struct {
 	kept []byte
 }
 
-// Write keeps what fits. It never fails, so that a program that prints for ever meets its
-// timeout.
+// Write stores as much as fits. It never fails, so that a program that prints for ever runs
+// into its timeout.
 func (h *Head) Write(p []byte) (int, error) {
 	kept, rest := fill(h.kept, h.Max, p)
 	h.kept, h.Truncated = kept, h.Truncated || len(rest) > 0
 	return len(p), nil
 }
 
-// Bytes returns what was kept.
+// Bytes returns the stored bytes.
 func (h *Head) Bytes() []byte { return h.kept }
 
-// String returns what was kept.
+// String returns the stored bytes as a string.
 func (h *Head) String() string { return string(h.kept) }
 
 // Cut drops all but the first n bytes.
 func (h *Head) Cut(n int) { h.kept = h.kept[:n] }
 
-// HeadTail is a writer that keeps the first and the last bytes of what is written to it, and
-// counts all of them. Memory grows with what is written. It is not safe for concurrent use.
+// HeadTail is a writer that stores the first and the last bytes of its input, and counts all
+// of them. Memory grows with the input. It is not safe for concurrent use.
 type HeadTail struct {
-	// Max bounds what is kept, in bytes. A half of it, rounded up, is the head's.
+	// Max bounds the stored bytes. Half of it, rounded up, is for the head.
 	Max int
 
 	head  []byte
@@ -206,8 +206,8 @@ func (h *HeadTail) Truncated() bool { return h.total > int64(len(h.head)+len(h.t
 // Bytes returns head and tail, with nothing in between.
 func (h *HeadTail) Bytes() []byte { return slices.Concat(h.head, h.tail[h.next:], h.tail[:h.next]) }
 
-// Text returns what was kept. If the middle is missing, a note is in its place, which is a
-// format for the number of bytes that are missing, and no character is cut in two.
+// Text returns the stored text. If the middle is missing, note takes its place, which is a
+// format for the number of missing bytes, and no character is cut in two.
 func (h *HeadTail) Text(note string) []byte {
 	if !h.Truncated() {
 		return h.Bytes()

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// IsHidden reports whether a character turns the direction of a text, or is one that nobody
-// sees. Those that join letters and emoji, and choose how an emoji looks, are not among them.
+// IsHidden reports whether a character changes the direction of a text, or is invisible.
+// Characters that join letters and emoji, or select how an emoji looks, are not hidden.
 func IsHidden(r rune) bool {
 	if r < 0xad {
 		return false
@@ -19,16 +19,16 @@ func IsHidden(r rune) bool {
 		unicode.In(r, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// IsShown reports whether a character of a text is seen as it is: it is a tab, a line feed, or
-// neither a control character nor hidden.
+// IsShown reports whether a character of a text is visible as it is: a tab, a line feed, or
+// any character that is neither a control character nor hidden.
 func IsShown(r rune) bool {
 	return r == '\t' || r == '\n' || !unicode.IsControl(r) && !IsHidden(r)
 }
 
-// QuoteName returns a name or a path for people and models: as it is if all of it is seen, else
-// quoted as Go and JSON do it. So neither a line feed in it makes an entry that does not exist,
-// nor what a terminal obeys or nobody sees another name of it. Structured answers have names as
-// they are.
+// QuoteName returns a name or a path for people and models: unchanged if all of it is visible,
+// else quoted as in Go and JSON. Otherwise a line feed in it could look like another entry, and
+// control sequences or invisible characters could make it look like another name. Structured
+// answers have names unchanged.
 func QuoteName(name string) string {
 	odd := strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name || strings.ContainsRune(name, utf8.RuneError) // of bad bytes, too
 	if odd || strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) || IsHidden(r) }) {
@@ -65,8 +65,9 @@ func Printable(s string, instead rune) string {
 	}, s)
 }
 
-// ControlPictures returns a text in which control characters are seen and not obeyed: U+001B is
-// "␛". Lines end with a line feed alone. What turns the direction of text is U+FFFD.
+// ControlPictures returns a text in which control characters are visible and have no effect:
+// U+001B becomes "␛". Lines end with a line feed alone. Characters that change the direction
+// of text become U+FFFD.
 func ControlPictures(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
@@ -93,17 +94,17 @@ func Label(s string) string {
 	return s
 }
 
-// hiddenOpen begins the form in which models see a character of a file that nobody sees, or that
-// a terminal would obey: its number, as in ⟦U+001B⟧. It is read back as that character. If a
-// text has hiddenOpen itself, its first character has this form, so that nothing is shown in one
-// way and means another.
+// hiddenOpen begins the form in which models see a character of a file that is invisible or
+// controls a terminal: its number, as in ⟦U+001B⟧. This form is read back as the character. If
+// a text has hiddenOpen itself, its first character is shown in this form too, so that the form
+// is never ambiguous.
 const (
 	hiddenOpen  = "⟦U+"
 	hiddenClose = "⟧"
 )
 
-// EncodeHidden shows the characters of a text that nobody sees, or that a terminal would obey,
-// by number. CRLF at the end of a line stays as it is.
+// EncodeHidden replaces characters of a text that are invisible or control a terminal by their
+// numbers. CRLF at the end of a line stays as it is.
 func EncodeHidden(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !IsShown(r) }) < 0 && !strings.Contains(s, hiddenOpen) {
 		return s
@@ -120,8 +121,8 @@ func EncodeHidden(s string) string {
 	return b.String()
 }
 
-// DecodeHidden returns the text that [EncodeHidden] has shown so. Numbers of characters that it
-// would not show so stay as they are written, and so does NUL: a file with one is not a text.
+// DecodeHidden returns the text that [EncodeHidden] was given. Numbers of characters that it
+// would not replace stay as they are written, and so does NUL: a file with one is not a text.
 func DecodeHidden(s string) string {
 	var b strings.Builder
 	for {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxControl bounds a control sequence, in bytes: what has no end until then is not one.
+// MaxControl bounds a control sequence, in bytes. A longer text without an end is none.
 const MaxControl = 4096
 
 // csi is the character that begins some control sequences, as ESC [ does.
@@ -89,8 +89,8 @@ func Unfinished(s string) int {
 	}
 }
 
-// Strip returns a text without control sequences, and without characters that a terminal would
-// obey or nobody sees. Lines end with a line feed, and bytes that are not UTF-8 are U+FFFD.
+// Strip returns a text without control sequences, and without characters that are invisible or
+// control a terminal. Lines end with a line feed, and bytes that are not UTF-8 become U+FFFD.
 func Strip(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !IsShown(r) || r == utf8.RuneError }) {
 		return s
@@ -99,9 +99,9 @@ func Strip(s string) string {
 	return s
 }
 
-// StripPart is [Strip] for a part of a stream. It takes as much of data as costs at most so
-// much ([Cost]), and returns how many bytes that is. Unless data is final, what may go on
-// behind its end (half a character, half a sequence) is left for the next time.
+// StripPart is [Strip] for a part of a stream. It reads data up to the given cost ([Cost]),
+// and returns how many bytes it has read. Unless data is final, it leaves an incomplete
+// character or sequence at the end of data for the next call.
 func StripPart(data []byte, final bool, cost int) (text string, used int) {
 	var b strings.Builder
 	for used < len(data) {
@@ -157,7 +157,7 @@ type screen struct {
 	col  int
 }
 
-// maxColumn bounds what a movement can make of a line.
+// maxColumn bounds the length of a line, which a movement of the cursor can extend.
 const maxColumn = 4096
 
 // RenderTerminal returns what a terminal would show of a text: lines that were written over
@@ -181,7 +181,7 @@ func RenderTerminal(s string) string {
 	return t.done.String()
 }
 
-// put writes a character, or does what a control character says.
+// put writes a character, or executes a control character.
 func (t *screen) put(r rune) {
 	switch {
 	case r == '\n':
@@ -205,7 +205,7 @@ func (t *screen) put(r rune) {
 	}
 }
 
-// obey does what a control sequence says, if it matters to the line that the cursor is in.
+// obey executes a control sequence, if it matters to the line that the cursor is in.
 func (t *screen) obey(seq string) {
 	if len(seq) < 3 || seq[1] != '[' {
 		return

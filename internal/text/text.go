@@ -6,10 +6,10 @@
 //     texts ([ControlPictures]), and the content of files, which is read back ([EncodeHidden],
 //     [DecodeHidden]);
 //   - output of terminals without control sequences ([Strip], [StripPart], [RenderTerminal]);
-//   - bytes as UTF-8 ([Decoder]), and what a text takes in JSON ([JSONSize], [Cost]).
+//   - bytes as UTF-8 ([Decoder]), and the size of a text in JSON ([JSONSize], [Cost]).
 //
-// Commands may have made every text that it gets, so none is trusted. It needs the standard
-// library alone, and may be imported everywhere, the agent included.
+// Every text may come from a command, so none is trusted. The package needs only the standard
+// library, and may be imported everywhere, the agent included.
 package text
 
 import "fmt"

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// Decoder is a writer that turns bytes into valid UTF-8 as they come. What cannot be part of a
-// character becomes U+FFFD, once for each longest beginning of one (Unicode, section 3.9,
-// "U+FFFD substitution of maximal subparts"). A character that is split over writes is waited
-// for.
+// Decoder is a writer that turns a stream of bytes into valid UTF-8. Bytes that cannot be part
+// of a character become U+FFFD, once for each longest beginning of a character (Unicode,
+// section 3.9, "U+FFFD substitution of maximal subparts"). If a character is split over writes,
+// Decoder waits for the rest.
 type Decoder struct {
 	Dst  io.Writer
 	held []byte // the beginning of a character
@@ -92,7 +92,8 @@ func maximalSubpart(p []byte) int {
 }
 
 // JSONSize returns how many bytes a text takes in JSON, without the quotes around it, as the
-// wire and the server for models write it: what matters only in HTML is not escaped.
+// wire and the server for models write it: characters that are special only in HTML are not
+// escaped.
 func JSONSize(s string) (size int) {
 	for s != "" {
 		r, n := utf8.DecodeRuneInString(s)
@@ -102,7 +103,7 @@ func JSONSize(s string) (size int) {
 	return size
 }
 
-// TailWithinJSON returns the longest end of a text that takes at most so many bytes in JSON.
+// TailWithinJSON returns the longest end of a text that takes at most room bytes in JSON.
 func TailWithinJSON(s string, room int) string {
 	at := len(s)
 	for at > 0 {

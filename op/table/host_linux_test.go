@@ -227,7 +227,7 @@ func TestContractErrors(t *testing.T) {
 		}
 	}
 	out, err := operation(t, "cgroup_stat").Call(t.Context(), nil, []byte(`{`), nil)
-	if err != nil || quote(out) != `{"success":false,"error":"No context.","hint":"say who asks: operations on the host are for known principals alone"}` {
+	if err != nil || quote(out) != `{"success":false,"error":"No context.","hint":"name a principal: only known principals may use operations on the host"}` {
 		t.Errorf("%s, %v", quote(out), err)
 	}
 }

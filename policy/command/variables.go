@@ -10,10 +10,10 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// Shells execute the values of variables in more places than one would think: the
-// number in $((n)) may be the text 'a[$(command)]'. So the values that each variable
-// can have are collected wherever it is assigned, and uses that need a number, or a word
-// that is not an option, are checked at the end.
+// Shells execute the values of variables in unexpected places: the number in $((n)) may
+// be the text 'a[$(command)]'. So the values that each variable can have are collected
+// wherever it is assigned. A use that is safe only with a number, or only with a word that
+// is not an option, is checked at the end.
 
 // variable holds the values that a variable may have in one process.
 type variable struct {
@@ -22,7 +22,7 @@ type variable struct {
 	array   bool // it may be a list
 }
 
-// variable returns a variable that the text assigns.
+// variable returns the record of a variable that the text assigns. It adds one if needed.
 func (p *process) variable(name string) *variable {
 	v := p.vars[name]
 	if v == nil {
@@ -38,7 +38,7 @@ func (p *process) store(name string, a arg) {
 	v.values = append(v.values, a)
 }
 
-// want is what a use requires of a variable.
+// want is a kind of value that a use of a variable requires.
 type want uint8
 
 const (
@@ -68,7 +68,7 @@ var lists = map[string]bool{"PIPESTATUS": true, "MAPFILE": true, "COPROC": true,
 // pathVars are the variables that hold an absolute path from the start.
 var pathVars = map[string]bool{"HOME": true, "PWD": true, "OLDPWD": true}
 
-// require records what a variable must be; checkNeeds checks it.
+// require records which kind of value a variable must have, for checkNeeds.
 func (c *checker) require(name string, w want, at int, refusal Verdict) {
 	if w == wantNumber && numberVars[name] {
 		return
@@ -101,7 +101,7 @@ func (c *checker) checkNeeds() {
 		}
 		for _, name := range slices.Sorted(maps.Keys(one.unset)) {
 			if n := one.unset[name]; one.functions[name] {
-				n.in.refuse(n.at, RuleFunction, name, "unset may take the function "+name+" away, and a program of that name is left", "use unset -v")
+				n.in.refuse(n.at, RuleFunction, name, "unset may remove the function "+name+", and then a program of that name would run", "use unset -v")
 			}
 		}
 	}
@@ -132,8 +132,8 @@ func (p *process) holds(name string, w want, depth int) bool {
 	return p.outer.inheritedHolds(name, w, depth)
 }
 
-// inheritedHolds reports whether the values that a new shell may inherit are of the
-// wanted kind, as far as the shell that starts it assigns them.
+// inheritedHolds reports whether the values that a shell may inherit from p are of the
+// wanted kind, as far as p and the shells that started it assign them.
 func (p *process) inheritedHolds(name string, w want, depth int) bool {
 	if p == nil {
 		return true
@@ -220,7 +220,7 @@ func printsNumber(s *syntax.CmdSubst) bool {
 		}
 	}
 	switch words[0] {
-	case "wc": // of its input: the name of a file would be printed too
+	case "wc": // only of its input, since it also prints the name of a file
 		return len(words) == 2 && (words[1] == "-l" || words[1] == "-c" || words[1] == "-w")
 	case "date":
 		return len(words) == 2 && words[1] == "+%s"
@@ -270,7 +270,7 @@ func (c *checker) assignTo(name string, at int, rule string) {
 	}
 }
 
-// environment judges NAME=VALUE in front of a program, and reports whether a is that.
+// environment checks NAME=VALUE in front of a program, and reports whether a has that form.
 func (c *checker) environment(a arg) bool {
 	name, _, ok := strings.Cut(a.text, "=")
 	if !ok {
@@ -283,7 +283,7 @@ func (c *checker) environment(a arg) bool {
 	return true
 }
 
-// declaration is the state of reading a declaration.
+// declaration is the state while the words of a declaration are checked.
 type declaration struct {
 	command string
 	options bool // options may still follow
@@ -294,7 +294,7 @@ type declaration struct {
 func (c *checker) declare(x *syntax.DeclClause) {
 	d := declaration{command: x.Variant.Value, options: true}
 	if d.command == "nameref" {
-		c.refuse(offset(x), RuleBuiltin, d.command, "a name reference makes one variable stand for another", "")
+		c.refuse(offset(x), RuleBuiltin, d.command, "a name reference makes a variable an alias of another", "")
 		return
 	}
 	for _, a := range x.Args {
@@ -303,7 +303,7 @@ func (c *checker) declare(x *syntax.DeclClause) {
 			d.options = false
 			name := a.Name.Value
 			c.assignTo(name, offset(a), RuleAssignment)
-			if !a.Naked || a.Index != nil || d.command != "export" && d.command != "readonly" { // else the value stays
+			if !a.Naked || a.Index != nil || d.command != "export" && d.command != "readonly" { // export NAME and readonly NAME keep the value
 				c.assignValue(name, a)
 			}
 			c.declared(&d, name)
@@ -317,15 +317,15 @@ func (c *checker) declare(x *syntax.DeclClause) {
 	}
 }
 
-// declared notes that a name is a list.
+// declared records that a name is a list, if the options of the declaration say so.
 func (c *checker) declared(d *declaration, name string) {
 	if d.array && isName(name) {
 		c.variable(name).array = true
 	}
 }
 
-// mayBeList reports whether a value may begin with a parenthesis: the builtin then
-// evaluates what follows, for a list.
+// mayBeList reports whether a value may begin with a parenthesis. The builtin evaluates
+// such a value as the elements of a list.
 func mayBeList(v arg) bool {
 	if v.text == "" {
 		return !v.constant && !v.digits
@@ -336,12 +336,12 @@ func mayBeList(v arg) bool {
 // requireScalar refuses a declaration if the name turns out to be a list.
 func (c *checker) requireScalar(d *declaration, name string, at int) {
 	c.require(name, wantScalar, at, Verdict{
-		Rule: RuleBuiltin, Command: d.command, Reason: d.command + " executes what a value in parentheses holds where " + name + " is a list",
+		Rule: RuleBuiltin, Command: d.command, Reason: d.command + " executes commands in a value in parentheses if " + name + " is a list",
 		Hint: "assign it without " + d.command,
 	})
 }
 
-// declareWord judges a word of a declaration as the builtin gets it.
+// declareWord checks a word of a declaration that the builtin parses, not the shell.
 func (c *checker) declareWord(d *declaration, a arg) {
 	if d.options && a.constant && len(a.text) > 1 && (a.text[0] == '-' || a.text[0] == '+') {
 		if a.text == "--" {
@@ -393,7 +393,7 @@ var dangerousNames = map[string]bool{
 	"NODE_OPTIONS": true, "NODE_PATH": true, "NODE_REPL_EXTERNAL_MODULE": true, "JAVA_TOOL_OPTIONS": true,
 	"_JAVA_OPTIONS": true, "JDK_JAVA_OPTIONS": true, "CLASSPATH": true, "GOFLAGS": true, "GOENV": true, "GOTOOLCHAIN": true, "PHPRC": true, "PHP_INI_SCAN_DIR": true,
 	"AWKPATH": true, "AWKLIBPATH": true, "TCLLIBPATH": true, "M4PATH": true, "MAKEFLAGS": true, "MAKEFILES": true, "MFLAGS": true, "GNUMAKEFLAGS": true,
-	// the C library and those like it
+	// the C library and similar ones
 	"GCONV_PATH": true, "LOCPATH": true, "NLSPATH": true, "TERMINFO": true, "TERMINFO_DIRS": true, "TERMCAP": true,
 	"GLIBC_TUNABLES": true, "HOSTALIASES": true, "RES_OPTIONS": true, "OPENSSL_CONF": true, "OPENSSL_ENGINES": true, "OPENSSL_MODULES": true,
 	// programs that read options from the environment
@@ -401,7 +401,7 @@ var dangerousNames = map[string]bool{
 	"XDG_CONFIG_HOME": true, "XDG_CONFIG_DIRS": true, "XDG_DATA_HOME": true, "XDG_DATA_DIRS": true, "CURL_HOME": true, "WGETRC": true, "NETRC": true,
 }
 
-// dangerousPrefixes are families of such variables.
+// dangerousPrefixes are the beginnings of names of families of such variables.
 var dangerousPrefixes = []string{
 	"LD_", "DYLD_", "BASH", "GIT_", "GREP_", "LESS", "PERL", "RUBY", "PYTHON", "LUA_", "RUSTC", "CARGO_", "GPG_", "PIP_CONFIG",
 	"RSYNC_", "SSH_", "COMP_", "MALLOC_",
@@ -417,8 +417,9 @@ var harmlessNames = map[string]bool{
 }
 
 // DangerousVariable reports whether a variable decides which programs run or what they
-// do, as PATH and LD_PRELOAD do. A text cannot assign it, and nobody else should set it
-// for one. The table has the variables that are known to do this, and cannot be complete.
+// do, as PATH and LD_PRELOAD do. A text that assigns it is refused, and the caller should
+// not set it for a text either. The tables hold the known variables of this kind, and
+// cannot be complete.
 func DangerousVariable(name string) bool {
 	if harmlessNames[name] {
 		return false

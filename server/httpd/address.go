@@ -66,7 +66,7 @@ func (a address) listen(opts Options) (net.Listener, error) {
 	}
 	// localhost resolves to whatever the resolver says.
 	if tcp, ok := l.Addr().(*net.TCPAddr); a.loopback() && (!ok || !tcp.IP.IsLoopback()) {
-		_ = l.Close() // it has accepted nobody
+		_ = l.Close() // it has accepted no connection
 		return nil, &policy.FieldError{Field: "http", Value: opts.Address, Reason: "it does not resolve to a loopback address", Hint: "write 127.0.0.1"}
 	}
 	return l, nil
@@ -121,7 +121,7 @@ func checkSocket(path string) error {
 		return errors.New("a file that is not a socket has this name")
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
-		_ = conn.Close() // it only tells whether somebody listens
+		_ = conn.Close() // it only shows that a process is listening
 		return errors.New("another process listens there")
 	}
 	return nil
@@ -196,7 +196,7 @@ type boundConn struct {
 	leave func()
 }
 
-// Close closes the connection, and lets another one be accepted.
+// Close closes the connection, and makes room for another one.
 func (c *boundConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()

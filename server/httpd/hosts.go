@@ -57,8 +57,8 @@ func newNames(opts Options, a address, config *tls.Config) names {
 }
 
 // allowHost reports whether Host names this server: by a name of the local host if only
-// that can reach the address, by the address that was listened on or connected to, by an
-// allowed name, or by one that the certificate covers.
+// the local host can reach the address, by the address that the server listens on or the
+// client has connected to, by an allowed name, or by a name in the certificate.
 func (n names) allowHost(r *http.Request) bool {
 	name := hostOnly(r.Host)
 	switch {
@@ -89,10 +89,9 @@ func isLocalName(name string) bool {
 	return name == "localhost" || net.ParseIP(name).IsLoopback()
 }
 
-// allowOrigin reports whether a request may come from where it does, and whether that is
-// an origin of the operator's list. Programs send neither Origin nor Sec-Fetch-Site. A page
-// that is not on the list must come from this very server: other ports of this host belong
-// to somebody else.
+// allowOrigin reports whether the origin of a request is allowed, and whether it is on the
+// operator's list. Programs send neither Origin nor Sec-Fetch-Site. A page that is not on the
+// list must come from this very server: other ports of this host may belong to other users.
 func (n names) allowOrigin(r *http.Request) (ok, listed bool) {
 	origins, sites := r.Header.Values("Origin"), r.Header.Values("Sec-Fetch-Site")
 	if len(origins) > 1 || len(sites) > 1 {

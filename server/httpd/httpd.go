@@ -11,10 +11,10 @@
 // rebinding), an Origin must be allowed, a bearer token must be valid, its principal
 // must not have too many requests in flight, the session must belong to the principal,
 // and the body must arrive within its bounds of size and time. A refusal is a status
-// and a line of text. Neither refusals nor the log hold tokens.
+// and a line of text. Refusals and the log contain no tokens.
 //
 // Each request needs a token. When a token is revoked or expires, its sessions end within
-// seconds, and when a principal has no valid token any more, everything that it has.
+// seconds. When a principal has no valid token left, everything that belongs to it ends.
 package httpd
 
 import (

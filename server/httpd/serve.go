@@ -180,7 +180,7 @@ func (w *writer) Write(data []byte) (int, error) {
 	return w.ResponseWriter.Write(data)
 }
 
-// FlushError sends what was written.
+// FlushError sends the buffered answer.
 func (w *writer) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)

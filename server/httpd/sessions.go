@@ -34,8 +34,8 @@ type principal struct {
 	sessions int // includes those that requests may begin
 }
 
-// activeToken is a token that was shown. Its context ends when the token is no longer
-// valid.
+// activeToken is a token that a client has presented. Its context ends when the token is no
+// longer valid.
 type activeToken struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -104,8 +104,8 @@ func (t *sessionTable) admit(r *http.Request, holder token.Holder) (*request, in
 	return req, 0, ""
 }
 
-// makeRoom reports whether a principal may have one session more. If it has as many as it
-// may, the one that has been idle longest is ended. t.mu is held.
+// makeRoom reports whether a principal may open one more session. If the principal is at its
+// limit, makeRoom ends the session that has been idle longest. t.mu is held.
 func (t *sessionTable) makeRoom(p *principal, now time.Time) bool {
 	if p.sessions >= t.opts.SessionsEach {
 		var oldest *session
@@ -122,8 +122,8 @@ func (t *sessionTable) makeRoom(p *principal, now time.Time) bool {
 	return len(t.sessions)+t.starting < t.opts.Sessions
 }
 
-// waitForgotten waits until nothing is left of what a principal had under other bounds,
-// and reports whether that is so. t.mu is held, but released while it waits.
+// waitForgotten waits until everything that a principal had under other bounds has ended, and
+// reports whether that is so. t.mu is held, but released while it waits.
 func (t *sessionTable) waitForgotten(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, t.opts.End)
 	defer cancel()
@@ -313,7 +313,7 @@ func (t *sessionTable) close() {
 	t.ending.Wait()
 }
 
-// discard takes an answer that nobody reads.
+// discard drops an answer.
 type discard struct {
 	io.Writer
 	header http.Header

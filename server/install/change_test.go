@@ -47,7 +47,7 @@ func TestPutAndDrop(t *testing.T) {
 		"no setting":              {lines, "", "sandbox_mode = \"read-only\"" + tomlMark + "\nfeatures.shell_tool = false" + tomlMark + "\n", same, ""},
 		"settings and a table":    {lines, "# mine\nmodel = \"x\"\n\n[features] # these\nother = true\n", "sandbox_mode = \"read-only\"" + tomlMark + "\n# mine\nmodel = \"x\"\n\n[features] # these\nshell_tool = false" + tomlMark + "\nother = true\n", same, ""},
 		"one that is there":       {lines, "sandbox_mode = \"read-only\"\n", "features.shell_tool = false" + tomlMark + "\nsandbox_mode = \"read-only\"\n", same, ""},
-		"another value":           {lines, "sandbox_mode = \"workspace-write\"\n", "", "", "sandbox_mode is set to another value than \"read-only\""},
+		"another value":           {lines, "sandbox_mode = \"workspace-write\"\n", "", "", "sandbox_mode is already set to a value other than \"read-only\""},
 		"a table in a line":       {lines, "features = {other = true}\n", "", "", "not written in a way"},
 		"other lines' ends":       {lines, "model = \"x\"\r\n", "sandbox_mode = \"read-only\"" + tomlMark + "\r\nfeatures.shell_tool = false" + tomlMark + "\r\nmodel = \"x\"\r\n", same, ""},
 	} {

@@ -11,12 +11,13 @@ import (
 
 // Client says how a client of the protocol is set up.
 type Client struct {
-	// Next tells the user what to do once the server is installed.
+	// Next is a text for the user: what to do once the server is installed.
 	Next string
-	// Own tells the user how to turn off the client's own tools for commands and files.
+	// Own is a text for the user: how to turn off the client's own tools for commands and
+	// files.
 	Own string
-	// Below tells the user of a project at dir where the tools that [Target.Exclusive]
-	// turns off are on again. It is nil if there is no such edit.
+	// Below returns a text for the user of a project at dir: where the tools that
+	// [Target.Exclusive] turns off are on again. It is nil if there is no such edit.
 	Below func(dir string) string
 	// Folder is the client's placeholder for the project. It is empty for clients that
 	// start servers in the directory that they were started in.
@@ -35,7 +36,7 @@ type Client struct {
 	exclusive func(dir string) Change
 }
 
-// place is where the servers of a scope are kept. file is nil if only the client's own
+// place is where the servers of a scope are configured. file is nil if only the client's own
 // command writes there.
 type place struct {
 	name   Scope
@@ -175,9 +176,8 @@ func (c Change) list(f jsonList) *Change {
 	return &c
 }
 
-// claudeProject returns the path by which Claude Code knows the project of a directory:
-// the root of its repository, for a worktree the root of the main one, or else the
-// directory itself.
+// claudeProject returns the path under which Claude Code stores the project of a directory:
+// the root of its repository (for a worktree, of the main one), or else the directory itself.
 func claudeProject(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(filepath.Join(at, ".git"))

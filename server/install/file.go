@@ -21,15 +21,15 @@ type Change struct {
 	Path string
 	// What names the addition in messages.
 	What string
-	// Text is the addition as a file of its own, to print.
+	// Text is the addition as a separate file, to print.
 	Text string
 	// Follow resolves the links of Path, and refuses one that commands of a sandbox
 	// could have made. If it is nil, a file that is a link is refused. No link of a
 	// project may lead out of it, whatever Follow says.
 	Follow func(path string) (string, error)
 
-	// Unmarked says that the addition can look like what the user wrote. Only a caller
-	// that knows that Do put it there may Undo it.
+	// Unmarked means that the addition can look like text of the user. Undo may then be
+	// called only if it is certain that Do has written the addition.
 	Unmarked bool
 
 	dir, sub  string // the project, and the file in it; empty for a user's file
@@ -127,8 +127,8 @@ func (c *Change) unsafe(err error) error {
 }
 
 // place opens the directory of the file. A missing directory is created with create, and
-// otherwise [fs.ErrNotExist]. In a project, which commands may be changing, no link leads
-// out of it; a user's own file may be kept elsewhere.
+// otherwise [fs.ErrNotExist]. In a project, which commands may be changing, links must not
+// lead out of it; a user's own file may be elsewhere.
 func (c *Change) place(create bool) (*os.Root, string, error) {
 	path := c.Path
 	if c.Follow != nil {

@@ -5,9 +5,10 @@
 //	…
 //	changed, err := target.Server(install.Server{Name: "paddock", Command: path, Args: []string{"mcp"}}, false).Do()
 //
-// The files belong to their users: an edit keeps every byte that is not ours ([Change]).
-// Before the result is written it is parsed again, and must mean what was there plus what
-// was added; a file that cannot be edited like that is left alone ([UnsafeError]).
+// The files belong to their users: an edit preserves every byte that it does not have to change
+// ([Change]). Before the result is written it is parsed again, and its meaning must differ from
+// the old one only by the addition. A file that cannot be edited like that is not changed
+// ([UnsafeError]).
 package install
 
 import (
@@ -24,13 +25,13 @@ import (
 
 // Server is a server that a client starts.
 type Server struct {
-	// Name is what the client calls it: letters, digits, "_" and "-".
+	// Name is the client's name for it: letters, digits, "_" and "-".
 	Name string
 	// Command is a program, and Args its arguments.
 	Command string
 	Args    []string
-	// Approved lets models use it without asking the user, for clients that keep this
-	// beside the server ([Target.Approval] is for the others).
+	// Approved allows models to use it without asking the user, for clients that store this
+	// together with the server ([Target.Approval] is for the others).
 	Approved bool
 }
 
@@ -88,8 +89,8 @@ var ErrChanged = errors.New("it was changed at the same moment")
 type format interface {
 	// snippet returns a file that holds the server alone.
 	snippet(s Server) string
-	// edit adds the server, and returns old if it is there. If another server has its
-	// name, edit replaces that with force, and otherwise returns [ErrOther].
+	// edit adds the server, and returns old if it is there already. If another server has
+	// its name, edit replaces that if force is set, and otherwise returns [ErrOther].
 	edit(old []byte, s Server, force bool) ([]byte, error)
 	// remove takes the server of a name out, and returns old if there is none.
 	remove(old []byte, name string) ([]byte, error)
@@ -167,8 +168,8 @@ func (t *Target) Server(s Server, force bool) *Change {
 // Found is a server that a file holds.
 type Found struct {
 	Server
-	// Target is where it is: the one that was asked, or, in a file that keeps servers by
-	// project, one for another project.
+	// Target is where it is: the target of the call or, in a file that has servers for
+	// several projects, the target of another project.
 	Target *Target
 }
 
@@ -203,8 +204,8 @@ func (t *Target) Servers(follow func(string) (string, error)) ([]Found, error) {
 	return found, nil
 }
 
-// Approval returns the edit of a file of the user's that lets models use the server
-// without asking. It returns nil if [Server.Approved] does that, or nothing does.
+// Approval returns the edit of a user's file that allows models to use the server without
+// asking. It returns nil if [Server.Approved] does that, or if the client has no such setting.
 func (t *Target) Approval(name string) (*Change, error) {
 	if t.approval == nil || t.Scope != Local {
 		return nil, nil

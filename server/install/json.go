@@ -9,8 +9,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// jsonFormat is an object of servers by name, below a path of keys. Comments and trailing
-// commas, which some clients allow, are kept.
+// jsonFormat is an object of servers by name, below a path of keys. Edits preserve comments and
+// trailing commas, which some clients allow.
 type jsonFormat struct {
 	path []string
 	kind string // the value of "type", for clients that want one

@@ -20,8 +20,8 @@ var bom = []byte("\xef\xbb\xbf")
 
 var errWrong = errors.New("its servers are not written in a way that one can be changed without the others; --print says what to add by hand")
 
-// document is JSON with comments and trailing commas, as a tree that is written back
-// byte for byte but for what was edited.
+// document is JSON with comments and trailing commas, as a tree. All bytes that were not
+// edited are written back unchanged.
 type document struct {
 	text []byte // which the offsets of the tree refer to
 	root hujson.Value
@@ -103,8 +103,8 @@ func standard(v hujson.Value) []byte {
 	return v.Pack()
 }
 
-// editJSON returns the text as change leaves it. The result is read again: it must mean
-// what the text did, with what expect does to that.
+// editJSON returns a text as edited by change. It parses the result again, which must be equal
+// to the old value after expect has changed that.
 func editJSON(old []byte, change func(*document) error, expect func(map[string]any)) ([]byte, error) {
 	text, marked := bytes.CutPrefix(old, bom)
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -147,8 +147,8 @@ func decode(data []byte, into any) error {
 	return dec.Decode(into)
 }
 
-// encode writes a value over several lines, the later ones behind indent; on one line
-// if unit is empty.
+// encode writes a value on several lines, of which all but the first begin with indent, or on
+// one line if unit is empty.
 func encode(v any, indent, unit string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -278,7 +278,7 @@ func (d *document) lineIndent(at int) (indent string, first bool) {
 	return string(line[:len(line)-len(rest)]), len(rest) == 0
 }
 
-// childIndent returns the indentation of what is in an object or a list.
+// childIndent returns the indentation of the members of an object or a list.
 func (d *document) childIndent(parent *hujson.Value) string {
 	last := 0
 	switch v := parent.Value.(type) {
@@ -305,9 +305,9 @@ func (d *document) spansLines(v *hujson.Value) bool {
 // commentsOfLine matches comments up to the end of the line that they begin in.
 var commentsOfLine = regexp.MustCompile(`^((?:[ \t]|/\*(?s:.*?)\*/)*(?://[^\n]*?)?)\r?\n`)
 
-// attach adds an item to those of parent, behind the last one and the comments in its
-// line. after is the text between the last one and the closing bracket. A list that ends
-// with a comma still does afterwards.
+// attach adds an item to parent, after the last item and the comments on its line. after is the
+// text between the last item and the closing bracket. A list that ended with a comma still ends
+// with one afterwards.
 func attach[T any](d *document, parent *hujson.Value, indent string, items []T, item T, after *hujson.Extra, ends func(*T) (first, last *hujson.Value)) []T {
 	_, isList := parent.Value.(*hujson.Array)
 	first, last := ends(&item)
@@ -339,7 +339,7 @@ func attach[T any](d *document, parent *hujson.Value, indent string, items []T, 
 	return append(items, item)
 }
 
-// detach takes an item away, with its comma. Comments around it stay.
+// detach removes an item and its comma. Comments around it stay.
 func detach[T any](items []T, i int, after *hujson.Extra, ends func(*T) (first, last *hujson.Value)) []T {
 	first, last := ends(&items[i])
 	isLast := i == len(items)-1

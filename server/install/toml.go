@@ -14,8 +14,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlFormat is a table [mcp_servers.NAME] for each server. Tables are cut out and put in
-// as text, so that comments and order stay.
+// tomlFormat edits files that have a table [mcp_servers.NAME] for each server. Tables are
+// inserted and removed as text, which preserves comments and order.
 type tomlFormat struct{}
 
 const serversKey = "mcp_servers"
@@ -36,8 +36,8 @@ func (tomlFormat) snippet(s Server) string {
 	return b.String()
 }
 
-// tomlString formats a basic string. Without control characters, which [Server.Check]
-// refuses, it looks like JSON's.
+// tomlString formats a basic string. The syntax is that of JSON except for control
+// characters, which [Server.Check] rejects.
 func tomlString(text string) string { return encode(text, "", "") }
 
 func (f tomlFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
@@ -88,7 +88,7 @@ func (tomlFormat) servers(old []byte) (map[string]Server, error) {
 
 func (f tomlFormat) everywhere([]byte) ([]format, error) { return []format{f}, nil }
 
-// editTOML returns the text as change leaves it; change returns nil to leave it alone.
+// editTOML returns a file as edited by change, or unchanged if change returns nil.
 func editTOML(old []byte, change func(text []byte, meaning map[string]any) ([]byte, error)) ([]byte, error) {
 	text, marked := bytes.CutPrefix(old, bom)
 	meaning, err := parseTOML(text)
@@ -148,7 +148,7 @@ func (f tomlFormat) isExactly(got any, s Server) bool {
 	return err == nil && reflect.DeepEqual(got, serversIn(own)[s.Name])
 }
 
-// lineEndOf returns how the lines of a file end.
+// lineEndOf returns the line ending of a file.
 func lineEndOf(text []byte) string {
 	if bytes.Contains(text, []byte("\r\n")) {
 		return "\r\n"
@@ -171,13 +171,13 @@ func (tomlFormat) add(text []byte, snippet string) []byte {
 	return append(out, strings.ReplaceAll(snippet, "\n", end)...)
 }
 
-// tomlTable is a table by its header: its name, and where its line begins.
+// tomlTable is the header of a table: its name, and the offset of its line.
 type tomlTable struct {
 	name []string
 	from int
 }
 
-// tomlTables returns the tables of a text that is TOML.
+// tomlTables returns the tables of a valid TOML text.
 func tomlTables(text []byte) []tomlTable {
 	var tables []tomlTable
 	p := unstable.Parser{}
@@ -197,8 +197,8 @@ func tomlTables(text []byte) []tomlTable {
 // asideLines matches blank lines and comments at the end of a text.
 var asideLines = regexp.MustCompile(`(?m)^(?:[ \t]*(?:#.*)?\n)*[ \t\r]*(?:#.*)?\z`)
 
-// replace puts a text into the place of the table of a server. Those below it go too: an
-// environment that was another server's must not become this one's.
+// replace replaces the table of a server with snippet. It also removes tables below that,
+// because the environment of another server must not become this one's.
 func (f tomlFormat) replace(before map[string]any, text []byte, name, snippet string) ([]byte, error) {
 	server, tables, end := []string{serversKey, name}, tomlTables(text), lineEndOf(text)
 	edited, found, kept := []byte{}, false, 0
@@ -210,7 +210,7 @@ func (f tomlFormat) replace(before map[string]any, text []byte, name, snippet st
 		if i+1 < len(tables) {
 			to = tables[i+1].from
 		}
-		// What stands before the next table belongs to that.
+		// Comments and blank lines before the next table belong to that table.
 		if aside := asideLines.FindIndex(text[t.from:to]); aside != nil {
 			to = t.from + aside[0]
 		}
@@ -222,7 +222,7 @@ func (f tomlFormat) replace(before map[string]any, text []byte, name, snippet st
 		kept = to
 	}
 	if !found {
-		return nil, errors.New("the server of this name is not a table of its own")
+		return nil, errors.New("the server of this name has no table [" + serversKey + "." + name + "]")
 	}
 	edited = append(edited, text[kept:]...)
 	if snippet == "" && len(bytes.TrimSpace(text[kept:])) == 0 {
@@ -234,8 +234,8 @@ func (f tomlFormat) replace(before map[string]any, text []byte, name, snippet st
 	return edited, f.check(before, edited, name, snippet)
 }
 
-// check parses the result: it must mean what was there, with the server as the snippet
-// has it.
+// check parses the result: the server must be as in the snippet, and all else must be
+// unchanged.
 func (tomlFormat) check(before map[string]any, edited []byte, name, snippet string) error {
 	after, err := parseTOML(edited)
 	want, wrong := parseTOML([]byte(snippet))
@@ -248,11 +248,11 @@ func (tomlFormat) check(before map[string]any, edited []byte, name, snippet stri
 	return nil
 }
 
-// without returns a copy of a decoded file that lacks one server.
+// without returns a copy of a decoded file without one server.
 func without(doc map[string]any, name string) map[string]any {
 	doc = maps.Clone(doc)
-	servers, is := doc[serversKey].(map[string]any)
-	if doc[serversKey] != nil && !is {
+	servers, ok := doc[serversKey].(map[string]any)
+	if doc[serversKey] != nil && !ok {
 		return doc
 	}
 	rest := map[string]any{}
@@ -262,7 +262,7 @@ func without(doc map[string]any, name string) map[string]any {
 	return doc
 }
 
-// tomlLines are settings that are each added as a line of their own, marked by a comment.
+// tomlLines are settings. Each is added as a separate line with the comment tomlMark.
 type tomlLines []tomlLine
 
 // tomlLine is a setting of a table, or of the file if table is empty.
@@ -294,11 +294,11 @@ func (f tomlLines) put(old []byte) ([]byte, error) {
 				path = []string{l.table, l.key}
 			}
 			value := in(want, path)
-			switch is := in(before, path); {
-			case reflect.DeepEqual(is, value):
+			switch got := in(before, path); {
+			case reflect.DeepEqual(got, value):
 				continue
-			case is != nil:
-				return nil, fmt.Errorf("%s is set to another value than %s", strings.Join(path, "."), l.value)
+			case got != nil:
+				return nil, fmt.Errorf("%s is already set to a value other than %s", strings.Join(path, "."), l.value)
 			}
 			if edited == nil {
 				edited = text

@@ -84,9 +84,9 @@ func encode(out any) (json.RawMessage, error) {
 const minCut = 200
 
 // fit encodes an output within most characters, and reports whether it had to cut it.
-// Operations bound what they return; this is for outputs that exceed the budget all the same.
-// Long strings are cut in the middle, then lists at their ends, so that the result still fits
-// its schema. An output that is too long even so is an error.
+// Operations bound their outputs; fit is for outputs that exceed the budget anyway. It cuts
+// long strings in the middle, then lists at their ends, so that the result still fits its
+// schema. An output that is still too long is an error.
 func fit(out any, most int) (_ json.RawMessage, cut bool, err error) {
 	text, err := encode(out)
 	if err != nil {
@@ -174,7 +174,7 @@ type contracted interface {
 }
 
 // contract turns such an answer into a result. The budget applies only if the operator has set
-// one; otherwise the contract's bounds apply. Notes follow in a text of their own.
+// one; otherwise the contract's bounds apply. Notes follow as a separate text.
 func (v *view) contract(c contracted, notes string) *sdk.CallToolResult {
 	room := math.MaxInt
 	if v.server.bounded {
@@ -207,8 +207,8 @@ func (v *view) contract(c contracted, notes string) *sdk.CallToolResult {
 	return res
 }
 
-// visible escapes characters in JSON that a terminal would obey or not show. The meaning stays
-// the same.
+// visible escapes characters in JSON that control a terminal or are invisible. The meaning of
+// the JSON does not change.
 func visible(answer json.RawMessage) json.RawMessage {
 	if !strings.ContainsFunc(string(answer), func(r rune) bool { return !text.IsShown(r) }) {
 		return answer

@@ -160,7 +160,7 @@ func (b brief) schema(within json.RawMessage) json.RawMessage {
 	return text
 }
 
-// trim removes from an object's schema what a model does not need.
+// trim removes parts that a model does not need from an object's schema.
 func (b brief) trim(node map[string]any, above string) {
 	own, _ := node["properties"].(map[string]any)
 	for name, value := range own {

@@ -13,8 +13,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// cancelGrace is how long a cancelled call may take to report what became of what it started,
-// before it is answered without that.
+// cancelGrace is how long a cancelled call may take to report how its command ended, before it
+// is answered without that.
 const cancelGrace = 2 * time.Second
 
 // answer is the result of an operation.
@@ -30,7 +30,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	defer context.AfterFunc(v.ctx, cancel)()
 	if hold := v.server.opts.Hold; hold != nil && hold() != nil {
 		v.hold.Do(func() {
-			// End all that was started, so that what the operator inspects does not change.
+			// End everything that was started, so that nothing changes while the operator inspects it.
 			if err := v.close(); err != nil {
 				v.server.opts.Logger.Error(err.Error())
 			}

@@ -16,8 +16,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sessionIdle is how long a session may be idle before it is forgotten. What it started stays,
-// since that belongs to the principal.
+// sessionIdle is how long a session may be idle before it is dropped. Sandboxes that it has
+// opened stay open, since they belong to the principal.
 const sessionIdle = time.Hour
 
 type principalKey struct{}
@@ -138,7 +138,7 @@ func (v *view) revision(r *http.Request) (revision string, session bool) {
 	return revision, true
 }
 
-// head is the part of a message that tells what it is about.
+// head is the part of a message that identifies its method and subject.
 type head struct {
 	ID     json.RawMessage
 	Method string

@@ -40,8 +40,8 @@ func (p *pendingRequests) add(id jsonrpc.ID) error {
 	return nil
 }
 
-// free lets an id be used again. It is called before the answer is written, since the client
-// may reuse the id as soon as it has read that.
+// free makes an id available again. It is called before the answer is written, since the client
+// may reuse the id as soon as it has read the answer.
 func (p *pendingRequests) free(id jsonrpc.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +103,8 @@ var (
 	idLast  = regexp.MustCompile(`,\s*"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*\}\s*$`)
 )
 
-// idAtEnds returns the id of a message of which only the ends are known, or nil. Without the
-// id in the error, the client would wait for its answer for ever.
+// idAtEnds returns the id of a message of which only the beginning and the end are known, or
+// nil. If the error had no id, the client would wait for its answer for ever.
 func idAtEnds(text []byte) json.RawMessage {
 	for _, re := range []*regexp.Regexp{idFirst, idLast} {
 		if m := re.FindSubmatch(text); m != nil {

@@ -11,13 +11,13 @@
 //
 // or, for many clients, [Server.Handler], behind a handler that authenticates requests
 // ([WithPrincipal]). Each principal has its own environment, sandboxes and sessions, which live
-// as long as the server and which nobody else sees.
+// as long as the server and are not visible to other principals.
 //
 // op.Op.Call checks the input of a tool, as behind every door. An answer is a text for models,
-// without control sequences that a terminal would obey, of at most [Options].Budget characters.
-// [Options].Structured adds the operation's output as structured content, with names and
-// contents of files as they are; each of the two then gets half of the budget. Tools whose form
-// a contract fixes answer with its JSON, complete, within the contract's bounds. A failed
+// without control sequences for terminals, of at most [Options].Budget characters.
+// [Options].Structured adds the operation's output as structured content, with unchanged names
+// and contents of files; each of the two then gets half of the budget. A tool whose answer is
+// fixed by a contract answers with that JSON, complete, within the contract's bounds. A failed
 // operation, even one that panicked, is an answer with isError and the text "cannot …: …"; an
 // unknown tool is an error of the protocol.
 //
@@ -68,20 +68,20 @@ type Options struct {
 	// Structured adds structured content to each answer, and its schema to each tool. Some
 	// clients show a model that instead of the text. Default: only text.
 	Structured bool
-	// Tokens says that principals have specs of their own. Hints then name keys of a spec
+	// Tokens means that principals have their own specs. Hints then name keys of a spec
 	// instead of the operator's flags.
 	Tokens bool
 	// Logger gets the server's messages. nil: they are discarded.
 	Logger *slog.Logger
 	// Version is the version of this program, for clients.
 	Version string
-	// Instructions describe the server to models. Default: those of the profile.
+	// Instructions describe the server to models. Default: the instructions of the profile.
 	Instructions string
 	// Hold is called before each call. If it returns an error, that is the answer of every
 	// call from then on, and everything that was started is ended. May be nil.
 	Hold func() error
-	// Planted is called, from any goroutine, with what a sandbox has left for the host to
-	// execute or obey, which is also logged. May be nil.
+	// Planted is called, from any goroutine, with the files that a sandbox has left and that
+	// the host would execute or obey. They are also logged. It may be nil.
 	Planted func(op.Planted)
 	// Ops are the operations. Default: table.All().
 	Ops []op.Op
@@ -164,8 +164,8 @@ func (s *Server) Forget(principal string) error {
 	return v.close()
 }
 
-// Close ends every call, sandbox and session, and returns when their end is proved, or an error
-// that says what is left. Closing again does nothing.
+// Close ends every call, sandbox and session, and returns when their end is proved. If that is
+// not possible, the error says what is left. Closing again does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -184,8 +184,9 @@ func (s *Server) Close() error {
 	return errors.Join(all...)
 }
 
-// planted logs for the operator, at the default level, what a sandbox has left for the host to
-// run or obey. The model learns it too, but may be the one that did it.
+// planted logs for the operator, at the default level, the files that a sandbox has left and
+// that the host would run or obey. The model's answers name them too, but the model may be the
+// attacker that made them.
 func (s *Server) planted(p op.Planted) {
 	if s.opts.Planted != nil {
 		s.opts.Planted(p)

@@ -27,8 +27,8 @@ const (
 )
 
 // ServeStdio serves one client, one JSON message per line, until the input ends, the output
-// is closed, or ctx ends. Then it ends what the client has started, and closes the server. It
-// returns nil if nothing is left of that.
+// is closed, or ctx ends. Then it ends everything that the client has started, and closes the
+// server. It returns nil if all of that has ended.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	v, err := s.view("")
 	if err != nil {
@@ -99,7 +99,7 @@ func (l *lines) Connect(context.Context) (sdk.Connection, error) {
 
 var errLong = fmt.Errorf("it is longer than %d bytes", maxLine)
 
-// readLine reads a line. It returns only the ends of one that is too long.
+// readLine reads a line. If the line is too long, it returns only its beginning and its end.
 func (l *lines) readLine() ([]byte, error) {
 	var text []byte
 	long := false

@@ -36,7 +36,7 @@ func tell(o *op.Op, out any, say func(string) string) (text string) {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// plain returns a text without what a terminal would obey or nobody sees.
+// plain returns a text without characters that control a terminal or are invisible.
 func plain(s string) string { return text.Strip(s) }
 
 // clip keeps head and tail of a text of more than most characters.

@@ -21,7 +21,7 @@ type tools struct {
 	all    []op.Op
 	ops    []op.Op
 	byName map[string]*op.Op
-	known  map[string]*op.Op // those of every profile, for the server's own use
+	known  map[string]*op.Op // tools of every profile, for the server's own use
 }
 
 func newTools(all []op.Op, profile op.Profile) *tools {

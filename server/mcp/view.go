@@ -16,8 +16,8 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// view is the server for one principal: its environment and its clients, which share nothing
-// with those of other principals.
+// view is the server for one principal: its environment and its clients. Principals share
+// nothing.
 type view struct {
 	server    *Server
 	principal string
@@ -77,7 +77,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 }
 
 // sdkOptions returns the options and capabilities for the SDK's server. Lists change only with
-// privileges, of which the server gets no notice.
+// privileges, and the server is not notified of these changes.
 func (v *view) sdkOptions() *sdk.ServerOptions {
 	opts := &sdk.ServerOptions{
 		Instructions: v.server.opts.Instructions,
@@ -123,7 +123,8 @@ func negotiate(revision string) string {
 const methodInitialize = "initialize"
 
 // methodDiscover is the first request of clients of later revisions. Some clients give up on a
-// server that knows it and refuses the revision; if the method is unknown they initialize.
+// server that supports the method and refuses the revision, but if the method is unknown they
+// initialize.
 const (
 	methodDiscover = "server/discover"
 	noDiscover     = "unknown method " + methodDiscover + ": use initialize"

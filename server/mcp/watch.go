@@ -124,7 +124,7 @@ func (v *view) checkResource(uri string, one *watched, open []string) {
 	}
 	state, err := v.state(v.ctx, v.unauditedEnv(), one.at)
 	if err != nil {
-		state = "" // the resource is gone, which is a change
+		state = "" // the resource does not exist any more, which is a change
 	}
 	if state == one.state || v.ctx.Err() != nil {
 		return
@@ -133,7 +133,8 @@ func (v *view) checkResource(uri string, one *watched, open []string) {
 	_ = v.sdk.ResourceUpdated(v.ctx, &sdk.ResourceUpdatedNotificationParams{URI: uri}) // if the client is gone, its session ends anyway
 }
 
-// prune forgets sessions that have ended, and returns what the others watch, or nil.
+// prune removes sessions that have ended, and returns the resources that the others watch, or
+// nil.
 func (w *watcher) prune(live func(func(*sdk.ServerSession) bool)) map[string]*watched {
 	alive := map[*sdk.ServerSession]bool{}
 	for s := range live {

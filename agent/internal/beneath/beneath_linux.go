@@ -1,14 +1,14 @@
 // Package beneath opens files through directory handles, one name at a
 // time, and never through a link: whatever other processes do to the tree
-// meanwhile, nothing outside of the root is reached.
+// meanwhile, no operation reaches anything outside of the root.
 //
 // A path is a list of names, none of which is empty, "." or ".."; [Clean]
-// makes one of a text. A walk opens each name relative to the handle of the
-// one before with O_NOFOLLOW (openat(2)), so that there is no time between
+// parses it from a text. A walk opens each name relative to the handle of the
+// previous one with O_NOFOLLOW (openat(2)), so that the tree cannot change between
 // a check and a use. It needs no kernel newer than 2.6.39.
 //
 // A directory that is moved while it is open stays open: operations in
-// it then happen at its new place. That is a place where the mover can write.
+// it then happen at its new place, where the process that moved it can write anyway.
 package beneath
 
 import (
@@ -23,14 +23,14 @@ import (
 // Dir is an open directory. It is a plain descriptor, and must be closed.
 type Dir struct{ fd int }
 
-// LinkError reports that a walk met a symbolic link, or another file that is not a
+// LinkError reports that a walk found a symbolic link, or another file that is not a
 // directory.
 type LinkError struct {
 	Index int  // of the name in the path that was walked
 	Link  bool // it is a symbolic link
 }
 
-// Error returns what the walk met.
+// Error says what the walk found.
 func (e *LinkError) Error() string {
 	if e.Link {
 		return "a parent is a symbolic link"
@@ -96,7 +96,7 @@ func (d Dir) MakeAll(path []string, mode uint32, made func(parent Dir, depth int
 	})
 }
 
-// walk opens name after name; missing, if not nil, may make one that does not exist.
+// walk opens name after name; missing, if not nil, may make a directory that does not exist.
 func (d Dir) walk(path []string, missing func(parent Dir, depth int) error) (Dir, error) {
 	at, err := d.Dup()
 	if err != nil {
@@ -129,8 +129,8 @@ func (d Dir) child(name string) (Dir, error) {
 	if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
 		return opened(fd, name, err)
 	}
-	// A handle shows for certain what the file is. A second lookup of the name would
-	// not: it may be a directory by then.
+	// The type is read from a handle. A second lookup of the name could find another
+	// file, such as a directory.
 	if fd, err = openat(d.fd, name, handle); err != nil {
 		return opened(fd, name, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// StartError returns the error of a failed clone, as it crosses the wire, with a hint
-// for the caller.
+// StartError returns the error for a command that could not be cloned, with a hint for
+// the caller.
 func StartError(name, dir string, err error) *wire.Error {
 	e := &wire.Error{Code: wire.CodeStart, Object: name, Message: "cannot run " + name + ": " + err.Error()}
 	var failed *clone.Error
@@ -24,21 +24,20 @@ func StartError(name, dir string, err error) *wire.Error {
 	case failed.Stage == clone.StageDir:
 		e.Code, e.Object = wire.CodeBadCwd, dir
 		e.Message = "cannot use " + dir + " as working directory: " + failed.Errno.Error()
-		e.Hint = "it is a path inside the sandbox, where the workspace is /workspace"
+		e.Hint = "give a path inside the sandbox, where the workspace is /workspace"
 	case failed.Stage != clone.StageExec:
 	case failed.Errno == unix.ENOENT || failed.Errno == unix.ENOTDIR:
 		e.Code, e.Message = wire.CodeNotFound, "cannot run "+name+": "+failed.Errno.Error()
 		e.Hint = "the file, or the interpreter that its first line names, is not visible in the sandbox"
 	case failed.Errno == unix.E2BIG:
-		e.Code, e.Message = wire.CodeNotExecutable, "cannot run "+name+": its arguments and environment are larger than the kernel takes"
+		e.Code, e.Message = wire.CodeNotExecutable, "cannot run "+name+": its arguments and environment are larger than the kernel allows"
 	default:
 		e.Code, e.Message = wire.CodeNotExecutable, "cannot run "+name+": "+failed.Errno.Error()
 	}
 	return e
 }
 
-// FileError returns the error of a failed operation on a path, as it crosses the
-// wire.
+// FileError returns the error for an operation on a path that failed.
 func FileError(verb string, p Path, err error) error {
 	var link *beneath.LinkError
 	var errno unix.Errno
@@ -59,7 +58,7 @@ func FileError(verb string, p Path, err error) error {
 	return e
 }
 
-// BadField returns the error of a request whose field name is not acceptable.
+// BadField returns the error for a request with an invalid value in the field name.
 func BadField(name, text string) error {
 	return &wire.Error{Code: wire.CodeBadRequest, Object: name, Message: text}
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Vault holds the values of the installed secrets. What it is asked to hide
-// stays hidden: values of an earlier set are still looked for in what began
-// while they were installed.
+// Vault holds the values of the installed secrets. A [Redactor] continues to hide
+// values that are replaced while it is in use.
 type Vault struct {
 	mu      sync.Mutex
 	values  []string
@@ -37,7 +36,8 @@ func (v *Vault) Get() (values []string, version int) {
 	return v.values, v.version
 }
 
-// CheckSecrets refuses values that leave no room for as many others.
+// CheckSecrets rejects values that exceed half of what can be redacted. One half is for
+// the installed secrets, and the other for the values of a request.
 func CheckSecrets(values []string) error {
 	total := 0
 	for _, v := range values {
@@ -45,32 +45,32 @@ func CheckSecrets(values []string) error {
 	}
 	switch {
 	case len(values) > redact.MaxValues/2:
-		return fmt.Errorf("there are more than %d values to redact", redact.MaxValues/2)
+		return fmt.Errorf("more than %d values to redact", redact.MaxValues/2)
 	case total > redact.MaxTotal/2:
-		return fmt.Errorf("the values to redact have more than %d bytes", redact.MaxTotal/2)
+		return fmt.Errorf("the values to redact exceed %d bytes", redact.MaxTotal/2)
 	}
 	_, err := redact.NewSet(values)
 	return err
 }
 
-// Redactor hides what a command must not show: the values that its request names,
-// those of the vault as they are at the moment, and what rules match.
+// Redactor hides text in the output of a command: the values that its request names,
+// the values that the vault holds or has held meanwhile, and every match of a rule.
 type Redactor struct {
 	vault *Vault
 	extra []string
 	rules *redact.Rules
 
 	mu      sync.Mutex
-	values  []string // all that there ever were
+	values  []string // all values so far
 	version int
 	plain   *redact.Set                         // without rules
-	counts  map[*HidingWriter]wire.RedactCounts // of writers; nil stands for those that are closed
-	blocked string                              // the rule that ended an output first
+	counts  map[*HidingWriter]wire.RedactCounts // by writer; the key nil has the sum of the closed ones
+	blocked string                              // the first rule that ended an output
 }
 
-// Redactor returns what hides the sandbox's secrets and what its rules match and,
-// for one request, more values and rules. It refuses more values than can be
-// hidden, and invalid rules.
+// Redactor returns a redactor for one request. It hides the sandbox's secrets and the
+// matches of its rules, and applies the values and rules of the request as well. It
+// rejects more values than can be hidden, and invalid rules.
 func (box *Sandbox) Redactor(extra []string, more wire.RedactRules) (*Redactor, *wire.Error) {
 	if err := CheckSecrets(extra); err != nil {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "redact_values", Message: "cannot redact: " + err.Error()}
@@ -95,14 +95,14 @@ func (box *Sandbox) Redactor(extra []string, more wire.RedactRules) (*Redactor, 
 	return s, nil
 }
 
-// OnlySecrets returns what hides the sandbox's secrets, and nothing else.
+// OnlySecrets returns a redactor that hides the sandbox's secrets and nothing else.
 func (box *Sandbox) OnlySecrets() *Redactor {
 	s := &Redactor{vault: &box.Vault, version: -1}
 	s.current()
 	return s
 }
 
-// current returns the values to look for now, and a version that changes with them.
+// current returns the values to hide from now on, and a version that changes with them.
 func (s *Redactor) current() (plain *redact.Set, version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Redactor) current() (plain *redact.Set, version int) {
 	slices.Sort(values)
 	values = slices.Compact(values)
 	plain, err := redact.NewSet(values)
-	if err != nil { // too many were installed by and by: those of now have room
+	if err != nil { // too many were installed over time, but the present ones fit
 		values = slices.Concat(s.extra, installed)
 		plain, _ = redact.NewSet(values)
 	}
@@ -128,19 +128,20 @@ func (s *Redactor) Any() bool {
 	return plain != nil || s.rules != nil
 }
 
-// Text hides in a whole text.
+// Text returns a whole text with values and matches replaced.
 func (s *Redactor) Text(text string) string {
 	plain, _ := s.current()
 	return plain.With(s.rules).Text(text)
 }
 
-// OnlyValues hides values alone, in a text that rules have seen already.
+// OnlyValues is like Text, but applies no rules. It is for a text that rules were
+// applied to before.
 func (s *Redactor) OnlyValues(text string) string {
 	plain, _ := s.current()
 	return plain.Text(text)
 }
 
-// Error returns an error whose texts hide the same.
+// Error returns an error with redacted texts.
 func (s *Redactor) Error(err *wire.Error) *wire.Error {
 	if !s.Any() {
 		return err
@@ -167,22 +168,21 @@ func (s *Redactor) Matches() (wire.RedactCounts, string) {
 	return sum, s.blocked
 }
 
-// Writer returns a writer that hides the values in a stream. It must be closed.
+// Writer returns a writer that redacts a stream. It must be closed.
 func (s *Redactor) Writer(dst io.Writer) *HidingWriter {
 	plain, version := s.current()
 	return &HidingWriter{redactor: s, version: version, Writer: redact.NewWriter(plain.With(s.rules), dst)}
 }
 
-// HidingWriter writes a stream without the values of a Redactor, and follows
-// changes of the vault.
+// HidingWriter redacts a stream as its Redactor says, and follows changes of the vault.
 type HidingWriter struct {
 	redactor *Redactor
 	version  int
 	Writer   *redact.Writer
-	total    int64 // of matches that the redactor counts already
+	total    int64 // how many matches are in the redactor's counts
 }
 
-// Write writes p without what is to be hidden, by the values of now.
+// Write redacts p with the present values, and writes it.
 func (h *HidingWriter) Write(p []byte) (int, error) {
 	if plain, version := h.redactor.current(); version != h.version {
 		h.version = version
@@ -195,8 +195,8 @@ func (h *HidingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close writes what was held back for a value that might have begun. The redactor
-// keeps the writer's counts, and not the writer.
+// Close writes the bytes that were held back because a value might have begun with
+// them. The redactor keeps the writer's counts, but not the writer.
 func (h *HidingWriter) Close() error {
 	err := h.Writer.Close()
 	h.note()

@@ -35,7 +35,7 @@ func SignalNumber(name string) unix.Signal {
 	return unix.SignalNum(name)
 }
 
-// registry holds what runs: execs, shells, sessions and services, by an id that is
+// registry holds the running execs, shells, sessions and services, by an id that is
 // used once.
 type registry struct {
 	mu      sync.Mutex

@@ -37,7 +37,8 @@ type Sandbox struct {
 	WorkspaceDir beneath.Dir // the agent's handle of it
 	Running      registry
 	Vault        Vault
-	// Rules say what is replaced in all that commands print, whoever started them.
+	// Rules say what to replace in the output of every command, no matter which client
+	// started it.
 	Rules *redact.Rules
 }
 
@@ -55,7 +56,7 @@ func Now() *float64 {
 	return &t
 }
 
-// Bounds are the limits that a command may have met, besides its time.
+// Bounds are the limits that a command may have reached, besides its time.
 type Bounds struct {
 	OOMKilled    bool
 	ForksRefused bool
@@ -63,8 +64,8 @@ type Bounds struct {
 	Ended        bool        // the agent has killed it
 }
 
-// Denials returns what the filter and limits have refused to the tree of a process
-// since the last call. The agent cannot see what mounts and Landlock refuse, so the
+// Denials returns the refusals of the filter and the limits to the tree of a process
+// since the last call. The agent cannot see the refusals of mounts and Landlock, so the
 // list is never complete.
 func (box *Sandbox) Denials(p *spawn.Process, b Bounds) []wire.Denial {
 	list := p.Denied.Take()

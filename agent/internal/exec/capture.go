@@ -12,8 +12,8 @@ type capture struct{ text.HeadTail }
 
 func newCapture(limit int) *capture { return &capture{text.HeadTail{Max: limit}} }
 
-// text returns what was kept, with note behind it in a line of its own. A character that the
-// cut split is dropped, not turned into garbage; invalid bytes elsewhere become U+FFFD.
+// text returns the captured output, followed by note on a separate line. A character that the
+// cut has split is dropped; invalid bytes elsewhere become U+FFFD.
 func (c *capture) text(encoding, note string) string {
 	kept := c.Bytes()
 	if note != "" && c.Total() > 0 && (len(kept) == 0 || kept[len(kept)-1] != '\n') {

@@ -316,9 +316,9 @@ func (x *run) endTree(res *wire.ExecResult) {
 }
 
 // awaitOutput waits until output has ended, for OutputGrace at most. If the client
-// passed pipes of its own, output has ended only when all processes that may write
-// have; awaitOutput reports whether that is proved. It does not wait for them if the
-// client wants them to live on.
+// passed its own pipes, output ends only when all processes that may write to them have
+// ended; awaitOutput reports whether that is proved. It does not wait for these processes
+// if the client wants them to continue.
 func (x *run) awaitOutput() (empty bool) {
 	grace := time.NewTimer(core.OutputGrace)
 	defer grace.Stop()
@@ -355,8 +355,8 @@ func (x *run) fillResult(res *wire.ExecResult) {
 	}
 }
 
-// accountGroup fills in what a tree's control group has counted. It counts the whole
-// tree, and so replaces the numbers of the command's process alone.
+// accountGroup fills in the counts of a tree's control group. They cover the whole
+// tree, and so replace the numbers of the command's process alone.
 func accountGroup(res *wire.ExecResult, s cgroup.Stats) {
 	if m := s.Memory; m != nil {
 		res.OOMKilled = m.OOMKills > 0

@@ -13,7 +13,7 @@ import (
 )
 
 // pump copies both outputs until they end. Write errors of a sink do not stop
-// it: a command must not block because its reader has gone.
+// it: a command must not block because the reader of its output has closed.
 func (x *run) pump(stdout, stderr io.Writer) {
 	sinks := []io.Writer{stdout, stderr}
 	var turn sync.Mutex
@@ -35,10 +35,10 @@ func (x *run) pump(stdout, stderr io.Writer) {
 	close(x.drained)
 }
 
-// sink is a pipe of the client's for an output that must pass through the agent. Its
-// reader may never read, and the agent cannot make it non-blocking, because the open
+// sink is a client's pipe for an output that must pass through the agent. Its reader
+// may never read, and the agent cannot make the pipe non-blocking, because the open
 // file description is shared. So a sink waits for room, and writes no more than
-// fits. Once it is abandoned, it drops what does not fit.
+// fits. Once it is abandoned, it drops the rest.
 type sink struct {
 	pipe      *os.File
 	turn      *sync.Mutex // two sinks may be one pipe

@@ -95,8 +95,8 @@ func (s *stream) control(c wire.Control) {
 	}
 }
 
-// sendError tells the client about an invalid frame. It drops errors of the connection,
-// since no client is left then.
+// sendError reports an invalid frame to the client. It drops errors of the connection,
+// since no client is left to receive them.
 func (s *stream) sendError(err error) {
 	var werr *wire.Error
 	if errors.As(err, &werr) {
@@ -114,7 +114,7 @@ type frameSink struct {
 	truncated bool
 }
 
-// Write sends p. After the client has gone it only counts.
+// Write sends p. After the client has disconnected it only counts.
 func (f *frameSink) Write(p []byte) (int, error) {
 	n := len(p)
 	if f.limit > 0 && f.total+int64(n) > f.limit {
@@ -179,7 +179,7 @@ func (i *stdin) endInput() {
 	i.wake.Signal()
 }
 
-// close drops what is queued, since the command has ended.
+// close drops queued input, since the command has ended.
 func (i *stdin) close() {
 	i.mu.Lock()
 	i.closed = true

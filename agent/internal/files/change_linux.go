@@ -144,7 +144,8 @@ func removeTree(parent beneath.Dir, name string, count *int64) error {
 func (r *removal) tree(parent beneath.Dir, name string, depth int) error {
 	if depth > maxDepth {
 		// Every level needs a descriptor, and a tree may have any number of levels: so a
-		// directory that is too deep is moved to the top of the tree, and met there again.
+		// directory that is too deep is moved to the top of the tree, where the walk finds
+		// it again.
 		err := unix.Renameat(parent.FD(), name, r.top.FD(), core.HiddenName(stagePrefix))
 		switch {
 		case errors.Is(err, unix.EXDEV): // it is on another mount

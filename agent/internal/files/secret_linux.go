@@ -42,15 +42,15 @@ type Secrets struct {
 	lock  sync.Mutex  // held while a set is replaced
 }
 
-// SecretsAt returns the directory of secrets at a path, of which all but the last
-// name is trusted.
+// SecretsAt returns the directory of secrets at a path. All names of the path but the
+// last are trusted.
 func SecretsAt(dir string, installed *core.Vault) *Secrets {
 	return &Secrets{parent: core.OpenOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
 }
 
-// Install replaces the set of secrets. It makes the whole new set beside
-// the old one, readable only to the agent's own user from its first byte, and
-// then exchanges them. If it fails before that, the old set stays as it is.
+// Install replaces the set of secrets. It makes the complete new set beside
+// the old one, readable only by the agent's user from the first byte, and
+// then exchanges the two. If it fails before that, the old set stays unchanged.
 func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.ExtractResult, error) {
 	if q.ArchiveSize > maxSecretArchive {
 		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", maxSecretArchive))
@@ -74,7 +74,7 @@ func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.
 	old, _ := s.vault.Get()
 	s.vault.Set(n.values)
 	if err := n.install(); err != nil {
-		s.vault.Set(slices.Concat(old, n.values)) // either set may be there now
+		s.vault.Set(slices.Concat(old, n.values)) // commands may see either set now
 		return nil, secretError(err)
 	}
 	return r, nil
@@ -104,8 +104,8 @@ type newSecrets struct {
 	values []string
 }
 
-// begin makes an empty set beside the root or, if that is a mount point, which
-// cannot be renamed, in it.
+// begin makes an empty set beside the root. If the root is a mount point, which cannot
+// be renamed, it makes the set in the root.
 func (s *Secrets) begin() (*newSecrets, error) {
 	parent, err := s.parent()
 	if err != nil {

@@ -26,8 +26,8 @@ type stage struct {
 	last int
 }
 
-// newStage makes a stage, after it has removed those of killed agents. Only one call
-// may do that at a time: a stage that is not locked yet looks like a killed agent's.
+// newStage removes the stages of killed agents, and makes a new one. Only one call at a
+// time may do that: a new stage that is not locked yet looks like a killed agent's.
 func (w *Workspace) newStage() (s *stage, err error) {
 	w.staging.Lock()
 	defer w.staging.Unlock()

@@ -23,12 +23,12 @@ import (
 const (
 	// maxInflated bounds an archive once it is decompressed, in bytes.
 	maxInflated = 64 << 30
-	// maxMembers and maxNames bound the members that are kept in memory, and the bytes
-	// of their names.
+	// maxMembers bounds the number of members, and maxNames the bytes of their names
+	// and links, since they stay in memory until the archive is unpacked.
 	maxMembers = 1 << 18
 	maxNames   = 64 << 20
 	// maxDictionary bounds the memory that the first block of an xz stream
-	// needs, in bytes; xz -9 uses as much.
+	// needs, in bytes. It is what xz -9 uses.
 	maxDictionary = 64 << 20
 	// maxPadding bounds the bytes after the end of a compressed archive.
 	maxPadding = 16 << 20
@@ -47,7 +47,7 @@ func openArchive(r io.Reader) (*inflated, error) {
 		return nil, badArchive(err)
 	}
 	var plain io.Reader = br
-	err = nil // the archive's reader refuses one that is too short
+	err = nil // of a short archive, which its reader rejects
 	switch {
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
 		plain, err = gzip.NewReader(br)
@@ -64,8 +64,8 @@ func openArchive(r io.Reader) (*inflated, error) {
 	return &inflated{r: plain}, nil
 }
 
-// badArchive returns the error for an archive that cannot be read. An error of the wire
-// stays as it is.
+// badArchive returns the error for an archive that cannot be read. It returns a
+// [*wire.Error] unchanged.
 func badArchive(err error) error {
 	var werr *wire.Error
 	if errors.As(err, &werr) {
@@ -86,15 +86,15 @@ type inflated struct {
 
 func (i *inflated) Read(p []byte) (int, error) {
 	if i.read >= maxInflated {
-		return 0, tooLarge("archive is too large once it is decompressed")
+		return 0, tooLarge("decompressed archive is too large")
 	}
 	n, err := i.r.Read(p)
 	i.read += int64(n)
 	return n, err
 }
 
-// finish reads a compressed archive to its end, where its checksum is. Bytes after
-// that do not belong to the archive.
+// finish reads a compressed archive to its end, so that the checksum there is verified.
+// It ignores bytes after the end that do not belong to the archive.
 func (i *inflated) finish() error {
 	if _, plain := i.r.(*bufio.Reader); plain {
 		return nil
@@ -104,7 +104,7 @@ func (i *inflated) finish() error {
 	case errors.Is(err, gzip.ErrHeader):
 		return nil
 	case err == nil && n > maxPadding:
-		return tooLarge("archive has too much behind its end")
+		return tooLarge("archive has too much data after its end")
 	}
 	return err
 }
@@ -123,39 +123,40 @@ func checkDictionary(head []byte) error {
 			rest = rest[max(n, 0):]
 		}
 	}
-	if len(rest) < 3 || rest[0] != 0x21 || rest[1] != 1 { // not LZMA2 alone
-		return nil // the reader checks that
+	if len(rest) < 3 || rest[0] != 0x21 || rest[1] != 1 { // other filters than one LZMA2
+		return nil // the xz reader rejects them
 	}
 	bits := rest[2] & 0x3f
 	if size := int64(2|bits&1) << (bits/2 + 11); size > maxDictionary {
-		return tooLarge("archive needs too much memory to be decompressed")
+		return tooLarge("decompressing the archive needs too much memory")
 	}
 	return nil
 }
 
-// tarMember is a member of an archive whose name and link are valid. It was not
-// compared with the destination yet.
+// tarMember is a member of an archive whose name is valid. It has not been checked
+// against the destination yet.
 type tarMember struct {
 	name  string   // as the archive has it
 	names []string // below the destination
-	kind  string   // wire.TypeFile, …; TypeOther is refused later
-	// stripped says that name begins or ends with white space, which names lack.
+	kind  string   // wire.TypeFile, …; wire.TypeOther is rejected later
+	// stripped means that name begins or ends with white space, which was removed
+	// from names.
 	stripped bool
 	link     string // the target of a symbolic link
-	hard     bool   // it is a hard link, which is refused later, too
+	hard     bool   // a hard link, which is also rejected later
 	size     int64
 	mode     uint32
 }
 
-// exactName is a PAX record of a member whose name must be kept as it is, with white
-// space at its ends. Other programs ignore it.
+// exactName is the PAX record of a member whose name keeps white space at its beginning
+// and end. Other programs ignore the record.
 const exactName = "PADDOCK.name"
 
 // newMember checks the name and the link of a member.
 func newMember(h *tar.Header) (*tarMember, error) {
 	m := &tarMember{name: strings.TrimRight(h.Name, "/"), size: h.Size, mode: defaultFileMode, link: h.Linkname}
 	if h.Mode&0o111 != 0 {
-		m.mode = defaultDirMode // the same bits, for a program
+		m.mode = defaultDirMode // a program gets the same bits as a directory
 	}
 	refuse := func(text string) (*tarMember, error) {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: text + ": " + m.name}
@@ -174,7 +175,7 @@ func newMember(h *tar.Header) (*tarMember, error) {
 		return refuse("absolute archive member paths are not allowed")
 	case ok && len(m.names) == 0:
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: "unsafe archive member path: " + m.name,
-			Hint: "archive what is in the directory, not the directory itself: tar -c *, not tar -c ."}
+			Hint: "archive the content of the directory, not the directory itself: tar -c *, not tar -c ."}
 	case !ok:
 		return refuse("unsafe archive member path")
 	case len(m.names) > maxDepth || slices.ContainsFunc(m.names, func(name string) bool { return len(name) > core.MaxFileName }):
@@ -193,7 +194,7 @@ func newMember(h *tar.Header) (*tarMember, error) {
 	return m, nil
 }
 
-// checkLink refuses a link that leads out of the destination, or might.
+// checkLink rejects a link that leads, or might lead, out of the destination.
 func (m *tarMember) checkLink() error {
 	name := strings.Join(m.names, "/")
 	escapes := &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: "symlink " + name + " escapes the workspace"}
@@ -222,7 +223,8 @@ func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, 
 	if err := in.finish(); err != nil {
 		return 0, badArchive(err)
 	}
-	// If the body is shorter than the client has announced, the archive may be incomplete.
+	// Read the body to its end: this fails if the body is shorter than the client has
+	// announced, and then the archive may be incomplete.
 	buf := core.Buffers.Get().(*[]byte)
 	defer core.Buffers.Put(buf)
 	for err == nil {

@@ -26,8 +26,8 @@ const (
 	maxLogAnswer = 6 << 20
 )
 
-// logFile keeps the end of one output of a service. Writes to it never fail, since the
-// service must not wait: what cannot be kept is dropped.
+// logFile stores the end of one output of a service. Writes to it never fail, since the
+// service must not wait: output that cannot be stored is dropped.
 type logFile struct {
 	dir  beneath.Dir
 	name string

@@ -224,7 +224,7 @@ func (t *Table) succeeds(ctx context.Context, c *clone.Command) bool {
 	return exited && p.Status.Exited() && p.Status.ExitStatus() == 0
 }
 
-// maxHTTPHead bounds what is read of an answer, in bytes.
+// maxHTTPHead bounds how much of an answer is read, in bytes.
 const maxHTTPHead = 64 << 10
 
 var errHTTP = errors.New("the answer is not HTTP")

@@ -26,8 +26,8 @@ const maxListed = 4096
 type record struct {
 	wire.Service
 	// Born is when the process began, in clock ticks since boot, and Mark the
-	// number of its namespace: with the process id they tell a process from a
-	// later one of the same number, even if that was born at once.
+	// number of its namespace. They distinguish a process from a later one with
+	// the same process id, even one that began in the same tick.
 	Born uint64 `json:"process_start_time"`
 	Mark uint64 `json:"process_mark"`
 	// Cut says for each stream whether the beginning of its log was dropped.

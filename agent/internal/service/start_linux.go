@@ -15,8 +15,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Start checks the request, starts the command, and waits until it is ready. It goes
-// on if the client goes away.
+// Start checks the request, starts the command, and waits until it is ready. It
+// continues if the client disconnects.
 func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {

@@ -20,8 +20,8 @@ import (
 const (
 	// maxServices is how many may run at a time.
 	maxServices = 64
-	// maxRecords is how many are kept, including those that have ended, of which
-	// the oldest are removed first, with their logs.
+	// maxRecords bounds the records, including those of ended services. The oldest
+	// ended services are removed first, with their logs.
 	maxRecords = 256
 	// endGrace is how long the tree of a service may take to end by itself.
 	endGrace = 5 * time.Second
@@ -90,8 +90,8 @@ func (t *Table) get(name string) (*service, error) {
 	return s, err
 }
 
-// reserve reserves the name of a service that is about to start. It fails if the name
-// is in use, also by another start at the same time.
+// reserve reserves the name of a service that is about to start. It fails if another
+// service, or a start that has not finished, uses the name.
 func (t *Table) reserve(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -184,7 +184,7 @@ func (t *Table) List(*wire.ListServicesRequest) (*wire.ListServicesResult, error
 	return r, nil
 }
 
-// Logs returns the end of what a service has printed.
+// Logs returns the end of a service's output.
 func (t *Table) Logs(q *wire.LogsServiceRequest) (*wire.LogsServiceResult, error) {
 	s, err := t.find(q.ServiceName)
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 type tap struct {
 	file   *os.File
 	handle func([]byte) // is called with what was read
-	// first, if not nil, is drained before each read: nobody can tell which of two
-	// pipes was written to first, so the order is always the same.
+	// first, if not nil, is drained before each read: it cannot be found out which of
+	// two pipes was written to first, so the order is always the same.
 	first *tap
 	done  chan struct{} // closed at the pipe's end
 
 	raw syscall.RawConn
-	mu  sync.Mutex // held from a read until what was read is handled
+	mu  sync.Mutex // held from a read until its data is handled
 }
 
 // openTap begins to read. The file must be non-blocking.
@@ -116,8 +116,8 @@ func consumed(socket *os.File) error {
 }
 
 // sealAll makes the content of a memory file permanent. A process of the same user can
-// open the file again by its name in /proc, and change its mode, but the kernel lets
-// nobody write to it.
+// open the file again by its name in /proc, and change its mode, but the kernel refuses
+// every write to it.
 const sealAll = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
 
 // memoryFile makes a memory file and adds seals. The file without seals is the

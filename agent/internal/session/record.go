@@ -14,7 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Bounds of the output that a session keeps, in bytes.
+// Bounds of the output that a session records, in bytes.
 const (
 	defaultOutput = 1 << 20
 	// maxLate bounds what background jobs print between two commands.
@@ -29,24 +29,24 @@ const (
 
 var streamNames = [2]string{"stdout", "stderr"}
 
-// record keeps the beginning of two streams in the order in which they came,
-// within bounds of lines and bytes, and counts all of them.
+// record stores the beginning of two streams in the order of arrival, up to a number
+// of lines and of bytes. It also counts the lines and bytes beyond these bounds.
 type record struct {
-	maxLines, maxBytes int64 // maxLines 0 means no bound of lines
-	maxTail            int64 // of what the bounds have cut
+	maxLines, maxBytes int64 // maxLines 0 means that lines are not bounded
+	maxTail            int64 // bytes of the end of the output that these bounds cut off
 	base64             bool
 
 	kept       int64
 	totalLines int64
 	total      [2]int64
 	inLine     [2]bool
-	drop       [2]bool // the rest of the line
+	drop       [2]bool // whether the rest of the line is beyond maxLines
 	byLines    bool
 	byBytes    bool
 	chunks     []recorded
 	tail       recordTail
-	matches    wire.RedactCounts // of rules; complete with the record
-	blocked    string            // the rule that ended it
+	matches    wire.RedactCounts // by rule; complete when the record is
+	blocked    string            // the rule that ended the output, if one did
 }
 
 type recorded struct {
@@ -54,7 +54,7 @@ type recorded struct {
 	data   []byte
 }
 
-// write takes what one stream has printed.
+// write adds output of one stream.
 func (r *record) write(stream int, p []byte) {
 	for len(p) > 0 {
 		if !r.inLine[stream] {
@@ -77,7 +77,7 @@ func (r *record) write(stream int, p []byte) {
 	}
 }
 
-// keep keeps what there is room for, and no part of a character.
+// keep stores as much of p as fits, and does not cut a character of a text.
 func (r *record) keep(stream int, p []byte) {
 	if room := r.maxBytes - r.kept; r.byBytes || int64(len(p)) > room {
 		if r.byBytes || room < 0 {
@@ -96,7 +96,7 @@ func (r *record) keep(stream int, p []byte) {
 	}
 	r.kept += int64(len(p))
 	last := len(r.chunks) - 1
-	if len(r.chunks) >= wire.MaxSessionChunks { // each stream goes on in its last piece
+	if len(r.chunks) >= wire.MaxSessionChunks { // append to the last chunk of the stream instead
 		for last > 0 && r.chunks[last].stream != stream {
 			last--
 		}
@@ -108,7 +108,7 @@ func (r *record) keep(stream int, p []byte) {
 	r.chunks[last].data = append(r.chunks[last].data, p...)
 }
 
-// output returns what was kept, as it crosses the wire.
+// output returns the recorded beginning of the output, encoded for the wire.
 func (r *record) output() []wire.SessionChunk {
 	chunks := r.chunks
 	if r.blocked != "" { // what was printed before the match is not returned either
@@ -117,7 +117,7 @@ func (r *record) output() []wire.SessionChunk {
 	return r.encoded(chunks)
 }
 
-// end returns the tail, as it crosses the wire, and how much is missing before it.
+// end returns the tail, encoded for the wire, and how many bytes are missing before it.
 func (r *record) end() (list []wire.SessionChunk, omitted int64) {
 	if r.blocked != "" {
 		return nil, 0
@@ -138,7 +138,7 @@ func (r *record) encoded(chunks []recorded) []wire.SessionChunk {
 	return list
 }
 
-// text returns what was kept of both streams, for people.
+// text returns the recorded beginning of both streams as one text.
 func (r *record) text() string {
 	if r.blocked != "" {
 		return redact.BlockedText(r.blocked)
@@ -150,15 +150,15 @@ func (r *record) text() string {
 	return b.String()
 }
 
-// shellOutput writes a session's output to the record of the command that runs, or to
-// the record of what is printed between two commands.
+// shellOutput writes a session's output to the record of the running command, or between
+// two commands to a record of late output.
 type shellOutput struct {
 	redactor *core.Redactor
 
 	mu       sync.Mutex
 	rec      *record
 	writers  [2]*outputFilter
-	newlines int // how many line feeds of standard error are the shell's own
+	newlines int // how many line feeds to drop from standard error
 }
 
 // recordWriter is one stream of a record.
@@ -172,7 +172,7 @@ func (w recordWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// begin starts another record and returns the one before, which is complete then.
+// begin starts the record next, and completes and returns the previous one.
 func (o *shellOutput) begin(next *record) *record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -196,13 +196,13 @@ func (o *shellOutput) begin(next *record) *record {
 	return before
 }
 
-// outputFilter hides secrets in a stream, and makes it text.
+// outputFilter redacts a stream, and turns it into valid UTF-8 unless bytes are wanted.
 type outputFilter struct {
 	*core.HidingWriter
-	text *text.Decoder // nil if bytes stay as they are
+	text *text.Decoder // nil if bytes are wanted
 }
 
-// Close writes what was held back.
+// Close writes output that redaction and decoding have held back.
 func (c *outputFilter) Close() error {
 	err := c.HidingWriter.Close()
 	if c.text != nil {
@@ -235,14 +235,14 @@ func (o *shellOutput) write(stream int, p []byte) {
 	_, _ = o.writers[stream].Write(p)
 }
 
-// expectNewline makes it drop the line feed with which a shell answers an interrupt.
+// expectNewline makes write drop the line feed that a shell prints after an interrupt.
 func (o *shellOutput) expectNewline() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.newlines++
 }
 
-// expectNone makes it drop nothing from now on.
+// expectNone makes write drop no line feeds from now on.
 func (o *shellOutput) expectNone() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -256,15 +256,16 @@ func newRecord(lines, size, tail int64, encoding string) *record {
 
 func lateRecord() *record { return &record{maxBytes: maxLate} }
 
-// recordTail keeps the end of what a record's bounds have cut, and counts the rest.
+// recordTail stores the end of the output that a record's bounds cut off, and counts the
+// bytes before that.
 type recordTail struct {
 	chunks  []recorded
 	size    int64
 	dropped int64
 }
 
-// add takes what was cut. Twice the bound is let grow before what is before the
-// end is dropped.
+// add adds output that the bounds cut off. It trims the tail only after that has grown
+// to twice the bound.
 func (t *recordTail) add(stream int, p []byte, most int64) {
 	last := len(t.chunks) - 1
 	switch {
@@ -282,8 +283,8 @@ func (t *recordTail) add(stream int, p []byte, most int64) {
 	}
 }
 
-// trim drops what is more than the bounds allow, and for text the rest of a
-// character that was cut.
+// trim cuts the beginning of the tail down to the bounds. In text it also drops the rest
+// of a character that this has cut.
 func (t *recordTail) trim(most int64, text bool) {
 	first := max(0, len(t.chunks)-wire.MaxSessionChunks)
 	for i := range first {

@@ -12,15 +12,15 @@ import (
 
 const (
 	// nudgeAfter is how long a shell may be silent before it is asked for a report:
-	// an error can make it drop the rest of its line, with the report, and read
-	// another.
+	// an error can make it drop the rest of its line, including the command that
+	// prints the report, and wait for another line.
 	nudgeAfter = time.Millisecond
 	// interruptGrace is how long a round of interrupting may take, and
 	// interruptRounds how many there are before the shell is killed.
 	interruptGrace  = 400 * time.Millisecond
 	interruptRounds = 5
-	// interruptAgain is how soon the first is repeated: a process that was just
-	// being created may have missed it.
+	// interruptAgain is how soon the first interrupt is repeated: a process that was
+	// being created at that moment may have missed it.
 	interruptAgain = 100 * time.Millisecond
 	// maxAttempts is how often a shell that reads lines is asked for a report.
 	maxAttempts = 3
@@ -34,7 +34,7 @@ type command struct {
 	stdin   []byte
 	timeout time.Duration
 	record  *record
-	stop    <-chan struct{} // interrupts
+	stop    <-chan struct{} // a value interrupts the command
 }
 
 // outcome is how a command ended: with a report, or with the shell's end.
@@ -46,7 +46,7 @@ type outcome struct {
 	rescued     bool // a function with the name builtin was removed
 	killed      int
 	proved      bool
-	late        *record // the output since the command before
+	late        *record // the output between the previous command and this one
 	took        time.Duration
 }
 
@@ -54,11 +54,11 @@ type outcome struct {
 type execution struct {
 	h        *shell
 	out      outcome
-	word     string     // of the report
+	word     string     // marks the report
 	idle     chan error // gets a value when the shell reads lines again
-	pending  bool       // a goroutine will send it
-	attempts int
-	rounds   int // of interrupting
+	pending  bool       // a goroutine will send to idle
+	attempts int        // to get a report
+	rounds   int        // of interrupting
 	round    *time.Timer
 }
 
@@ -120,7 +120,8 @@ func (e *execution) send(line string) {
 	}()
 }
 
-// watchIdle makes idle get a value when the shell reads lines again.
+// watchIdle starts a goroutine that sends to idle when the shell reads lines again, unless
+// there is one already.
 func (e *execution) watchIdle() {
 	if !e.pending {
 		e.pending = true
@@ -128,8 +129,8 @@ func (e *execution) watchIdle() {
 	}
 }
 
-// awaitIdle waits until the shell has read all of its line, and then until it
-// reads another, which is empty.
+// awaitIdle waits until the shell has read all of its line, and then until it has
+// read an empty line too.
 func (e *execution) awaitIdle() {
 	err := consumed(e.h.input)
 	if err == nil {
@@ -179,7 +180,7 @@ func (e *execution) wait(ctx context.Context, o command) {
 	}
 }
 
-// readReport reads the report, and returns whether it is there.
+// readReport reads the report, and returns whether it has arrived.
 func (e *execution) readReport() bool {
 	r, ok := e.h.reported()
 	if ok {
@@ -218,9 +219,9 @@ func (e *execution) askReport() (over bool) {
 	return false
 }
 
-// interrupt is one round of ending the command but not the shell: first as a terminal
-// would, and if that has no effect by killing all processes of the command. The last
-// round kills the shell as well.
+// interrupt is one round of ending the command but not the shell. The first two rounds
+// send SIGINT as a terminal would, the next ones kill all processes of the command, and
+// the last one kills the shell as well.
 func (e *execution) interrupt() {
 	h := e.h
 	h.output.expectNewline()
@@ -247,7 +248,8 @@ func (e *execution) interrupt() {
 	e.watchIdle()
 }
 
-// finish ends what the command has left, and completes its output.
+// finish kills the processes that an interrupted command has left, and completes its
+// output.
 func (e *execution) finish() {
 	h := e.h
 	if !e.out.reported {
@@ -271,8 +273,8 @@ func (h *shell) killOthers() (killed int, proved bool) {
 	return spawn.KillFound(func() ([]spawn.Member, int, error) { return h.others(false) }, func() {})
 }
 
-// others returns the members of the tree except the shell; with old, also those that
-// were there before the command.
+// others returns the members of the tree except the shell. Members from before the
+// command are included only if old is true.
 func (h *shell) others(old bool) (list []spawn.Member, unknown int, err error) {
 	found, unknown, err := h.box.Trees.Members(h.process.Mark)
 	for _, p := range found {
@@ -286,8 +288,9 @@ func (h *shell) others(old bool) (list []spawn.Member, unknown int, err error) {
 	return list, unknown, err
 }
 
-// settleJobs notes which processes live on in the background, and counts them. If
-// there were none, and the kernel has made no process since, it does not search.
+// settleJobs records and counts the processes that are still running in the background.
+// It does not search if it found none the last time and the kernel has made no process
+// since.
 func (h *shell) settleJobs() (jobs int) {
 	last := h.box.Trees.LastPID()
 	if last != "" && last == h.lastPID {

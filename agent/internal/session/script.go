@@ -13,10 +13,10 @@ import (
 // one, because only such a shell keeps all its state after an interrupt,
 // a syntax error or a variable that is not set.
 //
-// One line contains a command, and is read as a whole before the command
-// begins, so that a command which reads the shell's input swallows nothing. Its
-// second half reports over another private descriptor, with a word that no
-// output can guess. The lines use nothing else of the shell: no function, no alias,
+// A command is sent as one line, which the shell reads completely before the command
+// begins, so that a command that reads the shell's input cannot consume part of it. The
+// second half of the line reports over another private descriptor, with a word that
+// commands cannot guess. The lines use nothing else of the shell: no function, no alias,
 // in bash one variable, which is unset before the command begins, and no builtin that
 // a function could replace without being noticed.
 
@@ -32,7 +32,7 @@ const (
 	givenFDs
 )
 
-// Descriptors in the shell. Other shells than bash know those of one digit only.
+// Descriptors in the shell. Shells other than bash accept only numbers of one digit.
 const (
 	shellTempFD   = "39"
 	shellStdinFD  = "40" // a memory file with the command's standard input
@@ -74,8 +74,8 @@ const bashText = `\builtin eval "$__paddock"` + "\n"
 const bashForget = `\builtin unset __paddock; `
 
 // bashLine returns the line that runs a command and reports. Each redirection here
-// copies a high descriptor, so bash saves the descriptor that it replaces above that
-// one, out of the way of a command's own.
+// copies a high descriptor. Bash saves the replaced descriptor under an even higher
+// number, where it does not collide with descriptors of the command.
 func bashLine(command, word string, c savedState, stdin bool) string {
 	const (
 		aside  = " " + shellStdinFD + "<&" + shellTextFD + " " + shellTellFD + "<&" + shellTextFD + " " + shellTextFD + "<&" + shellReportFD
@@ -113,8 +113,8 @@ const (
 	bashEnd   = `PS1= PS2=; [[ $- == *e* ]] || \builtin eval \) 2>&-; `
 )
 
-// bashReport returns a line that reports, and that lists and removes traps: only a line
-// of the shell's own input sees them.
+// bashReport returns a line that reports, and that lists and removes traps: bash shows
+// them only to a line of its own input.
 func bashReport(word string) string {
 	return withWord(`{ \builtin printf '\n@ %s %s\n%s\n' "$?" "$-" "${PWD-}"; \builtin trap -p DEBUG ERR RETURN; `+
 		`\builtin trap - DEBUG ERR RETURN; `+bashQuiet+`\builtin printf '\n@.\n'; `+bashForget+bashEnd+`} >&`+shellReportFD+` 2>&`+shellReportFD+"\n", word)
@@ -173,8 +173,8 @@ type shellReport struct {
 	savedState
 }
 
-// parseReport finds the report with a word in what was written so far. There may be
-// anything around it: output of traps, and traces.
+// parseReport finds the report with a word in all that was written so far. Other text,
+// such as traces and the output of traps, may be around it.
 func parseReport(written []byte, word string) (r shellReport, ok bool) {
 	_, rest, ok := bytes.Cut(written, []byte("\n"+word+" "))
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// session is one shell at a time, and what it was opened with.
+// session is a session: its present shell, and the request that opened it.
 type session struct {
 	box      *core.Sandbox
 	request  *wire.OpenSessionRequest
@@ -279,8 +279,8 @@ func (s *session) replace(ctx context.Context, r *wire.RunSessionResult) {
 	s.summary.Restarts++
 }
 
-// account fills in what was used, and returns which limits were met. A short command
-// uses little, which is counted with the next command.
+// account fills in the resources that a command used, and returns the limits that it
+// reached. It may count the use of a short command with the next one.
 func (s *session) account(h *shell, r *wire.RunSessionResult) (b core.Bounds) {
 	group := h.process.Mark.Stats()
 	if h.ended() {

@@ -26,8 +26,8 @@ type shell struct {
 	box     *core.Sandbox
 	process *spawn.Process
 	running string   // its id in the registry
-	input   *os.File // a socket that it reads its lines from
-	stdin   *os.File // memory, which it has at shellStdinFD
+	input   *os.File // a socket from which it reads its lines
+	stdin   *os.File // a file in memory, which is the shell's descriptor shellStdinFD
 	report  *tap
 	streams [2]*tap
 	output  *shellOutput
@@ -35,34 +35,35 @@ type shell struct {
 	busybox bool
 	state   savedState
 	cwd     string
-	old     map[int]uint64 // processes in the background, with the times of their births
-	lastPID string         // the kernel's last pid when there were none, "" if there were any
+	old     map[int]uint64 // start times of the processes in the background, by PID
+	lastPID string         // the kernel's last PID when no process was in the background, else ""
 	peak    int64          // memory as last read
 	user    int64          // processor time as last read, in milliseconds
 	system  int64
 	dead    chan struct{} // closed when its whole tree has ended
-	killed  int           // processes of its tree, after its own end
-	proved  bool          // that the tree is dead
+	killed  int           // how many processes of its tree were killed after its own end
+	proved  bool          // whether the whole tree is proved to be dead
 
 	used cgroup.Stats // of its control group at its end
-	// oomKills and refused are what its control group had counted when the last command
-	// ended: processes killed because memory was short, and refused forks.
+	// oomKills and refused are counts of its control group at the end of the last command:
+	// processes that were killed because memory was short, and forks that were refused.
 	oomKills, refused uint64
 
 	mu         sync.Mutex
-	written    []byte        // to the private descriptor, since the report before
-	awaited    string        // the word of the report that is waited for
-	reportCame chan struct{} // gets a value when that may be there
+	written    []byte        // to the private descriptor, since the previous report
+	awaited    string        // the word that marks the expected report
+	reportCame chan struct{} // gets a value when that report may be complete
 }
 
-// wordSize is how many characters of five bits make a word that nobody guesses.
+// wordSize is how many random characters, of five bits each, make a word that cannot be
+// guessed.
 const wordSize = 12
 
-// maxReport bounds how much of what the shell writes to its private descriptor during
-// one command is kept, in bytes: the end of it.
+// maxReport bounds the memory for what the shell writes to its private descriptor during
+// one command, in bytes. Only the end is stored.
 const maxReport = 256 << 10
 
-// startShell starts the shell of a session, which is not ready yet.
+// startShell starts the shell of a session. It does not wait until the shell is ready.
 func startShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir, hidden *core.Redactor) (_ *shell, err error) {
 	h := &shell{busybox: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, reportCame: make(chan struct{}, 1), dead: make(chan struct{}), output: &shellOutput{redactor: hidden}}
 	h.output.begin(lateRecord())
@@ -78,7 +79,7 @@ func startShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir,
 	if report, err = h.channels(s, &given); err != nil {
 		return nil, err
 	}
-	high, err := above(given[:], dir.FD())
+	high, err := dupAbove(given[:], dir.FD())
 	if err == nil {
 		c.Files, c.DirFD = high[:len(given)], high[len(given)]
 		h.process, err = box.Spawner.Start(c)
@@ -96,8 +97,9 @@ func startShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir,
 
 // channels makes the shell's descriptors and the agent's ends of them. The lines
 // that the shell reads and its reports go over sockets: any process of the same
-// user can open a pipe again by its name in /proc, and write to it, but not
-// a socket. Commands' own streams are pipes, since scripts open /dev/stdout.
+// user can open a pipe again by its name in /proc and write to it, but cannot do
+// that with a socket. The streams of commands are pipes, since scripts open
+// /dev/stdout, which is impossible if it is a socket.
 func (h *shell) channels(s *spawn.Stdio, given *[givenFDs]int) (report *os.File, err error) {
 	if given[givenInput], h.input, err = s.Socket(); err != nil {
 		return nil, err
@@ -126,8 +128,8 @@ func (h *shell) channels(s *spawn.Stdio, given *[givenFDs]int) (report *os.File,
 	return report, nil
 }
 
-// above copies descriptors to numbers above those that the child's own descriptors get.
-func above(given []int, dir int) (high []int, err error) {
+// dupAbove duplicates descriptors to numbers above those that they get in the child.
+func dupAbove(given []int, dir int) (high []int, err error) {
 	for _, fd := range append(given, dir) {
 		if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(given)+1); err != nil {
 			return high, os.NewSyscallError("fcntl", err)
@@ -147,8 +149,8 @@ func present(files ...*os.File) (list []*os.File) {
 	return list
 }
 
-// busyboxAdvice is what busybox prints when it takes a signal for the end of its input.
-// It exits after fifty of these in a row.
+// busyboxAdvice is what busybox prints when it mistakes a signal for the end of its input.
+// It exits after printing this fifty times in a row.
 const busyboxAdvice = "\nUse \"exit\" to leave shell.\n"
 
 // startReading begins to read the shell's output and reports.
@@ -159,7 +161,7 @@ func (h *shell) startReading(s *spawn.Stdio, report *os.File) (err error) {
 	for i, f := range []*os.File{s.Stdout, s.Stderr} {
 		handle := func(p []byte) {
 			if h.busybox && i == stderrStream && bytes.Contains(p, []byte(busyboxAdvice)) {
-				_, _ = h.input.WriteString("\n") // so that the next one is not in a row
+				_, _ = h.input.WriteString("\n") // an empty line makes busybox count from 0 again
 				p = bytes.ReplaceAll(p, []byte(busyboxAdvice), nil)
 			}
 			h.output.write(i, p)
@@ -187,7 +189,7 @@ func (h *shell) addReport(p []byte) {
 	}
 }
 
-// expect drops what was written and returns the word of the report to wait for.
+// expect drops earlier reports, and returns a new word that marks the next one.
 func (h *shell) expect() (word string) {
 	word = rand.Text()[:wordSize]
 	h.mu.Lock()
@@ -200,7 +202,7 @@ func (h *shell) expect() (word string) {
 	return word
 }
 
-// reported returns the report that is waited for, if it is there.
+// reported returns the expected report, if it has arrived.
 func (h *shell) reported() (shellReport, bool) {
 	h.report.drain()
 	h.mu.Lock()
@@ -218,7 +220,7 @@ func (h *shell) await() {
 	for _, t := range h.streams {
 		select {
 		case <-t.done:
-		case <-time.After(core.OutputGrace): // something unkillable holds the pipe
+		case <-time.After(core.OutputGrace): // a process that cannot be killed holds the pipe
 		}
 		t.drain()
 	}
@@ -245,11 +247,11 @@ func (h *shell) ended() bool {
 	}
 }
 
-// ignoreEnd is busybox's option to go on at the end of its input.
+// ignoreEnd is busybox's option to continue at the end of its input.
 const ignoreEnd = "-I"
 
-// shellCommand returns the shell of a request. If it names none, that is bash or, if
-// bash is not installed, /bin/sh.
+// shellCommand returns the command that starts the shell of a request. The default is
+// bash or, if bash is not installed, /bin/sh.
 func shellCommand(box *core.Sandbox, q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
@@ -274,8 +276,8 @@ func shellCommand(box *core.Sandbox, q *wire.OpenSessionRequest, dir string) (*c
 		c.Argv = append(c.Argv, "+H")
 	}
 	c.Argv = append(c.Argv, "-i")
-	// Busybox takes the end of a job for the end of its standard input, and ends
-	// too, unless it is told to ignore that.
+	// Busybox mistakes the end of a job for the end of its standard input, and would
+	// exit without this option.
 	if program, err := filepath.EvalSymlinks(c.Path); err == nil && strings.HasPrefix(filepath.Base(program), "busybox") {
 		c.Argv = append(c.Argv, ignoreEnd)
 	}

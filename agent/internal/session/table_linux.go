@@ -1,7 +1,7 @@
-// Package session serves sessions: a shell that stays and runs one command after
-// another, with the state that each leaves to the next. script.go has the lines that
-// the shell is sent, shell_linux.go its process and channels, run_linux.go one command
-// from its line to its report, record.go the output that is kept.
+// Package session serves sessions. A session is a shell that runs one command after
+// another; each command starts with the state that the one before has left. script.go
+// has the lines that are sent to the shell, shell_linux.go its process and channels,
+// run_linux.go the course of one command, and record.go the recorded output.
 package session
 
 import (
@@ -30,7 +30,7 @@ type Table struct {
 
 	mu      sync.Mutex
 	byID    map[string]*session // nil while the session is being opened or closed
-	sigchld chan os.Signal      // gets a signal when a shell stops, while there are sessions
+	sigchld chan os.Signal      // gets SIGCHLD when a shell stops; only in use while byID has entries
 }
 
 // New returns a table without sessions.
@@ -43,7 +43,7 @@ func (t *Table) reserve(id string) error {
 		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "session " + core.PyRepr(id) + " already exists"}
 	}
 	if len(t.byID) >= wire.MaxSessions {
-		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the session: 32 are open", Hint: "close_session frees one"}
+		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the session: 32 are open", Hint: "close one with close_session"}
 	}
 	if t.byID == nil {
 		t.byID = map[string]*session{}
@@ -57,7 +57,7 @@ func (t *Table) reserve(id string) error {
 	return nil
 }
 
-// put stores the session of an id, or frees the id if one is nil.
+// put stores a session under an id, or frees the id if one is nil.
 func (t *Table) put(id string, one *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,8 +84,8 @@ func (t *Table) find(id string) (*session, error) {
 	return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + core.PyRepr(id) + " does not exist"}
 }
 
-// remove removes a session for a caller that closes it. Of several such callers, all
-// but one get an error. The id stays reserved until the session has ended.
+// remove removes a session for a caller that closes it. If several callers do this at
+// once, all but one get an error. The id stays reserved until the session has ended.
 func (t *Table) remove(id string) (*session, error) {
 	one, err := t.find(id)
 	if err != nil {
@@ -111,7 +111,7 @@ func (t *Table) all() (list []*session) {
 	return list
 }
 
-// resumeShells continues shells that have stopped themselves: nobody else can.
+// resumeShells continues shells that have stopped themselves: no other process can.
 func (t *Table) resumeShells(sigchld <-chan os.Signal) {
 	for range sigchld {
 		for _, s := range t.all() {
@@ -138,7 +138,7 @@ func checkSession(q *wire.OpenSessionRequest) error {
 	}
 	for _, text := range slices.Concat(q.ShellCommand, q.StartupCommands, q.ShutdownCommands) {
 		if strings.IndexByte(text, 0) >= 0 {
-			return core.BadField("command", "cannot open the session: a NUL byte cannot be part of a command")
+			return core.BadField("command", "cannot open the session: a command must not contain a NUL byte")
 		}
 	}
 	for name, v := range map[string]float64{"command_timeout": q.CommandTimeout, "startup_timeout": q.StartupTimeout, "termination_timeout": q.TerminationTimeout} {
@@ -210,13 +210,13 @@ func (t *Table) Run(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSe
 func checkRun(q *wire.RunSessionRequest) error {
 	switch {
 	case strings.IndexByte(q.Command, 0) >= 0:
-		return core.BadField("command", "cannot run the command: a NUL byte cannot be part of it")
+		return core.BadField("command", "cannot run the command: it must not contain a NUL byte")
 	case !(q.Timeout >= 0 && q.Timeout <= math.MaxInt32):
 		return core.BadField("timeout", "timeout must be from 0 to 2147483647")
 	case q.Encoding != "" && q.Encoding != "base64":
 		return core.BadField("encoding", `encoding must be "base64" or absent`)
 	case q.MaxTailBytes < 0 || q.MaxTailBytes > wire.MaxSessionOutput:
-		return core.BadField("max_tail_bytes", "max_tail_bytes must not be negative, and at most 2097152")
+		return core.BadField("max_tail_bytes", "max_tail_bytes must be from 0 to 2097152")
 	}
 	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 0)
 }

@@ -12,8 +12,8 @@ import (
 // maxQueued is how much input may wait for a shell that does not read, in bytes.
 const maxQueued = 1 << 20
 
-// ptyInput writes input to a terminal. It queues input at once and whole, or fails,
-// so that a shell which does not read blocks nobody.
+// ptyInput writes input to a terminal. It either queues all of an input at once or
+// fails, so that a shell that does not read cannot block the caller.
 type ptyInput struct {
 	terminal *os.File
 
@@ -33,7 +33,7 @@ func newPTYInput(terminal *os.File) *ptyInput {
 	return t
 }
 
-// put queues input. It fails with errNoTerminal, or if too much waits already.
+// put queues input. It fails with errNoTerminal, or if the queue has no room for it.
 func (t *ptyInput) put(p []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,8 +44,8 @@ func (t *ptyInput) put(p []byte) error {
 	case len(p) > maxQueued:
 		return &wire.Error{Code: wire.CodeTooLarge, Object: "input", Message: fmt.Sprintf("failed to write shell input: it has more than %d bytes", maxQueued)}
 	case waiting+len(p) > maxQueued:
-		return &wire.Error{Code: wire.CodeBusy, Object: "input", Message: fmt.Sprintf("failed to write shell input: the shell does not read, and %d bytes wait already", waiting),
-			Hint: "none of it was written; try again when the shell has read"}
+		return &wire.Error{Code: wire.CodeBusy, Object: "input", Message: fmt.Sprintf("failed to write shell input: the shell is not reading, and %d bytes are queued already", waiting),
+			Hint: "nothing was written; try again when the shell has read its input"}
 	}
 	t.queue = append(t.queue, p...)
 	t.wake.Signal()
@@ -73,7 +73,7 @@ func (t *ptyInput) run() {
 	}
 }
 
-// close drops what still waits.
+// close drops the queue and ends run.
 func (t *ptyInput) close() {
 	t.mu.Lock()
 	t.closed = true

@@ -21,7 +21,7 @@ import (
 const (
 	// maxShells is how many there may be at a time, including those that have ended.
 	maxShells = 32
-	// keptOutput is how much of a shell's output is kept, in bytes.
+	// keptOutput is how much of the end of a shell's output is stored, in bytes.
 	keptOutput = 1 << 20
 	// maxShellWait is how long a read may wait for output.
 	maxShellWait = time.Minute
@@ -32,7 +32,7 @@ const (
 // closeGrace is how long a shell has to end by itself when it is closed.
 var closeGrace = 5 * time.Second
 
-// shell is a shell on a terminal, and what it has printed.
+// shell is a shell on a terminal, and its output.
 type shell struct {
 	table    *Table
 	box      *core.Sandbox

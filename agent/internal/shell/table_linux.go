@@ -1,5 +1,5 @@
-// Package shell serves interactive shells, each on a terminal of its own, whose
-// output is kept and read by position.
+// Package shell serves interactive shells. Each has its own terminal, and its output is
+// stored and read by position.
 package shell
 
 import (
@@ -89,8 +89,8 @@ func noShell(id string) error {
 	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "shell " + core.PyRepr(id) + " does not exist"}
 }
 
-// remove removes a shell for a caller that closes it. Of several such callers, all but
-// one get an error. The id stays reserved until the shell has ended.
+// remove removes a shell for a caller that closes it. If several callers do this at
+// once, all but one get an error. The id stays reserved until the shell has ended.
 func (t *Table) remove(name string) (*shell, error) {
 	sh, err := t.find(name)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *Table) remove(name string) (*shell, error) {
 	return sh, nil
 }
 
-// Open starts a shell on a terminal of its own.
+// Open starts a shell on a new terminal.
 func (t *Table) Open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	id, err := shellID(q.ShellID)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 // chunkSize is how much text a ring counts at once, in bytes.
 const chunkSize = 4 << 10
 
-// textRing keeps the end of a text that only grows, and counts its characters
-// from the first, so that a position stays what it was.
+// textRing stores the end of a text that only grows. Positions count characters from
+// the beginning of the whole text, so they do not change when its beginning is dropped.
 type textRing struct {
-	limit  int // of what is kept, in bytes
+	limit  int // on size, in bytes
 	chunks []textChunk
-	size   int   // of what is kept, in bytes
+	size   int   // of the stored text, in bytes
 	end    int64 // position after the last character
 	spare  []byte
 }
@@ -51,8 +51,8 @@ func (r *textRing) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// fresh returns memory for a chunk: that of the one that was dropped last, or as
-// much as a text of n bytes needs.
+// fresh returns memory for a chunk. It reuses the memory of the chunk that was dropped
+// last, or allocates as much as a text of n bytes needs.
 func (r *textRing) fresh(n int) []byte {
 	if spare := r.spare; spare != nil {
 		r.spare = nil
@@ -61,7 +61,7 @@ func (r *textRing) fresh(n int) []byte {
 	return make([]byte, 0, min(chunkSize, max(n, 256)))
 }
 
-// start returns the position of the first character that is kept.
+// start returns the position of the first stored character.
 func (r *textRing) start() int64 {
 	if len(r.chunks) == 0 {
 		return r.end
@@ -69,8 +69,8 @@ func (r *textRing) start() int64 {
 	return r.chunks[0].first
 }
 
-// read returns at most limit characters from a position on, and the position of
-// the first of them, which is the nearest that is kept.
+// read returns at most limit characters, and the position of the first of them: from,
+// or the nearest position that is stored.
 func (r *textRing) read(from, limit int64) (text string, at int64) {
 	at = min(max(from, r.start()), r.end)
 	i := sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].first > at }) - 1

@@ -12,9 +12,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// watcher is told by the kernel what the commands' filter refuses
-// (seccomp_unotify(2)): it answers with the errno of the rule, and records the
-// refusal for the tree that it came from. It never lets a call through.
+// watcher gets a notification from the kernel for each call that the commands' filter
+// refuses (seccomp_unotify(2)). It answers with the errno of the rule, and records the
+// refusal for the tree of the caller. It never allows a call.
 type watcher struct {
 	file    *os.File
 	options confine.FilterOptions
@@ -23,8 +23,8 @@ type watcher struct {
 	left    int // refusals that are still recorded
 }
 
-// maxRefusals bounds what the agent spends on refusals. After that many, none is
-// recorded any more, and the kernel itself refuses with ENOSYS.
+// maxRefusals bounds the time and memory that the agent spends on refusals. After this
+// many it records no more, and the kernel itself refuses with ENOSYS.
 const maxRefusals = 1 << 16
 
 // maxDenials bounds the different refusals in a result.
@@ -67,7 +67,7 @@ func (w *watcher) run() {
 		switch {
 		case err != nil:
 			return
-		case errno != 0: // the caller has gone meanwhile
+		case errno != 0: // the caller has ended meanwhile
 			continue
 		}
 		answer := response{id: n.id, errno: -int32(unix.EPERM)}
@@ -145,7 +145,7 @@ func (x *treeIndex) whose(pid int) *Process {
 	return nil
 }
 
-// denials are the refusals that one tree met.
+// denials are the refusals to the processes of one tree.
 type denials struct {
 	mu   sync.Mutex
 	list []wire.Denial

@@ -23,8 +23,8 @@ type groups struct {
 }
 
 // openGroups opens the work group if the plan has opened the sandbox's group. It must
-// be called before the thread is confined: what Landlock lets this thread do, it lets
-// commands do.
+// be called before the thread is confined: commands get all access that Landlock leaves
+// to this thread.
 func openGroups(a *confine.Applier, plan *confine.Plan) (*groups, *confine.Error) {
 	if a.Cgroup == 0 {
 		return nil, nil
@@ -69,7 +69,7 @@ func (g *groups) waited() time.Duration {
 	return *s.CPU.Waited
 }
 
-// Stats returns what the tree used, empty without a group.
+// Stats returns the tree's use of resources. It is empty without a group.
 func (m Mark) Stats() (s cgroup.Stats) {
 	if m.group == nil {
 		return s

@@ -19,11 +19,11 @@ import (
 // tree. One that has lowered them may belong to other trees as well, but never stops
 // belonging to its own.
 //
-// It holds the hard limits that the agent itself has, 0 if it cannot use them.
+// It holds the agent's own hard limits, or 0 if it cannot use them.
 type rlimitTag struct{ locks, time uint64 }
 
 const (
-	// maxTagged is how many trees can be told apart.
+	// maxTagged is how many trees can be distinguished.
 	maxTagged = 1 << 32
 	// topTag is the highest limit that is used. It is below the value for
 	// "unlimited", which a process may have that was never tagged.
@@ -67,8 +67,8 @@ func (t rlimitTag) add(limits []clone.Rlimit, number uint64) (tagged []clone.Rli
 		clone.Rlimit{Resource: unix.RLIMIT_RTTIME, Limit: unix.Rlimit{Cur: time, Max: time}}), true
 }
 
-// read returns the numbers of the trees that a process may belong to, the last
-// included. ok is false if its limits do not tell.
+// read returns the numbers of the first and the last tree that a process may belong to.
+// ok is false if its limits do not show this.
 func (t rlimitTag) read(proc, pid int) (first, last uint64, ok bool) {
 	text, err := readFileAt(proc, strconv.Itoa(pid)+"/limits", 16<<10)
 	if err != nil || t.locks == 0 {

@@ -1,9 +1,9 @@
 // Package spawn starts processes, finds all their descendants, and ends them.
 //
 // A command is cloned from one confined thread (Spawner). Every command starts
-// with a mark that its descendants cannot shed, by which Trees finds the whole
-// tree: a UTS namespace and, without walls, also what treeIndex knows.
-// The Reaper collects exit statuses. The package does not know of requests.
+// with a mark that its descendants cannot shed: a UTS namespace. Trees finds the whole
+// tree by it and, without walls, also by the records of treeIndex. The Reaper collects
+// exit statuses. The package is independent of requests.
 package spawn
 
 import (
@@ -31,8 +31,8 @@ type Spawner struct {
 	groups   *groups // nil if the agent has no control groups
 	bare     bool    // there are no walls
 	cloned   uint64  // how many commands were cloned, counted without walls only
-	// Expendable is set if commands share a limit of memory with the agent: the
-	// kernel is then told to kill them before it.
+	// Expendable is set if commands share a memory limit with the agent. They then get
+	// a high OOM score, so that the kernel kills them before the agent.
 	Expendable bool
 	landlock   int // a ruleset that each command applies to itself, 0 for none
 	// Capless commands hold no capabilities, even if the agent does.
@@ -60,7 +60,7 @@ type Process struct {
 	Status  unix.WaitStatus
 	Usage   unix.Rusage
 
-	Denied denials // what the kernel refused to its tree
+	Denied denials // calls that the kernel refused to its tree
 
 	// Terminal is the agent's side of the command's terminal, nil without one.
 	// Signals go to the job in its foreground.
@@ -113,7 +113,7 @@ func (s *Spawner) Start(c *clone.Command) (*Process, error) {
 	return r.process, nil
 }
 
-// A new process is of the commands' own kind from the moment of its clone, so
+// A new process has the identity of the commands from the moment of its clone, so
 // other commands can stop it before it executes its program.
 const (
 	// hungAfter is how long a new process may take before it is looked after.
@@ -183,8 +183,8 @@ func (s *Spawner) clone(c *clone.Command, group *treeGroup) (*Process, *clone.Ch
 	return p, child, nil
 }
 
-// mark gives the command that is cloned next a UTS namespace of its own, and returns
-// a handle of it.
+// mark makes a new UTS namespace for the command that is cloned next, and returns a
+// handle of it.
 func (s *Spawner) mark() (Mark, error) {
 	if s.Trees.unmarked {
 		return Mark{fd: -1}, nil
@@ -274,7 +274,7 @@ func (r *Reaper) run() {
 			switch {
 			case err == unix.EINTR:
 			case r.init == 0:
-				<-r.born // there is no child until then
+				<-r.born // until then the agent has no child
 			default:
 				close(r.InitGone) // there is always a child, the init, while it lives
 				return
@@ -288,8 +288,8 @@ func (r *Reaper) run() {
 			close(r.InitGone)
 			return
 		}
-		// Whoever waits for that end runs first: the next call blocks, and the
-		// runtime takes a while to see that this thread's processor is idle.
+		// Let the goroutine that waits for this end run first: the next call blocks,
+		// and the runtime takes a while to see that this thread's processor is idle.
 		runtime.Gosched()
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Start applies the plan on a thread of its own, from which commands are then
-// cloned.
+// Start applies the plan to a new thread, from which commands are then cloned.
 func Start(plan *confine.Plan, files []int) (*Spawner, []*confine.Error, *confine.Error) {
 	type outcome struct {
 		s       *Spawner
@@ -37,9 +36,9 @@ func Start(plan *confine.Plan, files []int) (*Spawner, []*confine.Error, *confin
 	return o.s, o.skipped, o.err
 }
 
-// besideLeader runs f on a goroutine of its own, on another thread than the process's
-// leader. If a signal goes to many processes at once, by kill(-1) for example, Landlock
-// checks the domains of their leaders: commands must not share one with the agent's.
+// besideLeader runs f on a new goroutine, on another thread than the process's leader.
+// If a signal goes to many processes at once, by kill(-1) for example, Landlock checks
+// the domains of their leaders: commands must not share one with the agent's leader.
 func besideLeader(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -137,7 +136,7 @@ func setUpBare(plan *confine.Plan, _ []int) (*Spawner, []*confine.Error, *confin
 	return s, applier.Skipped, nil
 }
 
-// watchDenials starts to record what the commands' filter refuses.
+// watchDenials starts to record the refusals of the commands' filter.
 func (s *Spawner) watchDenials(a *confine.Applier, plan *confine.Plan) *confine.Error {
 	if a.Listener == 0 {
 		return nil
@@ -181,8 +180,7 @@ func StartBare() (*Spawner, *confine.Error) {
 	return o.s, o.err
 }
 
-// bareSpawner makes the calling thread one that commands without namespaces
-// are cloned from.
+// bareSpawner prepares the calling thread for cloning commands without namespaces.
 func bareSpawner() (*Spawner, *confine.Error) {
 	failed := func(cause, hint string) *confine.Error {
 		return &confine.Error{Stage: "setup", Op: "spawner", Cause: cause, Hint: hint}
@@ -218,7 +216,7 @@ func KeepThreads(n int) {
 	for range min(n, wire.MaxGuestThreads) {
 		begun.Add(1)
 		go func() {
-			runtime.LockOSThread() // so that each waits on a thread of its own
+			runtime.LockOSThread() // so that each waits on another thread
 			defer runtime.UnlockOSThread()
 			begun.Done()
 			<-end

@@ -34,7 +34,7 @@ func Widen(pipe *os.File) {
 // it runs, and the agent's ends, nil for a stream without one.
 type Stdio struct {
 	Child          [3]int
-	owned          []int      // those of Child that must be closed
+	owned          []int      // descriptors of Child that must be closed
 	Given          []*os.File // files from the client, to be closed with them
 	Stdin          *os.File
 	Stdout, Stderr *os.File
@@ -127,10 +127,10 @@ func (s *Stdio) addPair(child, own int, name string) (int, *os.File, error) {
 	return child, os.NewFile(uintptr(own), name), nil
 }
 
-// NewTerminal makes a terminal in the sandbox's own devpts. The agent's side
-// is non-blocking, and is only ever reached through its File: a deadline and
-// a close must end what waits for it, since processes that were left behind
-// may hold the other side for ever.
+// NewTerminal makes a terminal in the sandbox's own devpts. The agent's side is
+// non-blocking, and is used only through its File: a deadline and a close must end
+// reads and writes that wait, since processes that were left behind may hold the
+// other side for ever.
 func NewTerminal(size wire.TTY) (*Stdio, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -94,7 +94,7 @@ func (t *Trees) Members(m Mark) (found []Member, unknown int, err error) {
 		}
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
-			continue // gone meanwhile
+			continue // it has ended meanwhile
 		}
 		// The pidfd was opened first, so the mark is that of the process which it
 		// pins, or that process is dead already.
@@ -119,9 +119,9 @@ func (t *Trees) Members(m Mark) (found []Member, unknown int, err error) {
 }
 
 // carries reports whether a living thread of pid has the mark. The leader of
-// a process may have exited while other threads go on, so a leader without
-// namespaces says nothing about them. A process whose program nobody may read
-// hides its mark while it exits.
+// a process may have exited while other threads continue, so a leader without
+// namespaces proves nothing about them. A process whose program is unreadable hides
+// its mark while it exits.
 func (t *Trees) carries(pid int, m Mark) (bool, error) {
 	base := strconv.Itoa(pid)
 	ino, err := namespaceOf(t.proc, base)
@@ -131,7 +131,7 @@ func (t *Trees) carries(pid int, m Mark) (bool, error) {
 	if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
 		return false, err
 	}
-	tids, _ := listNumbers(t.proc, base+"/task") // none if it is gone meanwhile
+	tids, _ := listNumbers(t.proc, base+"/task") // none if it has ended meanwhile
 	for _, tid := range tids {
 		if ino, err := namespaceOf(t.proc, base+"/task/"+strconv.Itoa(tid)); err == nil && ino == m.Number {
 			return true, nil
@@ -146,7 +146,7 @@ func (t *Trees) carries(pid int, m Mark) (bool, error) {
 func (t *Trees) Kill(m Mark) (killed int, proved bool) {
 	return KillFound(func() ([]Member, int, error) { return t.Members(m) }, func() {
 		if m.group != nil {
-			_ = m.group.Kill() // which also kills what is born meanwhile
+			_ = m.group.Kill() // this also kills processes that start meanwhile
 		}
 	})
 }
@@ -284,8 +284,8 @@ func (t *Trees) StopGroup(id int, grace time.Duration) (killed int) {
 		if err != nil {
 			continue
 		}
-		// Read after the pidfd was opened: so the process that is signalled is the
-		// one that was inspected.
+		// Read after the pidfd was opened, so that the signal goes to the process that
+		// was inspected.
 		if st, err := readStat(t.proc, pid); err != nil || st.group != id {
 			unix.Close(pidfd)
 			continue

@@ -16,21 +16,21 @@ import (
 // cannot be attributed to a tree, while they may belong to the one in question.
 const orphanGrace = 100 * time.Millisecond
 
-// treeIndex finds the trees of commands for an agent without walls. The agent is their
-// subreaper, on which the search relies: a process whose parent ends
-// becomes the child of an ancestor, never of a stranger, so whatever is left
-// of a tree is below a child of the agent. The agent has three kinds of children:
-// commands, known by their pids; orphans of one tree, each with
-// everything below it; and those that it cannot attribute.
+// treeIndex finds the trees of commands for an agent without walls. The search relies on
+// the agent being their subreaper: a process whose parent ends becomes the child of an
+// ancestor, never of an unrelated process, so the rest of a tree is always below a child
+// of the agent. The agent has three kinds of children: commands, known by their PIDs;
+// orphans of one tree, each with everything below it; and orphans that it cannot
+// attribute to a tree.
 //
-// A tree is dead once the agent has no child that belongs, or may belong, to it. That
-// is proof, because no child can leave unseen: only the reaper frees one, and
-// its lock is held meanwhile.
+// A tree is dead once the agent has no child that belongs, or may belong, to it. This is
+// proof, because no child can disappear unnoticed: only the reaper frees one, and its
+// lock is held meanwhile.
 //
-// It is no proof against a process with the privilege to have itself adopted
-// elsewhere, by entering a pid namespace of others (setns), or to raise the
-// limits that tag it; nor against one that asks another program on the
-// machine to start something. Walls are for that.
+// It proves nothing about two kinds of processes: those with the privilege to be adopted
+// elsewhere, by entering another pid namespace (setns), or to raise the limits that tag
+// them; and those that ask another program on the machine to start something. Only walls
+// stop these.
 type treeIndex struct {
 	reaper    *Reaper
 	proc      int
@@ -45,7 +45,7 @@ type processTree struct {
 	index  *treeIndex
 	all    bool   // every descendant of the agent
 	pid    int    // of the command, and so of its session
-	ino    uint64 // of its UTS namespace, 0 if it has none of its own
+	ino    uint64 // of its UTS namespace, 0 if it shares the agent's
 	number uint64 // of its tag, 0 without one
 	born   uint64 // in clock ticks since boot, not after the command's birth
 	proved bool   // the last search found no process of it
@@ -75,8 +75,8 @@ func (x *treeIndex) newTree(ino, number uint64, limits []clone.Rlimit) (*process
 	return t, limits
 }
 
-// close forgets a tree. If processes of it may live on it stays known, so that they
-// are not attributed to another.
+// close removes a tree from the index. If processes of it may still be running, the tree
+// stays in the index, so that they are not attributed to another.
 func (t *processTree) close() {
 	x := t.index
 	x.reaper.mu.Lock()
@@ -114,7 +114,7 @@ func (x *treeIndex) members(t *processTree) (found []Member, unknown int, err er
 		for _, pid := range x.childrenOf(parent.PID) {
 			pidfd, err := unix.PidfdOpen(pid, 0)
 			if err != nil {
-				continue // gone meanwhile; the next round finds its orphans
+				continue // it has ended meanwhile; the next round finds its orphans
 			}
 			// Numbers are used again. A process that lives after the look had its
 			// number during the look as well.
@@ -164,10 +164,10 @@ func (x *treeIndex) children(t *processTree) (found []Member, unknown int, err e
 	return found, unknown, nil
 }
 
-// orphans returns the agent's children that are not commands or, for the tree
-// of all, commands too. It reports as childless an agent without any child. The dead
-// are reaped first, and no number is used again meanwhile: so every process in the
-// list lives, or is the leader of threads that do.
+// orphans returns the agent's children that are not commands; for the tree of all
+// processes it returns commands too. childless means that the agent has no child at all.
+// Dead children are reaped first, and no PID is used again meanwhile, so every process in
+// the list is alive, or is the leader of living threads.
 func (x *treeIndex) orphans(t *processTree) (found []stat, childless bool, err error) {
 	for range 3 {
 		if x.reaper.reapAll() {
@@ -198,8 +198,8 @@ func (x *treeIndex) orphans(t *processTree) (found []stat, childless bool, err e
 }
 
 // ownChildren lists the agent's children. Orphans are children of its first thread.
-// Commands, and what they make with CLONE_PARENT, are children of the spawner's
-// thread. No other thread has any.
+// Commands, and processes that they make with CLONE_PARENT, are children of the
+// spawner's thread. Other threads have no children.
 func (x *treeIndex) ownChildren() ([]int, error) {
 	own := strconv.Itoa(os.Getpid()) + "/task/"
 	pids, err := readChildren(x.proc, own+strconv.Itoa(os.Getpid()))
@@ -241,9 +241,9 @@ func (x *treeIndex) childrenByScan(parent int) (found []int, err error) {
 
 func lives(pidfd int) bool { return unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH }
 
-// attribute returns the tree that an orphan belongs to, with which it is killed, and
-// other trees that it may belong to: while it lives, none of those is
-// proved to be dead. Whatever a process can choose by itself proves nothing.
+// attribute returns the tree that an orphan belongs to, and with which it is killed. It
+// also returns other trees that the orphan may belong to: while it is alive, none of these
+// is proved to be dead. Properties that a process can set itself prove nothing.
 func (x *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree) {
 	if t := ofSession(x.open, o); t != nil && x.leads(t) {
 		return t, nil // the number is still in use, so no other tree has it
@@ -251,7 +251,7 @@ func (x *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree)
 	may, sure := x.candidates(o)
 	owner = ofSession(may, o)
 	if owner == nil && len(may) == 1 && (sure || !x.strangers) {
-		owner = may[0] // nobody else could have made it
+		owner = may[0] // no other tree could have made it
 	}
 	named := x.named(o.pid)
 	switch {
@@ -279,7 +279,7 @@ func (x *treeIndex) candidates(o stat) (may []*processTree, sure bool) {
 			may = append(may, t)
 		}
 	}
-	if !sure || len(may) == 0 { // no tag, or one that no tree has
+	if !sure || len(may) == 0 { // no tag, or a tag of no tree
 		return older, false
 	}
 	return may, true
@@ -296,7 +296,7 @@ func ofSession(may []*processTree, o stat) *processTree {
 	return nil
 }
 
-// leads reports whether the command of a tree still runs.
+// leads reports whether the command of a tree is still running.
 func (x *treeIndex) leads(t *processTree) bool {
 	p := x.reaper.procs[t.pid]
 	return p != nil && p.Mark.tree == t

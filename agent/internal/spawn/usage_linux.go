@@ -69,9 +69,10 @@ func (t *Trees) Peak(s *PeakSampler, p *Process) (int64, string) {
 	s.mu.Unlock()
 	// A command's ru_maxrss begins with the agent's own peak, because a child borrows
 	// the agent's memory until it executes its program, and the kernel counts both
-	// roughly: only what is well above that is the command's. The agent's own
-	// ru_maxrss would not do, since it begins with that of whoever started it. The
-	// agent's peak only ever grows, so the last one read decides most cases.
+	// roughly: only a value well above that peak is the command's. The agent's own
+	// ru_maxrss cannot serve as that peak, since it begins with the value of the process
+	// that started the agent. The agent's peak only grows, so the value that was read
+	// last decides most cases.
 	if peak := p.Usage.Maxrss << 10; peak > 2*t.ownPeak.Load() {
 		t.ownPeak.Store(t.HighWater(os.Getpid()))
 		if peak > 2*t.ownPeak.Load() {
@@ -94,7 +95,7 @@ func (t *Trees) HighWater(pid int) int64 {
 	return kib << 10
 }
 
-// Own returns what the agent itself uses.
+// Own returns the resources that the agent itself uses.
 func (t *Trees) Own() wire.AgentUsage {
 	var now unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &now)
@@ -112,8 +113,8 @@ func (t *Trees) Own() wire.AgentUsage {
 	return u
 }
 
-// Meter adds up what the members of a tree use. A process that ends meanwhile
-// counts as 0, and the sum still as complete.
+// Meter adds up the use of resources by the members of a tree. A process that ends
+// meanwhile counts as 0, and the sum still as complete.
 func (t *Trees) Meter(m Mark, u *wire.TreeUsage) {
 	found, unknown, err := t.Members(m)
 	u.Complete = err == nil && unknown == 0

@@ -67,7 +67,7 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	found.List = shorten(found.List, repositories, until)
 	found.Unseen = s.unlooked(now)
 	if left > 0 {
-		found.Unseen = append(found.Unseen, fmt.Sprintf("%d of %d paths that programs run or obey were not compared: there was no time for more", left, len(now.items)))
+		found.Unseen = append(found.Unseen, fmt.Sprintf("%d of %d paths that programs run or obey were not compared: time ran out", left, len(now.items)))
 	}
 	if len(weak) > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))

@@ -81,7 +81,7 @@ func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 			return
 		}
 		if ctx.Err() != nil {
-			l.cut(1, "there was no time for more")
+			l.cut(1, "time ran out")
 			return
 		}
 		to := l.links[i]

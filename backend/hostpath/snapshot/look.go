@@ -27,15 +27,15 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Bounds of what is read. Beyond them, identity and times are compared instead of content.
+// Bounds on the content that is read. Files beyond them are compared by identity and times.
 const (
 	maxHashed     = 1 << 20  // bytes of one file
 	maxHashedSum  = 64 << 20 // bytes of all
 	maxHashedMany = 512      // files
-	maxPointers   = 1 << 14  // files that name a repository, read in addition to these
+	maxPointers   = 1 << 14  // files that name a repository, which the bounds above exclude
 	maxItems      = 1 << 16  // paths
-	maxUnseen     = 16       // paths that are reported
-	maxTree       = 16       // directories below an entry that is one
+	maxUnseen     = 16       // unseen paths that are reported
+	maxTree       = 16       // levels of directories below an entry that is a directory
 )
 
 // Types of items.
@@ -44,7 +44,7 @@ const (
 	isDir    = 'd'
 	isLink   = 'l'
 	isOther  = 'o'
-	isMarker = 'm' // a path that matters together with others, whatever it is
+	isMarker = 'm' // a path of any type that matters together with other paths
 	isGit    = 'g' // a ".git" that is a directory
 )
 
@@ -52,29 +52,29 @@ const (
 type item struct {
 	kind byte
 	perm uint32
-	// id changes with each change of a file, if the file system tells. fresh says
-	// that the last change is so recent that another one may have the same time.
+	// id changes with each change of a file, if the file system's times are reliable.
+	// fresh means that the last change is so recent that another one may get the same time.
 	id    string
 	fresh bool
 	// sum is a hash of the content, or of the part that is executed; for a link,
 	// of its text. Empty: the content was not read.
 	sum string
 
-	// to is where one of git's files leads, by its text alone, and repository the
-	// directory to which it leads now. harmless says that configuration does not
-	// make git run anything.
+	// to is the path that one of git's files names, by its text alone; repository is
+	// the directory that this path resolves to now. harmless means that the file is
+	// git configuration, and that it does not make git run anything.
 	to, repository string
 	harmless       bool
 
-	// by is the entry of the inventory, and top the path at which the entry was
-	// found. An item can lie below top if the entry is a directory.
+	// by is the entry of the inventory that the item belongs to, and top the path at
+	// which the entry was found. An item can be below top if the entry is a directory.
 	by  *policy.Obeyed
 	top string
-	// weak says that equal times do not prove that the content has not changed.
+	// weak means that the content may have changed although the times are equal.
 	weak bool
 }
 
-// same reports whether nothing has changed that the host would notice.
+// same reports whether an item is unchanged in all that matters to the host.
 func (i item) same(was item) bool {
 	switch {
 	case i.kind != was.kind:
@@ -87,14 +87,14 @@ func (i item) same(was item) bool {
 	return i.id == was.id
 }
 
-// look is one look at everything that is watched.
+// look is one pass over everything that is watched.
 type look struct {
 	matcher *matcher
 	began   time.Time
-	// namesOnly: it only reads the names by which entries of the inventory are found,
-	// and not the entries.
+	// namesOnly makes the pass read only the names by which entries of the inventory
+	// are found, but not the entries.
 	namesOnly bool
-	before    map[string]item // what an earlier look found: unchanged files are not read again
+	before    map[string]item // the result of an earlier look: unchanged files are not read again
 
 	entries, dirs       atomic.Int64
 	hashed, hashedBytes atomic.Int64
@@ -102,12 +102,12 @@ type look struct {
 
 	mu    sync.Mutex
 	items map[string]item
-	links []link // to look at
+	links []link // still to be followed
 	// repositories are directories that git's own files name.
 	repositories []string
 	unseen       map[string]string
-	depth        int // from which on directories were not looked at; 0: all were
-	why          string
+	depth        int    // directories at this depth or deeper were skipped; 0: none were
+	why          string // the reason for that
 }
 
 // place is an open directory.
@@ -120,7 +120,7 @@ type place struct {
 
 func (p place) path(rel string) string { return filepath.Join(p.root, p.rel, rel) }
 
-// cut records that directories from a depth on were not looked at.
+// cut records that directories at a depth or deeper were skipped, and why.
 func (l *look) cut(depth int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,10 +129,10 @@ func (l *look) cut(depth int, why string) {
 	}
 }
 
-// missed records a directory that could not be looked at.
+// missed records a path that could not be read.
 func (l *look) missed(root, rel string, err error) {
 	if dirfd.Gone(err) && rel != "" || errors.Is(err, unix.ENOENT) {
-		return // nothing is there, or a link, which is not followed
+		return // the path does not exist, or a link is in it, which is not followed
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +141,8 @@ func (l *look) missed(root, rel string, err error) {
 	}
 }
 
-// meet looks at the entries of the inventory in a directory.
-func (l *look) meet(ctx context.Context, p place, t task) {
+// entriesIn looks at the entries of the inventory in a directory.
+func (l *look) entriesIn(ctx context.Context, p place, t task) {
 	if t.now.bare && t.what == plain {
 		for _, o := range l.matcher.git {
 			l.entry(ctx, p, o)
@@ -221,7 +221,7 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		}
 	case mode == unix.S_IFDIR && o.Dir:
 		i = item{kind: isDir, by: o, top: full}
-		holds := !o.Repositories && l.below(ctx, p, name, i, 0) > 0 // the walk goes through repositories
+		holds := !o.Repositories && l.below(ctx, p, name, i, 0) > 0 // the walk itself goes through repositories
 		if holds || o.Class == policy.Unasked || o.Under != policy.GitDir {
 			l.add(i.top, i)
 		}
@@ -238,7 +238,8 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 	l.add(full, i)
 }
 
-// add adds an item. An entry that is obeyed unasked takes precedence over others at its path.
+// add adds an item. An entry of class [policy.Unasked] takes precedence over others at its
+// path.
 func (l *look) add(full string, i item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,11 +258,11 @@ func (l *look) add(full string, i item) {
 	}
 }
 
-// below looks at all files of an entry that is a directory, and returns how many names it
-// has.
+// below looks at all files below an entry that is a directory, and returns the number of
+// names in it.
 func (l *look) below(ctx context.Context, p place, name string, top item, depth int) int {
 	if ctx.Err() != nil {
-		l.cut(1, "there was no time for more")
+		l.cut(1, "time ran out")
 		return 0
 	}
 	if depth > maxTree {
@@ -308,26 +309,27 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 }
 
 // errPointer is the reason why a file that names a repository was not read.
-var errPointer = errors.New("the repository that it names was not looked at: it is too large, or one of too many")
+var errPointer = errors.New("the repository that it names was not checked: the file is too large, or there are too many such files")
 
-// read computes the hash of a file. For an unchanged file it takes what an earlier look read.
+// read computes the hash of a file. For an unchanged file it reuses the result of an earlier
+// look.
 func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	i.weak = !p.trusted || p.dev != uint64(st.Dev) //nolint:unconvert // differs between platforms
 	if was, there := l.before[p.path(name)]; there && !i.weak && was.kind == isFile && was.id == i.id && !was.fresh && (was.to != "" || was.repository == "") {
 		i.sum, i.perm, i.to, i.repository, i.harmless = was.sum, was.perm, was.to, was.repository, was.harmless
 		return
 	}
-	names := i.by.Path == ".git" || i.by.Path == "commondir" // a repository
+	pointer := i.by.Path == ".git" || i.by.Path == "commondir" // it names a repository
 	switch {
-	case names && (st.Size > gitconfig.MaxPathFile || l.pointers.Add(1) > maxPointers):
+	case pointer && (st.Size > gitconfig.MaxPathFile || l.pointers.Add(1) > maxPointers):
 		l.missed(p.root, path.Join(p.rel, name), errPointer)
 		return
-	case !names && (st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum):
+	case !pointer && (st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum):
 		return
 	}
 	fd, err := dirfd.Open(p.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
-		return // id tells a change
+		return // id shows a change
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
@@ -347,8 +349,8 @@ func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	i.sum = hex.EncodeToString(sum[:16])
 }
 
-// executed returns the part of a package.json that is executed, or all of it if it cannot
-// tell.
+// executed returns the part of a package.json that is executed, or all of it if that part
+// cannot be found.
 func executed(text []byte) []byte {
 	// A map, since keys that differ only in case are different keys to npm.
 	var all map[string]json.RawMessage
@@ -400,13 +402,14 @@ func leadsIntoGit(dir int, name string) bool {
 		unix.Fstatat(dir, name, &st, 0) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG
 }
 
-// settled reports whether any later change would have another time.
+// settled reports whether a file's last change is so old that any later change would get
+// another time.
 func (l *look) settled(st *unix.Stat_t) bool {
 	return time.Unix(st.Ctim.Unix()).Add(margin).Before(l.began)
 }
 
-// identity returns a text that changes with each change of a file. The device is not in it,
-// because its number may be another one after the host boots.
+// identity returns a text that changes with each change of a file. It omits the number of
+// the device, which may change when the host boots.
 func identity(st *unix.Stat_t) string {
 	return fmt.Sprintf("%x.%x.%x.%x", st.Ino, st.Size, st.Ctim.Nano(), st.Mtim.Nano())
 }

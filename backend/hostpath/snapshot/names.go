@@ -140,7 +140,7 @@ func (l *look) meetAll(ctx context.Context, top place, first *node) {
 		t.what = t.now.what
 		switch {
 		case ctx.Err() != nil:
-			w.cut(t.depth, "there was no time for more")
+			w.cut(t.depth, "time ran out")
 			return
 		case t.now.ino == 0: // it could not be read
 			continue
@@ -152,7 +152,7 @@ func (l *look) meetAll(ctx context.Context, top place, first *node) {
 			}
 			in := top
 			in.fd, in.rel = fd, t.rel
-			l.meet(ctx, in, t)
+			l.entriesIn(ctx, in, t)
 			_ = unix.Close(fd)
 		}
 		queue = append(queue, w.kids(t, -1)...)

@@ -155,7 +155,7 @@ func (w *walk) next(ctx context.Context) (task, bool) {
 	t := w.queue[0]
 	switch {
 	case ctx.Err() != nil:
-		w.cut(t.depth, "there was no time for more")
+		w.cut(t.depth, "time ran out")
 	case w.entries.Load() > maxEntries || w.dirs.Add(1) > maxDirs:
 		w.cut(t.depth, "there are too many")
 	default:
@@ -191,7 +191,7 @@ func (w *walk) directory(ctx context.Context, t task) []task {
 	}
 	t.what = t.now.what
 	if !w.namesOnly {
-		w.meet(ctx, place{fd: fd, root: w.path, rel: t.rel, dev: w.dev, trusted: w.files}, t)
+		w.entriesIn(ctx, place{fd: fd, root: w.path, rel: t.rel, dev: w.dev, trusted: w.files}, t)
 	}
 	return w.kids(t, fd)
 }

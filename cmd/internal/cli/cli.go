@@ -3,17 +3,17 @@
 // operations. This package only adds how they appear in a terminal. What it prints
 // follows these rules:
 //
-//   - Standard output holds what was asked for and nothing else: the output of
-//     a command, a report, or with --json one object on one line.
+//   - Standard output has only the result: the output of a command, a report,
+//     or with --json one object on one line.
 //   - Errors go to standard error, one line each: "paddock: cannot …: …", and
 //     if something can be done about it "paddock: hint: …".
 //   - The exit status is the command's own; 124 it timed out, 125 Paddock could
 //     not do it, 126 the command cannot be executed, 127 it does not exist,
-//     128+N signal N ended it. If nobody reads standard output any more, it is
+//     128+N signal N ended it. If the reader of standard output has closed it, it is
 //     128+13, without a message.
 //
-// A start must be fast: flags are only built for the command that runs, and nothing is
-// done before main. What only one program links, its main passes in a [Program].
+// A start must be fast: flags are only built for the command that runs, and no package does
+// work before main. Code that only one program links is passed by its main in a [Program].
 package cli
 
 import (
@@ -150,7 +150,7 @@ func report(w io.Writer, err error) int {
 	}
 }
 
-// flatten returns the errors that are joined in err; each gets lines of its own.
+// flatten returns the errors that are joined in err; each is written on separate lines.
 func flatten(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
 	if !ok {

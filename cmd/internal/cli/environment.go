@@ -33,7 +33,7 @@ const (
 	auditBestEffort = "best-effort"
 )
 
-// where returns where privileges are kept, empty for the default.
+// where returns the place where privileges are stored, empty for the default.
 func (a *App) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)) }
 
 // Env returns the environment of operations: the principal is the local user, without a

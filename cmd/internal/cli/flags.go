@@ -124,7 +124,7 @@ func (v *value) Type() string {
 // String returns nothing, so that help texts show no default: Help names it.
 func (v *value) String() string { return "" }
 
-// FlagName returns what a field is called on the command line: its flag, or its argument.
+// FlagName returns the name of a field on the command line: its flag, or its argument.
 func FlagName(f op.Field) string {
 	if f.Flag == "" {
 		name, _, _ := strings.Cut(f.Arg, " ")
@@ -203,7 +203,7 @@ func completionCommand() *cobra.Command {
 	}
 }
 
-// complete registers what the shell offers as a flag's value. The functions fail only
+// complete registers the values that the shell offers for a flag. The functions fail only
 // for unknown flags, and the flag was added just before.
 func complete(cmd *cobra.Command, f op.Field) {
 	switch {

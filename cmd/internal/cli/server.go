@@ -68,8 +68,8 @@ func (a *App) mcpCommand(withFlags bool) *cobra.Command {
 	return cmd
 }
 
-// leaveToServer makes cmd become paddock-server, also for help and completion, since only
-// that program knows the flags.
+// leaveToServer makes cmd execute paddock-server, also for help and completion, since only
+// that program defines the flags.
 func (a *App) leaveToServer(cmd *cobra.Command) {
 	cmd.DisableFlagParsing = true
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -100,8 +100,8 @@ func (a *App) leaveToServer(cmd *cobra.Command) {
 
 // Explain reports why the server for models cannot start. If a client has started it,
 // Explain also answers that client's calls with the reason: most clients drop a server that
-// ends without a word, and models then go on with the tools that are left. The tools are
-// those of the named profile. Explain returns nil if it has reported err.
+// ends without an answer, and models then continue with their other tools. It offers the
+// tools of the named profile. Explain returns nil if it has reported err.
 func (a *App) Explain(err error, profile string) error {
 	if err == nil || term.IsTerminal(int(os.Stdin.Fd())) {
 		return err
@@ -123,8 +123,8 @@ func (a *App) Explain(err error, profile string) error {
 	return nil
 }
 
-// broken is a server with the tools of the one that cannot start. It answers every call
-// with the reason.
+// broken is a replacement for a server that cannot start, with the same tools. It answers
+// every call with the reason.
 type broken struct {
 	reason string
 	tools  []brokenTool

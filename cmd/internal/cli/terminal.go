@@ -19,8 +19,8 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// endAfter is the number of INT or TERM signals that end the sandbox, so that nobody needs
-// another terminal to end a command that ignores them. Earlier ones are only forwarded to
+// endAfter is the number of INT or TERM signals that end the sandbox, so that a user does not
+// need another terminal to end a command that ignores them. Earlier ones are only forwarded to
 // the command.
 const endAfter = 3
 
@@ -43,8 +43,8 @@ type console struct {
 	terminal *terminal
 }
 
-// openConsole connects what the operation can use. Signals keep their default
-// effect for operations that run nothing.
+// openConsole connects the streams, the terminal and the signals that the operation can use.
+// Signals keep their default effect for operations that run nothing.
 func openConsole(s op.Streams, captured bool) *console {
 	c := &console{}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
@@ -71,11 +71,11 @@ func openConsole(s op.Streams, captured bool) *console {
 
 // watchSignals starts to forward signals. A signal that this program was started to
 // ignore, as by nohup, stays ignored. SIGPIPE is caught, so that a write that fails is
-// an error, and the sandbox ends in order before we do.
+// an error, and the sandbox ends in order before this program does.
 //
-// The runtime takes long to start and to stop this. So it starts while the operation
-// already runs: a signal that comes first has its default effect, and ends this process
-// and the sandbox with it. It is never stopped.
+// The runtime takes long to start and to stop the notification. So it is started while the
+// operation is already running: a signal that comes earlier has its default effect, and ends
+// this process and with it the sandbox. It is never stopped.
 func (c *console) watchSignals() {
 	c.signals = make(chan os.Signal, 16)
 	c.names = make(chan string, 16)

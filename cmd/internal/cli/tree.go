@@ -131,7 +131,7 @@ func startsWith(words, first []string) bool {
 	return len(words) >= len(first) && slices.Equal(words[:len(first)], first)
 }
 
-// parentOf returns the command that path stands below, and makes missing groups.
+// parentOf returns the parent command of path, and makes missing groups.
 func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
 	name := strings.Join(path[:len(path)-1], " ")
 	if cmd := made[name]; cmd != nil {

@@ -116,8 +116,8 @@ func braces(text string) (open, end int, commas []int) {
 // None reports whether there are no globs.
 func (g *Globs) None() bool { return len(g.list) == 0 }
 
-// Match reports whether one of the globs matches the path, which has at least one name. The
-// caller remembers that what is in a directory that matches is included.
+// Match reports whether one of the globs matches the path, which has at least one name. If a
+// directory matches, the caller must include everything in it.
 func (g *Globs) Match(path []string, dir bool) bool {
 	base := path[len(path)-1:]
 	for i := range g.list {

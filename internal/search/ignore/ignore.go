@@ -2,18 +2,18 @@
 // written in the same way.
 //
 // [Parse] reads one file. [Rules.Match] applies it to one path, relative to the directory that
-// the file is in. A program that walks a tree asks the files of all directories, from the path's
-// own up to the root; the first that decides is right. It does not enter a directory that is
-// ignored: nothing in it can be included again.
+// the file is in. A program that walks a tree applies the files of all directories, from the
+// path's own up to the root; the first that decides counts. It does not enter a directory that
+// is ignored: nothing in it can be included again.
 //
-// Rules are those of git's documentation (gitignore(5)); as in git, characters are bytes.
+// Rules follow git's documentation (gitignore(5)); as in git, characters are bytes.
 // Nothing is read from disk here, and hostile rules cost no more than their length times that of
 // the path.
 package ignore
 
 import "strings"
 
-// Bounds of what is read. The rest is ignored.
+// Bounds of a file's text. The rest is ignored.
 const (
 	// MaxFile is how much of a file of rules counts, in bytes.
 	MaxFile = 1 << 20
@@ -23,7 +23,7 @@ const (
 	maxRule = 4 << 10
 )
 
-// Rules are those of one file. The zero value has none.
+// Rules are the rules of one file. The zero value has none.
 type Rules struct {
 	list []rule
 }
@@ -105,8 +105,8 @@ func trimSpaces(line string) string {
 	return line
 }
 
-// Match applies the rules to a path below the directory that they are for, which has at least
-// one name: the last rule that matches decides.
+// Match applies the rules to a path below the directory of their file. The path has at least
+// one name, and the last rule that matches decides.
 func (r *Rules) Match(path []string, dir bool) (ignored, decided bool) {
 	base := path[len(path)-1:]
 	for i := len(r.list) - 1; i >= 0; i-- {

@@ -156,7 +156,7 @@ type auditQuery struct {
 	wanted  func(*audit.Record) bool
 	follow  bool
 	raw     bool
-	streams bool // records are written as they come; else the newest are kept
+	streams bool // write each record when it is read, instead of collecting the newest
 	keep    int
 	kept    []audit.Entry
 	bytes   int // the size of kept

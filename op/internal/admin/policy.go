@@ -138,7 +138,7 @@ func (out PolicyCheckOutput) Render(w io.Writer) error {
 	return err
 }
 
-// point writes the position of what was refused.
+// point writes the position of the refused part.
 func (out PolicyCheckOutput) point(b *strings.Builder) {
 	p := out.Position
 	switch {

@@ -27,8 +27,8 @@ type AlterPrivilegesInput struct {
 	Mask       *string  `json:"mask,omitempty" flag:"mask" arg:"MASK" help:"the privileges as a mask, such as 0x4 or 4, in addition to the names or instead of them"`
 }
 
-// AlterPrivilegesOutput is the output of alter_privileges: what the principal held before and
-// holds now.
+// AlterPrivilegesOutput is the output of alter_privileges: the principal's privileges before
+// and now.
 type AlterPrivilegesOutput struct {
 	Action    string `json:"action"` // grant, revoke or set
 	Principal string `json:"principal"`

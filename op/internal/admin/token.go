@@ -139,8 +139,8 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 	return &token.Bounds{Ceiling: *ceiling, Default: spec}, nil
 }
 
-// ceiling returns the file's ceiling, else one of what the default sandbox has and the
-// workspaces.
+// ceiling returns the file's ceiling. Without a file it makes one from the default sandbox and
+// the workspaces.
 func (in TokenCreateInput) ceiling(ctx context.Context, env *op.Env, spec policy.Spec, dirs []string) (*policy.Ceiling, error) {
 	if in.CeilingFile != "" {
 		data, err := env.ReadFile(ctx, "ceiling_file", "ceiling", in.CeilingFile, specfile.MaxSize)

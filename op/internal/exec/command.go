@@ -23,7 +23,7 @@ type capturing struct {
 	bound          int64
 }
 
-// end returns what was captured. state says how the command has ended. A stream of more than
+// end returns the captured output. state says how the command has ended. A stream of more than
 // shown characters stays in the store for output_read, even if the answer has all of it.
 func (k *capturing) end(state string, shown int64) captured {
 	if k.whole == nil {
@@ -93,7 +93,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tell writes how much was dropped, so that nobody takes the head for everything.
+// tell writes how much was dropped, so that the head is not mistaken for the whole output.
 func (h *head) tell(w io.Writer, name string) error {
 	if h.dropped == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (h *head) tell(w io.Writer, name string) error {
 	return err
 }
 
-// maxHeard bounds how much of a stream is kept for the search for a failure's reason.
+// maxHeard bounds how much of a stream is stored for the search for a failure's reason.
 const maxHeard = 64 << 10
 
 // heard passes a stream through and keeps head and tail, which are searched for the reason
@@ -118,9 +118,9 @@ func (h *heard) Write(p []byte) (int, error) {
 }
 
 // listen wraps the streams of a command without a terminal in heard. Streams that lead to
-// the same file, terminal or pipe become one writer, so that the order of the output is
-// kept; bounded ones stay separate. Standard output that is a pipe stays as it is: its
-// content is moved by the kernel and never passes through this process.
+// the same file, terminal or pipe become one writer, which preserves the order of the
+// output; bounded ones stay separate. Standard output that is a pipe is not wrapped: the
+// kernel moves its content, which never passes through this process.
 func listen(cmd *paddock.Cmd) {
 	hear := func(w io.Writer) io.Writer { return &heard{Capture: &paddock.Capture{Max: maxHeard}, w: w} }
 	out, errOut := fileOf(cmd.Stdout), fileOf(cmd.Stderr)
@@ -211,8 +211,8 @@ func finish(cmd *paddock.Cmd, stream *op.Stream) (RunOutput, error) {
 	return RunOutput{Command: cmd.Args, ExitCode: result.ExitCode, Ended: newEnded(result), Isolation: result.Isolation}, brokenStream(err)
 }
 
-// brokenStream returns a command's error without the part that its result has: what remains
-// are errors of its streams.
+// brokenStream returns the errors of a command's streams: its error without the part that is
+// in the result.
 func brokenStream(err error) error {
 	if exit := (*paddock.ExitError)(nil); errors.As(err, &exit) {
 		return exit.Unwrap()

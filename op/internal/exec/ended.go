@@ -5,8 +5,8 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// Ended is how a command ended, in the outputs of run and exec; while it runs, what is known
-// so far.
+// Ended says how a command ended, in the outputs of run and exec. While the command is running,
+// it has the facts so far.
 type Ended struct {
 	Signal      string `json:"signal,omitempty"`
 	TimedOut    bool   `json:"timed_out"`
@@ -30,8 +30,8 @@ type Ended struct {
 	// rule that ended the output, if one did.
 	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
 	Blocked          string           `json:"blocked,omitempty"`
-	// Denials are what the command was refused, as far as that is known. Those marked as
-	// guesses were concluded from its error output.
+	// Denials are the known refusals to the command. Those marked as guesses were concluded
+	// from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
 }
 

@@ -2,7 +2,7 @@
 // output_read, and execute, which checks a command against rules first.
 //
 // run and execute open a sandbox for each command. exec runs commands in a sandbox that
-// stays, and they can continue in the background.
+// stays open, and they can continue in the background.
 package exec
 
 import (
@@ -39,7 +39,7 @@ type ExecInput struct {
 	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 
-// ExecAnswer is the output of exec: how a command ended, or what it has printed so far.
+// ExecAnswer is the output of exec: how a command ended, or its output so far.
 type ExecAnswer struct {
 	Exec     string `json:"exec,omitempty"` // for output_read and exec_kill
 	Sandbox  string `json:"sandbox"`
@@ -61,7 +61,7 @@ type ExecAnswer struct {
 type ExecCut struct {
 	Bytes  int64 `json:"bytes"`
 	Lines  int64 `json:"lines"`
-	Cursor int64 `json:"cursor"` // of what was left out, for output_read
+	Cursor int64 `json:"cursor"` // where the left-out part begins, for output_read
 }
 
 // ExecCursors are the ends of the output in the answer, if the command still runs.
@@ -212,10 +212,10 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 	return shellArgv(verdict), nil
 }
 
-// maxCommand bounds what is remembered of a command, in bytes.
+// maxCommand bounds the stored text of a command, in bytes.
 const maxCommand = 1 << 10
 
-// follow runs the command and passes its streams through as they come.
+// follow runs the command and copies its output to the caller as it arrives.
 func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []string, stream *op.Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.AddEnv, cmd.Stdin = in.Cwd, in.Env, in.stdin(h, stream)
@@ -244,7 +244,7 @@ func (in ExecInput) limit(spec policy.Spec) registry.TimeLimit {
 }
 
 // stdin returns the command's standard input: the text, or else the door's stream. Under
-// rules there is none: a command could be an interpreter, and nothing checks what it reads.
+// rules it is empty: a command could be an interpreter, whose input is not checked.
 func (in ExecInput) stdin(h *registry.Sandbox, stream *op.Stream) io.Reader {
 	switch {
 	case h.Spec().Commands != nil:
@@ -255,8 +255,9 @@ func (in ExecInput) stdin(h *registry.Sandbox, stream *op.Stream) io.Reader {
 	return stream.Stdin
 }
 
-// start starts a command whose output is kept. It runs until it exits, its End is called, or
-// the sandbox ends, even if nobody waits. If the error is nil, the caller must call await.
+// start starts a command whose output is stored. It runs until it exits, its End is called, or
+// the sandbox ends, even without a caller that waits. If the error is nil, the caller must call
+// await.
 func (in ExecInput) start(h *registry.Sandbox, env *op.Env, argv []string, stream *op.Stream) (*registry.Exec, error) {
 	ctx, end := context.WithCancel(context.Background())
 	told := in.Command
@@ -395,7 +396,7 @@ func (out ExecAnswer) Render(w io.Writer) error {
 	return err
 }
 
-// Tell writes how the command ended, with all remarks, and then what it printed.
+// Tell writes how the command ended, with all remarks, and then its output.
 func (out ExecAnswer) Tell(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Frame(out.said(), out.Stdout, out.Stderr)

@@ -79,7 +79,7 @@ type ExecuteOutput struct {
 	asJSON bool
 }
 
-// ExecuteUsage is what a command and everything it started used.
+// ExecuteUsage is the resource use of a command and everything it started.
 type ExecuteUsage struct {
 	UserCPU          float64 `json:"user_cpu_seconds"`
 	SystemCPU        float64 `json:"system_cpu_seconds"`
@@ -285,7 +285,7 @@ func shellArgv(v command.Verdict) []string {
 	return []string{"sh", "-c", v.Script}
 }
 
-// inSandbox runs argv in a sandbox of its own. A failure is the output's error. Only the
+// inSandbox runs argv in a new sandbox. A failure becomes the output's error. Only the
 // cancellation of the call, and a sandbox whose end is not proved, are errors of the
 // operation.
 func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (out ExecuteOutput, err error) {
@@ -362,7 +362,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 	return out, werr
 }
 
-// tell writes to the caller's terminal what the rendered text does not have.
+// tell writes to the caller's terminal the remarks that are not in the rendered text.
 func (x *execution) tell(out ExecuteOutput) error {
 	w := x.stream.Stderr
 	if w == nil {
@@ -399,8 +399,8 @@ func (x *execution) tell(out ExecuteOutput) error {
 // hostPaths matches absolute paths in a message.
 var hostPaths = regexp.MustCompile(`(^|[\s"'(=:])(/[^\s"'():,;]*)`)
 
-// cause returns the text of an error without paths of the host: only the last name of each
-// is left. Paths inside, which the command knows anyway, stay.
+// cause returns the text of an error with paths of the host reduced to their last names. Paths
+// inside, which the command can see anyway, are not changed.
 func (x *execution) cause(err error) string {
 	text := strings.ReplaceAll(err.Error(), x.spec.Workspace.Source, policy.WorkspacePath)
 	text = strings.ReplaceAll(text, "\n", "; ")
@@ -471,7 +471,7 @@ func (out ExecuteOutput) ExitStatus() int { return out.status }
 // Failed reports that the command was not executed.
 func (out ExecuteOutput) Failed() bool { return out.Error != nil && !out.TimedOut }
 
-// Tell writes the result, what the walls refused, and how to read the rest of the output.
+// Tell writes the result, the refusals of the walls, and how to read the rest of the output.
 func (out ExecuteOutput) Tell(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Line("%s", formatResult(out))

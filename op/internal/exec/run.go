@@ -262,7 +262,7 @@ func (out RunOutput) Render(w io.Writer) error {
 	return err
 }
 
-// Tell writes how the command ended and what it printed. Of a command that did not start it
+// Tell writes how the command ended and its output. For a command that did not start it
 // writes only the remarks about the sandbox.
 func (out RunOutput) Tell(w io.Writer) error {
 	var said []string

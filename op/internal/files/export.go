@@ -158,7 +158,7 @@ func (out WorkspaceExportOutput) Render(w io.Writer) error {
 	return out.Tell(w)
 }
 
-// Tell writes what was exported, and how to read it.
+// Tell describes the export, and says how to read it.
 func (out WorkspaceExportOutput) Tell(w io.Writer) error {
 	text := fmt.Sprintf("exported %d entries, %d bytes: %s archive of %d bytes, sha256 %s\n", out.Entries, out.Bytes, out.Format, out.Size, out.SHA256)
 	switch {

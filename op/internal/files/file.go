@@ -107,7 +107,7 @@ func fileError(verb, path string, err error) error {
 	told := func(cause string) { e.Message = "cannot " + verb + " " + text.QuoteName(path) + ": " + cause }
 	switch {
 	case we.Code == wire.CodeNotFound:
-		e.Code = "" // doors take that code for a command that does not exist
+		e.Code = "" // for doors this code means a command that does not exist
 		told("it does not exist")
 	case we.Code == wire.CodeConflict && strings.Contains(we.Message, "symlinked parent"):
 		told("a parent of it is a symbolic link, and links are not followed")
@@ -178,7 +178,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pathText returns a path as outputs have it.
+// pathText returns a path in the form of the outputs.
 func pathText(path wire.Path) string { return strings.ToValidUTF8(string(path), "\uFFFD") }
 
 // octal returns permission bits as people write them.

@@ -152,7 +152,7 @@ func (l *fileLister) list(ctx context.Context, dir, below string, level int) err
 	}
 }
 
-// add adds one entry, and what is below it.
+// add adds one entry, and everything below it.
 func (l *fileLister) add(ctx context.Context, e wire.Entry, below string, level int) error {
 	name := path.Base(strings.TrimSuffix(string(e.Path), "/."))
 	at := path.Join(below, name)

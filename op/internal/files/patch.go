@@ -169,7 +169,7 @@ func patchError(err error) error {
 	return err
 }
 
-// rejectText returns each reject in a line of its own, if there are several.
+// rejectText returns the rejects, each on a separate line if there are several.
 func rejectText(e *patch.RejectError) string {
 	if len(e.Rejects) == 1 {
 		return e.Error()
@@ -317,7 +317,7 @@ func (t *patchTree) take(ctx context.Context, s patch.Step) error {
 	return err
 }
 
-// failed takes back what was done, and says what the workspace holds.
+// failed undoes the finished steps, and says which state the workspace has.
 func (t *patchTree) failed(ctx context.Context, cause error, done []patch.Step) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBack)
 	defer cancel()

@@ -195,7 +195,7 @@ type window struct {
 	text     strings.Builder
 	line     int64 // the current one
 	part     []byte
-	cut      int64 // bytes of it that were not kept
+	cut      int64 // bytes of it that were dropped
 	full     bool
 	crlf, lf bool
 }
@@ -316,7 +316,7 @@ var magics = []struct{ head, kind string }{
 	{"wOF2", "font/woff2"}, {"ID3", "audio/mpeg"}, {"OggS", "audio/ogg"}, {"\xff\xfe", "UTF-16 text"}, {"\xfe\xff", "UTF-16 text"}, {"DIRC", "git index"},
 }
 
-// kindOfFile returns what a file that begins with head seems to be.
+// kindOfFile guesses the type of a file from its beginning.
 func kindOfFile(head []byte) string {
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m.head)) {

@@ -168,7 +168,7 @@ func searchError(in FileSearchInput, err error) error {
 	return fileError("search", cmp.Or(in.Path, "/workspace"), err)
 }
 
-// plainPath returns a path as outputs have it: relative to the workspace.
+// plainPath returns a path in the form of the outputs: relative to the workspace.
 func plainPath(p wire.Path) string {
 	text := strings.TrimPrefix(strings.ToValidUTF8(string(p), "\uFFFD"), "/workspace")
 	return cmp.Or(strings.TrimPrefix(text, "/"), ".")
@@ -323,7 +323,7 @@ func (out FileSearchOutput) lines(b *strings.Builder, f FileSearchFound, path st
 	}
 }
 
-// summary returns what was searched and how to continue, in one or two lines.
+// summary describes the search and how to continue it, in one or two lines.
 func (out FileSearchOutput) summary() string {
 	var b strings.Builder
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// Bounds of what is read, in bytes.
+// Bounds on how much is read, in bytes.
 const (
 	readDefault = 256 << 10
 	readMost    = 512 << 10

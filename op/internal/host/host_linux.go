@@ -111,8 +111,8 @@ func (a Answer[R]) ExitStatus() int {
 // Failed reports whether the tool failed.
 func (a Answer[R]) Failed() bool { return !a.Success }
 
-// Contracted returns the answer as a model gets it, whole, as JSON. Of what was read or
-// printed at most so many bytes are left, with the contract's mark; nothing else is cut.
+// Contracted returns the answer for a model, as JSON. It cuts text that was read or printed
+// to at most most bytes, and adds the contract's mark; nothing else is cut.
 func (a Answer[R]) Contracted(most int) any {
 	if a.Result == nil {
 		return a
@@ -220,8 +220,8 @@ func (e *sayError) Unwrap() error { return e.cause }
 // sentence returns an error with a text of the contract, or one in its style.
 func sentence(text string) error { return &sayError{text: text} }
 
-// failed returns err after the contract's words. Paddock's own refusals stay as they are: they
-// are sentences already.
+// failed returns err after the contract's words. It returns Paddock's own refusals unchanged,
+// since they are complete sentences.
 func failed(words string, err error) error {
 	var place *cgroup.PathError
 	var guarded *cgroup.GuardError

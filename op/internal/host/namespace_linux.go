@@ -110,7 +110,7 @@ func joinLines(text, line string) string {
 	return text + "\n" + line
 }
 
-// printed returns what was kept of a stream, with a note if there was more.
+// printed returns the stored part of a stream, with a note if there was more.
 func printed(stream *text.Head) string {
 	kept := strings.ToValidUTF8(stream.String(), "\uFFFD")
 	if stream.Truncated {
@@ -119,8 +119,8 @@ func printed(stream *text.Head) string {
 	return strings.TrimSpace(kept)
 }
 
-// base is the environment of commands outside of sandboxes: nothing of a server's
-// is handed on, and of a person's only what a terminal and a shell need.
+// base is the environment of commands outside of sandboxes. It has no variables of a server's
+// environment, and of a person's only those that a terminal and a shell need.
 func base(e *op.Env) []string {
 	values := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
 	for _, v := range []struct{ name, none string }{{"HOME", "/"}, {"TERM", "dumb"}} {
@@ -133,8 +133,8 @@ func base(e *op.Env) []string {
 	return values
 }
 
-// handOnSignals translates signals for the command. Those of its keyboard a command in the
-// caller's terminal gets by itself.
+// handOnSignals translates signals for the command. A command in the caller's terminal gets
+// signals of the keyboard directly, so these are left out.
 func handOnSignals(stream *op.Stream, terminal bool) (signals <-chan syscall.Signal, stop func()) {
 	out, end := make(chan syscall.Signal), make(chan struct{})
 	go func() {

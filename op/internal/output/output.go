@@ -14,8 +14,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Output is what something printed: two streams, of which one may be unused. It may be written
-// and read at the same time.
+// Output is stored output: two streams, of which one may be unused. It may be written and read
+// at the same time.
 type Output struct {
 	id, principal string
 	store         *Outputs
@@ -25,11 +25,11 @@ type Output struct {
 	ended   bool
 	gone    bool             // it was dropped
 	state   string           // how it ended, in a few words
-	denials []paddock.Denial // what the command that printed it was refused, if it failed
-	wake    chan struct{}    // closed when something comes; nil if nobody waits
+	denials []paddock.Denial // refusals to the command that printed it, if that failed
+	wake    chan struct{}    // closed when something arrives; nil if no caller waits
 }
 
-// clear drops what was kept; n is locked.
+// clear drops the stored output; n is locked.
 func (n *Output) clear() {
 	n.gone = true
 	for _, stream := range n.streams {
@@ -60,19 +60,19 @@ func (n *Output) Side(stream int) Side { return Side{n, stream} }
 // Write adds to the stream. It never fails.
 func (s Side) Write(p []byte) (int, error) { return s.n.write(s.stream, p) }
 
-// Bytes returns the beginning and the end of what was kept, to be looked through.
+// Bytes returns the beginning and the end of the stored output, for a search.
 func (s Side) Bytes() []byte {
 	s.n.mu.Lock()
 	defer s.n.mu.Unlock()
 	const most = 256 << 10
 	spool := s.n.streams[s.stream]
-	// What cannot be read is not looked through. The answer says just as much without it.
+	// A part that cannot be read is not searched; the answer does not depend on it.
 	head, _, _ := spool.read(0, most)
 	tail, _, _ := spool.read(max(int64(len(head)), spool.total-most), most)
 	return append(head, tail...)
 }
 
-// Replace keeps text in place of what was kept.
+// Replace replaces the stored output by text.
 func (s Side) Replace(text []byte) {
 	s.n.mu.Lock()
 	defer s.n.mu.Unlock()
@@ -113,7 +113,7 @@ func (n *Output) stir() {
 	}
 }
 
-// Complete reports whether all that was written to standard output is kept.
+// Complete reports whether all of standard output is stored.
 func (n *Output) Complete() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,10 +145,10 @@ const (
 	maxSpooledInAll = 4 << 30
 )
 
-// Outputs keeps what was printed and does not fit into an answer, for output_read. A principal
-// finds only its own. Of each stream the first and the last 16 MiB are kept, in files without a
-// name that are gone with this process. If a principal has too many outputs, the oldest that
-// have ended are dropped. The zero value is ready; Close drops all.
+// Outputs stores output that does not fit into an answer, for output_read. A principal finds
+// only its own. The first and the last 16 MiB of each stream are stored, in files without a
+// name, which disappear when this process ends. If a principal has too many outputs, the oldest
+// ended ones are dropped. The zero value is ready; Close drops all.
 type Outputs struct {
 	mu      sync.Mutex
 	shelves map[string]*shelf // by principal
@@ -281,7 +281,7 @@ func noOutputOf(id string) error {
 		Hint: "a server keeps outputs; it drops those of a sandbox with it, and the oldest that have ended where there are too many"}
 }
 
-// Drop removes an output that nobody needs any more, with what it has on the disk.
+// Drop removes an output that is not needed any more, and its files.
 func (n *Output) Drop() {
 	n.End("")
 	n.mu.Lock()
@@ -300,7 +300,7 @@ func (n *Output) Drop() {
 	}
 }
 
-// Close drops all outputs. Nothing is kept from then on.
+// Close drops all outputs. After that no output is stored.
 func (o *Outputs) Close() error {
 	o.mu.Lock()
 	all := o.shelves

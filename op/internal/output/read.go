@@ -32,7 +32,7 @@ type OutputReadOutput struct {
 	Encoding   string `json:"encoding"`
 	Cursor     int64  `json:"cursor"`      // where Text begins
 	NextCursor int64  `json:"next_cursor"` // where to read on
-	// LostBytes were printed before Text, and are not kept any more.
+	// LostBytes were printed before Text, and have been dropped.
 	LostBytes  int64 `json:"lost_bytes"`
 	TotalBytes int64 `json:"total_bytes"` // of the stream, so far
 	// EOF says that all was read and nothing more comes.
@@ -42,7 +42,7 @@ type OutputReadOutput struct {
 	State string `json:"state,omitempty"`
 	// OtherBytes is how much the other stream has.
 	OtherBytes int64 `json:"other_bytes"`
-	// Denials are, at the end of a stream, what a command that failed was refused.
+	// Denials are the refusals to a command that failed; they come with the end of a stream.
 	Denials []paddock.Denial `json:"denials,omitempty"`
 }
 
@@ -52,7 +52,8 @@ func (out OutputReadOutput) Render(w io.Writer) error {
 	return err
 }
 
-// Tell says before the text what it is a part of, and how to go on.
+// Tell writes a line that says which part of the output follows and how to read on, and then
+// the text.
 func (out OutputReadOutput) Tell(w io.Writer) error {
 	state := "running"
 	if out.Ended {
@@ -79,8 +80,8 @@ func (out OutputReadOutput) Tell(w io.Writer) error {
 	return t.Err
 }
 
-// Part returns a part of the output, as far as it is there now. more is closed when something
-// comes.
+// Part returns a part of the output, as far as it has been printed. more is closed when more
+// arrives.
 func (n *Output) Part(in OutputReadInput, limit int) (out OutputReadOutput, more <-chan struct{}, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -197,14 +198,14 @@ func (n *Output) Excerpt(stream, cost int) Excerpt {
 	return e
 }
 
-// end returns as much of the end of the stream as the cost allows, from byte number from on at
-// the earliest; raw is the same as it was printed.
+// end returns as much of the end of the stream as the cost allows, but nothing before byte
+// number from; raw is the same text as it was printed.
 func (s *spool) end(from int64, cost int, final bool) (shown string, raw []byte) {
 	for n := int64(cost); n > 0; n = n * 2 / 3 {
 		at := max(from, s.total-n)
 		data, got, err := s.read(at, int(s.total-at))
 		if err != nil || got != at || got+int64(len(data)) != s.total {
-			return "", nil // the disk failed, or the end is not kept
+			return "", nil // the disk failed, or the end is not stored
 		}
 		if i := bytes.IndexByte(data, '\n'); i >= 0 && i < len(data)/2 { // begin with a line
 			data = data[i+1:]

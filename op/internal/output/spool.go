@@ -5,14 +5,14 @@ import (
 	"os"
 )
 
-// How much is kept of one stream, in bytes: its beginning and its end.
+// How much of one stream is stored, in bytes: its beginning and its end.
 const (
 	SpoolHead = 16 << 20
 	SpoolTail = 16 << 20
 
-	// MaxWhole is the most that a stream may have, in bytes, to be kept whole.
+	// MaxWhole is the size up to which a stream is stored completely, in bytes.
 	MaxWhole = SpoolHead + SpoolTail
-	// spoolMemory is kept without a file, which most streams never need.
+	// spoolMemory is how much is stored in memory. Most streams need no file beyond that.
 	spoolMemory = 16 << 10
 	// spoolStep is how much a file grows by, at first.
 	spoolStep = 256 << 10
@@ -37,7 +37,7 @@ func newSpool(more func(int64) bool) *spool {
 	return &spool{room: spoolMemory, head: SpoolHead, ring: SpoolTail, more: more}
 }
 
-// Write never fails: what cannot be kept is counted.
+// Write never fails: bytes that cannot be stored are counted.
 func (s *spool) Write(p []byte) (int, error) {
 	n := len(p)
 	s.lines += int64(bytes.Count(p, []byte{'\n'}))
@@ -109,8 +109,8 @@ func (s *spool) put(at int64, p []byte) bool {
 	return true
 }
 
-// gap returns where the bytes that are not kept any more begin, and where they end. Without a gap
-// the two are the same.
+// gap returns where the dropped bytes begin and end. If no bytes were dropped, the two are the
+// same.
 func (s *spool) gap() (from, to int64) {
 	if s.kept <= s.head+s.ring {
 		return s.kept, s.kept
@@ -118,8 +118,8 @@ func (s *spool) gap() (from, to int64) {
 	return s.head, s.kept - s.ring
 }
 
-// read returns at most n bytes of what is kept from byte number at on, and never across the gap.
-// from is where they begin: behind the gap if at is in it.
+// read returns at most n stored bytes from byte number at on, and never across the gap. from is
+// where they begin: after the gap if at is in it.
 func (s *spool) read(at int64, n int) (data []byte, from int64, err error) {
 	left, right := s.gap()
 	from = max(at, 0)
@@ -169,8 +169,8 @@ func (s *spool) close() {
 	s.mem, s.file, s.kept = nil, nil, 0
 }
 
-// Nameless returns a file that nobody else finds. It is gone with this process, however that
-// ends.
+// Nameless returns a file without a name, which other processes cannot find. It disappears when
+// this process ends, however that happens.
 func Nameless() (*os.File, error) {
 	f, err := os.CreateTemp("", "paddock-output-")
 	if err != nil {

@@ -40,8 +40,8 @@ func (t *Teller) Text(title, text string) {
 	t.Line("%s", text)
 }
 
-// Frame writes what is said of a command in one line, and then what it printed. The line comes
-// first, so that nothing the command prints can pass for it.
+// Frame writes the remarks about a command in one line, and then its output. The line comes
+// first, so that the command cannot print a text that is mistaken for it.
 func (t *Teller) Frame(said []string, stdout, stderr string) {
 	if strings.Contains("\n"+stdout+"\n"+stderr, "\n"+StderrTitle) { // the output looks like the title: say where stdout ends
 		n := strings.Count(strings.TrimSuffix(stdout, "\n"), "\n")
@@ -57,7 +57,7 @@ func (t *Teller) Frame(said []string, stdout, stderr string) {
 	t.Text(StderrTitle, stderr)
 }
 
-// StderrTitle stands before standard error.
+// StderrTitle is the heading of standard error.
 const StderrTitle = "[stderr]"
 
 // DenialTexts returns the denials of a command that failed as messages. One that succeeded
@@ -87,7 +87,7 @@ func denied(d paddock.Denial) (perhaps, what string) {
 	return perhaps, what
 }
 
-// TellDenials writes what a command that failed was refused, for people.
+// TellDenials writes the refusals to a command that failed, for people.
 func TellDenials(w io.Writer, list []paddock.Denial, status int) error {
 	if w == nil || status == 0 {
 		return nil

@@ -21,8 +21,8 @@ type Tree interface {
 	// Read returns a regular file. Its error is fs.ErrNotExist for a file that does
 	// not exist, else the reason why the file cannot be patched.
 	Read(ctx context.Context, path string) (File, error)
-	// Room returns an error if a new file cannot be made at path: fs.ErrExist if there
-	// is a file or directory of that name, else what is in its way. gone reports
+	// Room returns an error if a new file cannot be made at path: fs.ErrExist if a file
+	// or directory of that name exists, else an error about the obstacle. gone reports
 	// whether a file will be deleted first.
 	Room(ctx context.Context, path string, gone func(string) bool) error
 }
@@ -70,7 +70,7 @@ type applier struct {
 	ctx     context.Context
 	tree    Tree
 	work    work
-	read    map[string]*File // as the tree has it; nil if it does not exist
+	read    map[string]*File // files of the tree; nil if one does not exist
 	made    map[string]*File // as the patch makes it; nil if it removes it
 	doomed  map[string]bool  // some part of the patch removes it
 	fresh   map[string]bool  // it must not exist before
@@ -315,8 +315,8 @@ func (a *applier) result() *Result {
 // minHash is how much of git's hash of a content is enough to recognize it.
 const minHash = 7
 
-// patched applies binary data, which replaces a file as a whole: the content before must be the
-// one that the patch was made from.
+// patched applies binary data, which replaces a whole file. The file must have the content from
+// which the patch was made.
 func (c *change) patched(content []byte) ([]byte, error) {
 	if len(c.before) < minHash || len(c.after) < minHash {
 		return nil, errors.New("there is no index line that names the contents of the binary file")

@@ -57,7 +57,7 @@ func (c *change) text(content []byte, w *work) (_ []byte, placed []Placed, rejec
 	return out, placed, rejects, nil
 }
 
-// reject returns why a hunk does not apply: what the file has in its place.
+// reject returns why a hunk does not apply: the different text in the file.
 func (c *change) reject(h hunk, m *image, names *words) Reject {
 	r := Reject{Path: c.old, Header: h.header, Line: h.line}
 	there := func(i int) string {
@@ -97,7 +97,7 @@ func (c *change) reject(h hunk, m *image, names *words) Reject {
 // quoted returns a line as errors show it.
 func quoted(line string) string { return strconv.Quote(text.Truncate(line, 160)) }
 
-// hint returns what may have gone wrong, by looking for lines like the hunk's.
+// hint returns a likely reason, which it finds by looking for lines like the hunk's.
 func hint(h hunk, m *image, names *words) string {
 	if m.work.hints < 0 {
 		return ""
@@ -179,7 +179,7 @@ type image struct {
 	work    *work
 }
 
-// work bounds what is done for a patch.
+// work bounds the work for a patch.
 type work struct {
 	ctx   context.Context
 	left  int
@@ -217,8 +217,8 @@ func (w *words) number(all []string) []int32 {
 	return numbers
 }
 
-// find looks for lines at a place, then ever further away from it, behind and before it in turn,
-// as git does. first and last say that they must be at the beginning, or the end.
+// find looks for lines at a place, then ever further away from it, after and before it in turn,
+// as git does. first and last mean that the lines must be at the beginning or the end.
 func (m *image) find(old []int32, at int, first, last bool) (int, error) {
 	switch {
 	case first:
@@ -325,7 +325,7 @@ func splice[T any](all []T, at, n int, by []T) []T {
 		copy(all[at:], by)
 		return append(all[:at+len(by)], tail...)
 	}
-	grown := append(all, by[:len(by)-n]...) // makes room, which is overwritten
+	grown := append(all, by[:len(by)-n]...) // only makes room; the content is overwritten
 	copy(grown[at+len(by):], tail)
 	copy(grown[at:], by)
 	return grown

@@ -30,8 +30,8 @@ func (p *parser) path(text string) (string, error) {
 	return path, nil
 }
 
-// unquote returns the path that text begins with, and what follows it. Without quotes, all of it is
-// the path.
+// unquote returns the path that text begins with, and the rest of the text. Without quotes, the
+// whole text is the path.
 func unquote(text string) (path, rest string, ok bool) {
 	if !strings.HasPrefix(text, `"`) {
 		return text, "", true
@@ -89,7 +89,7 @@ func strip(path string, n int) string {
 	return path
 }
 
-// nameByGit sets the paths by git's header. reason says what is wrong with them.
+// nameByGit sets the paths from git's header. If they are invalid, it returns the reason.
 func (c *change) nameByGit(h header, asked *int) (reason string) {
 	n := 1 // any prefixes: a/x b/x, i/x w/x
 	switch {

@@ -79,7 +79,7 @@ func (p *parser) fail(reason, hint string) error {
 	return &SyntaxError{Line: p.at + 1, Reason: reason, Hint: hint}
 }
 
-// line returns the line n lines behind the present one, with its end; "" behind the last.
+// line returns the line n lines after the present one, with its end; "" after the last.
 func (p *parser) line(n int) string {
 	if p.at+n < len(p.lines) {
 		return p.lines[p.at+n]
@@ -336,7 +336,7 @@ type hunk struct {
 	header   string
 	line     int  // where it should be, after earlier hunks have changed the file; from 1
 	first    bool // it is at the beginning of the file
-	trailing bool // it has context behind what it changes
+	trailing bool // it has context after its changes
 	old, new []string
 	// added and removed count the lines that are not context.
 	added, removed int
@@ -421,7 +421,7 @@ func (p *parser) hunk(text string) error {
 	return nil
 }
 
-// lineKind returns what a line is in a hunk: ' ', '-', '+', '\\' behind a line without an end,
+// lineKind returns the kind of a line in a hunk: ' ', '-', '+', '\\' after a line without an end,
 // '\n' for an empty line, which is context, and 0 if it is not a line of a hunk.
 func lineKind(line string) byte {
 	switch {

@@ -1,14 +1,14 @@
-// Package patch applies unified diffs, as git and diff -u make them, to a tree of files that the
-// caller keeps. It reads through [Tree], and writes nothing: [Patch.Apply] returns what the tree
-// should hold, for all of the patch or not at all.
+// Package patch applies unified diffs, as git and diff -u make them, to the caller's tree of
+// files. It reads through [Tree], and writes nothing: [Patch.Apply] returns the new content of
+// the tree if all of the patch applies, else an error.
 //
 //	p, err := patch.Parse(text, patch.Options{})
 //	result, err := p.Apply(ctx, tree)
 //
 // It creates, changes, deletes, renames and copies files, changes whether they can be executed, and
-// applies git's binary patches. A hunk is looked for where its header says, then ever further away,
-// and its lines must be there exactly, as with git apply. Symbolic links and submodules are refused, and so are paths
-// that are absolute, lead up with "..", or go through a ".git".
+// applies git's binary patches. It looks for a hunk where its header says, then ever further away,
+// and the lines must match exactly, as with git apply. Symbolic links and submodules are refused,
+// and so are paths that are absolute, lead up with "..", or go through a ".git".
 //
 // Patches come from models: sizes, counts and the work of searching are bounded.
 package patch
@@ -34,7 +34,7 @@ type Options struct {
 	// as git writes them ("a/x", "b/x"), or if the two of a file differ only in their first name;
 	// else none.
 	Strip *int
-	// Recount takes the lengths of hunks from their lines, and not from their headers.
+	// Recount computes the lengths of hunks from their lines, and ignores their headers.
 	Recount bool
 	// Reverse undoes the patch.
 	Reverse bool
@@ -72,7 +72,7 @@ type Reject struct {
 	Header string
 	// Line is where the hunk should be in the file, from 1.
 	Line int
-	// Expected is the first line that is not there, Found the one that is there instead.
+	// Expected is the first line that differs in the file, and Found the file's line.
 	Expected, Found string
 	// Reason says what is wrong, and Hint what to do about it.
 	Reason, Hint string

@@ -26,7 +26,8 @@ type Execs struct {
 	closed bool
 }
 
-// Exec is a command that runs, or ran, in a sandbox that is kept. It has the id of its output.
+// Exec is a command that runs, or ran, in a sandbox that stays open. It has the id of its
+// output.
 type Exec struct {
 	Out     *output.Output
 	Command string // shortened

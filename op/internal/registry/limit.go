@@ -9,8 +9,8 @@ import (
 	"github.com/paddock-dev/paddock"
 )
 
-// TimeLimit is how long something may run, and who has set that, in words for the answer if the
-// time is up. 0 is no limit.
+// TimeLimit is how long something may run, and where that limit comes from, in words for the
+// answer if the time is up. 0 means no limit.
 type TimeLimit struct {
 	Span time.Duration
 	From string
@@ -78,7 +78,7 @@ func (h *Sandbox) EndShellAfter(id string, l TimeLimit) {
 		killed, _, err := h.KillTree(context.Background(), "shell", id)
 		end.fired = killed > 0 // else it had ended by itself
 		if err != nil {
-			_ = h.Sandbox.Close() // it ends with its sandbox, which tells why
+			_ = h.Sandbox.Close() // it ends with its sandbox, whose error has the reason
 		}
 	})
 }

@@ -31,7 +31,7 @@ type Sandbox struct {
 	// Lasting says that it outlives the call.
 	Lasting bool
 	Execs   Execs
-	// Introduced is set once a call has told what it does not keep.
+	// Introduced is set once a call has reported which guarantees do not hold.
 	Introduced once
 	secrets    secrets // that were installed in it
 	shells     shellEnds
@@ -40,10 +40,10 @@ type Sandbox struct {
 // once reports to its first caller that it is the first.
 type once struct{ done atomic.Bool }
 
-// First reports whether nobody has called it before.
+// First reports whether this is its first call.
 func (o *once) First() bool { return o.done.CompareAndSwap(false, true) }
 
-// Called returns the name of the sandbox for messages: what its principal calls it, or its id.
+// Called returns the name of the sandbox for messages: the principal's name for it, or its id.
 func (h *Sandbox) Called() string {
 	if h.Name == "" {
 		return h.ID()
@@ -112,8 +112,8 @@ func (h *Sandbox) GoneError() error {
 // goneWait is how long it may take until a sandbox whose agent is gone is known to have ended.
 const goneWait = time.Second
 
-// Explain returns [Sandbox.GoneError] for an error of reaching a sandbox that has ended
-// meanwhile: no better cause is known. Other errors stay as they are.
+// Explain replaces an error of reaching a sandbox that has ended meanwhile by
+// [Sandbox.GoneError], since no better cause is known. It returns other errors unchanged.
 func (h *Sandbox) Explain(err error) error {
 	unreachable := (*net.OpError)(nil)
 	if !errors.Is(err, paddock.ErrClosed) && !errors.As(err, &unreachable) {
@@ -127,11 +127,10 @@ func (h *Sandbox) Explain(err error) error {
 	}
 }
 
-// EndTime is how long a call may take to end what it has started, once it gives up.
+// EndTime is how long a call that gives up may take to end the processes that it has started.
 const EndTime = 15 * time.Second
 
-// Refusal returns the error of something that the agent could not do, or that could not be asked
-// of it.
+// Refusal returns the error of a request that the agent could not serve, or that did not reach it.
 func Refusal(what string, err error) error {
 	var own *wire.Error
 	var ours *paddock.Error
@@ -157,8 +156,8 @@ func Refusal(what string, err error) error {
 	return fmt.Errorf("cannot %s: %w", what, err)
 }
 
-// Unruled returns an error if the sandbox's spec has rules for commands: what takes commands that
-// are not checked could be used to get around them.
+// Unruled returns an error if the sandbox's spec has rules for commands. It is for operations
+// that run unchecked commands, and could be used to get around the rules.
 func (h *Sandbox) Unruled(what string) error {
 	if h.Spec().Commands == nil {
 		return nil

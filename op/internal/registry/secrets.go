@@ -18,14 +18,14 @@ import (
 )
 
 // secrets are the secrets that were installed in a sandbox, by name. The agent accepts only a
-// whole set and never returns it, so it is kept here, to be added to.
+// complete set and never returns it, so a copy is stored here, for adding to it.
 type secrets struct {
 	mu     sync.Mutex
 	values map[string]string
 	path   string // of their directory inside; empty before the first
 }
 
-// ChangeSecrets installs a changed set. If that fails, the old one stays.
+// ChangeSecrets installs a changed set. If that fails, the old set stays installed.
 func (h *Sandbox) ChangeSecrets(ctx context.Context, change func(map[string]string) error) (SecretOutput, error) {
 	h.secrets.mu.Lock()
 	defer h.secrets.mu.Unlock()
@@ -140,7 +140,7 @@ func (h *Sandbox) Environ(given []string, named []string, always map[string]stri
 	return env, nil
 }
 
-// Bounds of the secrets of a sandbox: what the agent can hide in output.
+// Bounds of the secrets of a sandbox: as many as the agent can hide in output.
 const (
 	maxSecrets     = 128
 	MaxSecretBytes = 64 << 10  // of one

@@ -62,8 +62,8 @@ func (k *Session) Begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close ends the session, its sandbox, and its temporary workspace. A sandbox that is shared is
-// left to others. When ctx ends, Close does not wait any longer for what the session still runs.
+// Close ends the session, its sandbox, and its temporary workspace. A shared sandbox is not
+// closed. When ctx ends, Close stops waiting for the session's running command.
 func (k *Session) Close(ctx context.Context) error {
 	if k.Shared {
 		ended := make(chan error, 1)
@@ -143,8 +143,8 @@ func ValidName(id string) bool {
 	return id != "" && len(id) <= 64
 }
 
-// Put keeps a session, or frees its name if k is nil. It reports whether the session is kept: it
-// is not if the server has closed meanwhile.
+// Put stores a session, or frees its name if k is nil. It reports whether the session was stored,
+// which fails if the server has closed meanwhile.
 func (s *Sessions) Put(key SessionKey, k *Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +231,7 @@ func (s *Sessions) CloseWithin(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SessionPlan is what a session is opened with.
+// SessionPlan has the settings for opening a session.
 type SessionPlan struct {
 	Spec policy.Spec
 	Opts paddock.SessionOptions

@@ -104,7 +104,7 @@ const attemptTime = time.Minute
 
 // attempt makes a sandbox with all default walls and runs a command in it, because that can
 // fail although each feature works. The workspace is empty and read-only, so that nothing
-// is left, and no ceiling applies.
+// remains on the host, and no ceiling applies.
 func attempt(ctx context.Context, e *op.Env, r *backend.Report) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()

@@ -32,8 +32,8 @@ type GitAcceptOutput struct {
 type GitAcceptedFile struct {
 	File      string   `json:"file"`
 	Sandboxes []string `json:"sandboxes"` // whose commands added settings, the newest first
-	// Added are the settings that were added to the file. Offered are those that could
-	// have been: nobody has agreed to them, or they were discarded.
+	// Added are the settings that were added to the file. Offered are settings that could
+	// be added: the user has not accepted them yet, or has discarded them.
 	Added   []string `json:"added"`
 	Offered []string `json:"offered,omitempty"`
 	// Left are settings that are never added. Error is why the file could not be changed.

@@ -23,7 +23,7 @@ type ListOutput struct {
 	Sandboxes []RunningSandbox `json:"sandboxes"`
 }
 
-// RunningSandbox is a running sandbox and what runs in it.
+// RunningSandbox describes a running sandbox and the commands in it.
 type RunningSandbox struct {
 	ID        string          `json:"id"`
 	State     string          `json:"state"` // starting, ready, or silent: its agent does not answer
@@ -88,7 +88,7 @@ func (ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutput,
 	return out, err
 }
 
-// ask asks the sandbox's agent what runs. It clears State if the sandbox has ended.
+// ask asks the sandbox's agent what is running. It clears State if the sandbox has ended.
 func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()

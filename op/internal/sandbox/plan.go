@@ -71,7 +71,7 @@ func protected(s policy.Spec) []string {
 	for _, o := range policy.Inventory() {
 		name := o.Name()
 		if o.Repositories {
-			continue // a directory of repositories: what is in each of them is protected
+			continue // a directory of repositories: the files in each of them are protected
 		}
 		if o.ReadOnly() && o.Under != policy.Home && !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, name) {
 			paths = append(paths, name)

@@ -24,8 +24,8 @@ type SandboxStatusOutput struct {
 	SandboxSummary
 	Uptime policy.Duration `json:"uptime"`
 	Limits policy.Limits   `json:"limits"`
-	// Shells, Services and Sessions count those that run; Processes counts those of all
-	// commands. They and MemoryBytes come from the agent and are not verified.
+	// Shells, Services and Sessions count what is running, and Processes the processes of
+	// all commands. These numbers and MemoryBytes come from the agent and are not verified.
 	Shells      int   `json:"shells"`
 	Services    int   `json:"services"`
 	Sessions    int   `json:"sessions"`
@@ -37,7 +37,7 @@ type SandboxStatusOutput struct {
 	Isolation policy.Isolation `json:"isolation"`
 }
 
-// ExecSummary is a command of a sandbox.
+// ExecSummary describes a command of a sandbox.
 type ExecSummary struct {
 	Exec        string    `json:"exec"`
 	Command     string    `json:"command"`
@@ -62,7 +62,7 @@ latest commands with their ids, for output_read and exec_kill.`,
 	}
 }
 
-// Do asks the agent what runs.
+// Do describes the sandbox, and asks the agent what is running in it.
 func (in SandboxStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out SandboxStatusOutput, err error) {
 	if env.Sandboxes == nil {
 		return out, registry.ErrNoSandboxes
@@ -74,7 +74,7 @@ func (in SandboxStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	if err := env.Enter(ctx, h); err != nil {
 		return out, err
 	}
-	h.Introduced.First() // the output has the isolation
+	h.Introduced.First() // the output has the isolation, so later outputs need not repeat it
 	out = SandboxStatusOutput{SandboxSummary: summary(env, h), Uptime: policy.Duration(time.Since(h.Since).Round(time.Millisecond)),
 		Limits: h.Spec().Limits, Execs: []ExecSummary{}, Isolation: h.Isolation()}
 	all := h.Execs.All()
@@ -89,7 +89,7 @@ func (in SandboxStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	return out, nil
 }
 
-// count sets the numbers of what runs, from the agent.
+// count asks the agent how many shells, services, sessions and processes are running.
 func (out *SandboxStatusOutput) count(ctx context.Context, h *registry.Sandbox) error {
 	now, err := h.Stats(ctx)
 	if err != nil {
@@ -113,8 +113,8 @@ func (out *SandboxStatusOutput) count(ctx context.Context, h *registry.Sandbox) 
 	return nil
 }
 
-// execSummary returns the summary of a command. It also hides secrets that the sandbox got
-// after the command was started.
+// execSummary returns the summary of a command. It hides secrets in it, including those that
+// were set after the command was started.
 func execSummary(x *registry.Exec, h *registry.Sandbox) ExecSummary {
 	s := ExecSummary{Exec: x.Out.ID(), Command: text.Label(h.Hide(x.Command)), State: registry.Running, StartedAt: x.Began.UTC()}
 	if !x.Running() {
@@ -134,7 +134,7 @@ func (out SandboxStatusOutput) Render(w io.Writer) error {
 		t.Line("%s  %s  %s", x.Exec, strings.TrimSpace(x.State+" "+x.End), x.Command)
 	}
 	if out.MoreExecs > 0 {
-		t.Line("and %d before them", out.MoreExecs)
+		t.Line("and %d earlier", out.MoreExecs)
 	}
 	return t.Err
 }

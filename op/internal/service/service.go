@@ -107,8 +107,8 @@ type ServiceName struct {
 	Name string `json:"name" arg:"NAME" help:"which service" min:"1" max:"64"`
 }
 
-// stays returns an error if the call would have a sandbox of its own, which has no services
-// and ends with the call.
+// stays returns an error if the call would open a new sandbox, which has no services and ends
+// with the call.
 func stays(e *op.Env, where op.InSandbox) error {
 	if where.Sandbox != "" || e.Sandboxes != nil {
 		return nil

@@ -90,8 +90,8 @@ func (in SessionOpenInput) where(e *op.Env) (name string, shared bool, err error
 	return in.Sandbox, in.Sandbox != "" || e.Sandboxes != nil && e.Default != nil && !described, nil
 }
 
-// openSession opens a session, and a sandbox for it if it gets one of its own. If it fails,
-// nothing is left.
+// openSession opens a session, and a sandbox for it unless it uses an existing one. If it fails,
+// it closes everything that it has opened.
 func openSession(ctx context.Context, e *op.Env, in SessionOpenInput, key registry.SessionKey) (_ *registry.Session, err error) {
 	if where, shared, err := in.where(e); err != nil || shared {
 		if err != nil {
@@ -275,7 +275,7 @@ func (Texts) JSONSchema() string {
 var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
 	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
 
-// maxSessionOutput is the most that can be kept of a command's output, in bytes.
+// maxSessionOutput is the most that can be stored of a command's output, in bytes.
 const maxSessionOutput = 2 << 20
 
 // setSpan is like op.Set, for a duration that must be above 0.

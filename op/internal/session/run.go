@@ -68,8 +68,8 @@ type SessionRunOutput struct {
 	Restarted  bool   `json:"restarted"`
 	Cwd        string `json:"cwd"`
 	Note       string `json:"note,omitempty"`
-	// Denials are what the command was refused, as far as that is known. Those marked as
-	// guesses were concluded from its error output.
+	// Denials are the known refusals to the command. Those marked as guesses were concluded
+	// from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
 	// Limit is, if it timed out, the time limit and where that comes from.
 	Limit string `json:"time_limit,omitempty"`
@@ -174,7 +174,7 @@ func (out SessionRunOutput) Render(w io.Writer) error {
 	return err
 }
 
-// Tell writes how the command ended, with all remarks, and then what it printed.
+// Tell writes how the command ended, with all remarks, and then its output.
 func (out SessionRunOutput) Tell(w io.Writer) error {
 	t := output.Teller{W: w}
 	if out.Output == "" && (out.Text == restarted || out.Text == restartFailed) {
@@ -231,7 +231,7 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p registry.Session
 }
 
 // denied returns the denials to show, and the exit status of the command. It leaves out the
-// timeout, for which there is a sentence of its own.
+// timeout, which a separate sentence reports.
 func (out SessionRunOutput) denied() (list []paddock.Denial, status int) {
 	if out.ExitCode != nil {
 		status = *out.ExitCode
@@ -266,9 +266,9 @@ const (
 	shellEndedNote = "The shell has ended; restart the session to go on."
 )
 
-// outputLines returns the lines of the output that were kept, in the order in which they were
-// completed, with those of standard error marked. A last line that was cut by a bound is left
-// out, unless it is the only one.
+// outputLines returns the stored lines of the output, in the order in which they were completed.
+// Lines of standard error are marked. A last line that was cut by a bound is left out, unless it
+// is the only one.
 func outputLines(r *paddock.SessionResult) []string {
 	var list []string
 	var part [2]strings.Builder
@@ -367,7 +367,7 @@ func sessionAnswer(e *op.Env, id string, r *paddock.SessionResult, p registry.Se
 	return out
 }
 
-// keptLines returns the lines of all kept output, with a remark on how much is missing
+// keptLines returns the lines of all stored output, with a remark on how much is missing
 // between head and tail.
 func keptLines(r *paddock.SessionResult) string {
 	lines := outputLines(r)

@@ -110,7 +110,7 @@ func (in SessionInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (
 // Render writes nothing: the session has written its output already.
 func (SessionOutput) Render(io.Writer) error { return nil }
 
-// leftovers collects what the sandboxes of a session have left, until it has ended.
+// leftovers collects the changes that the sandboxes of a session have left, until its end.
 type leftovers struct {
 	next func(op.Planted)
 	mu   sync.Mutex
@@ -217,9 +217,9 @@ func (t *talk) watch(ctx context.Context, cancel, now func()) (stop func()) {
 	return func() { close(quit); <-done; cancel(); now() }
 }
 
-// signal handles a signal: INT interrupts the running command, others end the session. So
-// that nobody has to wait for a startup or shutdown command that hangs, INT ends the session
-// while it opens, and any signal ends it at once while it closes.
+// signal handles a signal: INT interrupts the running command, others end the session. Startup
+// and shutdown commands may hang, so INT ends the session while it opens, and any signal ends it
+// at once while it closes.
 func (t *talk) signal(ctx context.Context, name string, cancel, now func()) {
 	number := map[string]int32{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGTERM": 15}[name]
 	switch phase := t.phase.Load(); {

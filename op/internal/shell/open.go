@@ -71,8 +71,9 @@ func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 	return out, err
 }
 
-// beginShell opens the shell. It ignores cancellation meanwhile, so that it is known whether
-// the shell was opened: then it must be ended, and not another one of the same name.
+// beginShell opens the shell. It ignores cancellation meanwhile, because the caller must know
+// whether the shell was opened: only then may it end the shell, and not another one of the same
+// name.
 func beginShell(ctx context.Context, h *registry.Sandbox, q wire.OpenShellRequest) error {
 	if err := ctx.Err(); err != nil {
 		return err

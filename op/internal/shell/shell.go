@@ -57,7 +57,7 @@ func (s ShellState) Render(w io.Writer) error {
 	return err
 }
 
-// shellState returns the state of a shell, with what has ended it.
+// shellState returns the state of a shell, and the reason if it has ended.
 func shellState(h *registry.Sandbox, s wire.Shell) ShellState {
 	state := newShellState(s)
 	state.EndedBy = h.ShellEndedBy(s.ShellID)
@@ -69,8 +69,8 @@ func newShellState(s wire.Shell) ShellState {
 		StartedAt: registry.Moment(s.StartedAt), EndedAt: registry.MomentOr(s.EndedAt), ExitCode: s.ExitCode}
 }
 
-// ShellOutput is the output of shell_open, shell_read and shell_write: a part of what the
-// shell has printed.
+// ShellOutput is the output of shell_open, shell_read and shell_write: a part of the shell's
+// output.
 type ShellOutput struct {
 	ShellState
 	Output string `json:"output"`
@@ -80,7 +80,7 @@ type ShellOutput struct {
 	NextCursor int64 `json:"next_cursor"`
 	// More reports that more output is available now.
 	More bool `json:"more"`
-	// DroppedChars counts characters after the cursor that are no longer kept.
+	// DroppedChars counts characters after the cursor that have been dropped.
 	DroppedChars int64 `json:"dropped_chars,omitempty"`
 	// Found reports that the text of wait_for was printed; TimedOut that the wait ended
 	// before that, or while the shell was still printing.
@@ -109,7 +109,7 @@ func (out ShellOutput) Tell(w io.Writer) error {
 	return t.Err
 }
 
-// Render writes what the shell has printed.
+// Render writes the shell's output.
 func (out ShellOutput) Render(w io.Writer) error {
 	_, err := io.WriteString(w, out.Output)
 	return err
@@ -188,7 +188,7 @@ func readShell(ctx context.Context, h *registry.Sandbox, id string, from int64, 
 	return out, nil
 }
 
-// take sets the output: as much of shown as the budget has room for, without an incomplete
+// take sets the output to as much of shown as the budget has room for, without an incomplete
 // control sequence at the end.
 func (out *ShellOutput) take(shown string, how reading) {
 	kept := shown

@@ -54,7 +54,7 @@ func (in ShellWriteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		// By default the answer begins with what is printed after the typing.
+		// By default the answer begins with the output after the typed input.
 		now, err := wire.Call(ctx, s.Client(), wire.ReadShell, wire.ReadShellRequest{ShellID: in.ShellID, Cursor: maxCursor, MaxChars: 1})
 		if err != nil {
 			return registry.Refusal("type into shell "+in.ShellID, err)
@@ -72,7 +72,7 @@ func (in ShellWriteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	return out, err
 }
 
-// sent returns what a keyboard sends for the text and the keys.
+// sent returns the bytes that a keyboard sends for the text and the keys.
 func (in ShellWriteInput) sent() (string, error) {
 	keys, err := pressed(in.Keys)
 	if err != nil {
@@ -90,7 +90,7 @@ func (in ShellWriteInput) sent() (string, error) {
 
 var errNothingTyped = &policy.FieldError{Field: "text", Reason: "there is nothing to type", Hint: "give a text, keys, or both"}
 
-// keys maps the names of keys to what a terminal (xterm) sends for them.
+// keys maps the names of keys to the bytes that a terminal (xterm) sends for them.
 var keys = map[string]string{
 	"enter": "\r", "tab": "\t", "escape": "\x1b", "backspace": "\x7f", "space": " ", "delete": "\x1b[3~", "insert": "\x1b[2~",
 	"up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H", "end": "\x1b[F",
@@ -100,7 +100,7 @@ var keys = map[string]string{
 	`ctrl-\`: "\x1c", "ctrl-]": "\x1d", "ctrl-space": "\x00",
 }
 
-// pressed returns what a terminal sends for a list of keys.
+// pressed returns the bytes that a terminal sends for a list of keys.
 func pressed(list []string) (string, error) {
 	var b strings.Builder
 	for i, name := range list {
