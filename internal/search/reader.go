@@ -248,7 +248,7 @@ func readFull(f io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// window returns the part of a line for the result: the match and the text around it, at most
+// window returns the part of a line for the result: the match and the text around it, no more than
 // most bytes, in whole characters.
 func window(line []byte, start, end, most int) (low, high int) {
 	if len(line) <= most {
