@@ -174,7 +174,7 @@ func accepted(files []gitconfig.Accepted) (all []GitAccepted) {
 			one.Left = append(one.Left, GitLeft{l.Setting.String(), l.Why})
 		}
 		if locked := (*gitconfig.LockedError)(nil); errors.As(f.Err, &locked) {
-			one.Err = &Error{Message: f.Err.Error(), Hint: "where no git runs, remove " + locked.Lock}
+			one.Err = &Error{Message: f.Err.Error(), Hint: "where no git runs, remove " + policy.ShellWord(locked.Lock)}
 		}
 		all = append(all, one)
 	}

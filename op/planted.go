@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
@@ -52,7 +51,7 @@ func PathNames(paths []string) string {
 			b.WriteString(", ")
 		}
 		name := text.Truncate(path, maxPlantedName)
-		if strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || r == ',' || r == '"' || !unicode.IsPrint(r) }) {
+		if strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || r == ',' || r == '"' }) || text.QuoteName(name) != name {
 			name = strconv.QuoteToASCII(name)
 		}
 		b.WriteString(name)

@@ -168,13 +168,14 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,~-]+$`)
 // ShellWord returns a word as it is written in a shell, for commands that people paste:
 // quoted if a shell would not take all of it as text. Characters that cannot be seen,
 // and bytes that are not UTF-8, are written by number, as $'\ooo', which bash, zsh and
-// ksh read.
+// ksh read. No backquote in it is followed by a letter: [RenderHint] takes no part of a
+// name for a field.
 func ShellWord(word string) string {
 	if plainWord.MatchString(word) && word[0] != '~' {
 		return word
 	}
 	if utf8.ValidString(word) && !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		return "'" + strings.NewReplacer("'", `'\''`, "`", "'\\`'").Replace(word) + "'"
 	}
 	var b strings.Builder
 	b.WriteString("$'")
@@ -183,7 +184,7 @@ func ShellWord(word string) string {
 		switch {
 		case r == '\'' || r == '\\':
 			b.WriteString(`\` + word[:n])
-		case unicode.IsPrint(r) && (r != utf8.RuneError || n > 1):
+		case r != '`' && unicode.IsPrint(r) && (r != utf8.RuneError || n > 1):
 			b.WriteString(word[:n])
 		default:
 			for i := range n {

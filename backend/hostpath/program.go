@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -33,7 +32,7 @@ func Program(stage, state, name, path string, mounts []Mount) error {
 	}
 	refused := &backend.StartError{Stage: stage, Op: "execute", Object: path, Cause: Reason(err), Hint: "name another program"}
 	if !strings.Contains(name, "/") {
-		refused.Hint = "take " + text.Escape(filepath.Dir(path)) + " out of PATH, or name another program by its path"
+		refused.Hint = "take " + policy.ShellWord(filepath.Dir(path)) + " out of PATH, or name another program by its path"
 	}
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
 		refused.Cause = e.Reason

@@ -171,6 +171,16 @@ func TestOverlaps(t *testing.T) {
 	everywhere(t, set, "http://h/"+strings.Repeat("y", 3000)+"end 1 ing.", "http://h/***.")
 	set = rules(t, policy.Redaction{Type: policy.RedactURL}, policy.Redaction{Type: policy.RedactIP, Strategy: policy.StrategyBlock})
 	everywhere(t, set, "x http://10.0.0.1/a y", "x Output blocked: detected ip.")
+	long := strings.Repeat("a"+strings.Repeat("c", 200), 50) + "a"
+	joined := rules(t, policy.Redaction{Name: "x", Pattern: "a[b-zA-Z-]{1,250}a"}, policy.Redaction{Name: "key", Pattern: "sk-[B]{20,}", Strategy: policy.StrategyBlock})
+	for _, at := range []int{100, 4050, 4230, 6000, 7900} { // what is too long to be one region blocks, too
+		text := long[:at] + "sk-" + strings.Repeat("B", 25) + long[at+28:]
+		for _, n := range []int{1, 7, 50, len(text) + 6} {
+			if out := pieces(t, joined, text+"\nafter", n); !strings.HasSuffix(out, "Output blocked: detected key.") {
+				t.Errorf("a key at %d, in pieces of %d, is not blocked: %.200q", at, n, out)
+			}
+		}
+	}
 	everywhere(t, set, "x http://h/"+strings.Repeat("y", 9000)+"/10.0.0.1/a y", "x [REDACTED_URL]Output blocked: detected ip.")
 }
 

@@ -357,6 +357,9 @@ func (f *filter) use(rule int, m match) {
 		return
 	}
 	block := f.rules[rule].Strategy == policy.StrategyBlock
+	if r.open && block && !m.more && m.start >= r.start+maxRegion && f.rules[r.rule].Strategy != policy.StrategyBlock {
+		f.replace() // what follows so long a region is not part of it, but ends the stream
+	}
 	switch {
 	case r.open:
 		r.end = max(r.end, m.end)

@@ -167,7 +167,7 @@ func (h Hints) places(list []wire.Denial, said []byte) []wire.Denial {
 			if exists(path.Join(dir, p.top)) {
 				below := strings.TrimPrefix(source, dir+"/")
 				return append(list, wire.Denial{Layer: "mount", Rule: "workspace", Object: dir, Guess: true,
-					Hint: "the workspace is a part of the project in " + dir + ", which is not visible: `workspace.source` " + policy.ShellWord(dir) + " `cwd` " + policy.ShellWord(below)})
+					Hint: "the workspace is a part of the project in " + policy.ShellWord(dir) + ", which is not visible: `workspace.source` " + policy.ShellWord(dir) + " `cwd` " + policy.ShellWord(below)})
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func (h Hints) places(list []wire.Denial, said []byte) []wire.Denial {
 		for _, text := range absent {
 			if bytes.Contains(said, []byte(text)) {
 				return append(list, wire.Denial{Layer: "mount", Rule: "workspace", Object: source, Guess: true,
-					Hint: source + " is " + policy.WorkspacePath + " inside"})
+					Hint: policy.ShellWord(source) + " is " + policy.WorkspacePath + " inside"})
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func (h Hints) whereIs(name string) string {
 	case visible != "" && (visible == name || slices.Contains(strings.Split(search, ":"), filepath.Dir(visible))):
 		return "" // the program is found, but not its interpreter
 	case visible != "":
-		hint := "it is at " + visible + ", outside of PATH: call it by that path, or write `env` PATH=" + filepath.Dir(visible) + ":" + search
+		hint := "it is at " + policy.ShellWord(visible) + ", outside of PATH: call it by that path, or write `env` " + policy.ShellWord("PATH="+filepath.Dir(visible)+":"+search)
 		if !h.Discreet && slices.Contains(strings.Split(h.Search, ":"), filepath.Dir(visible)) {
 			hint += `; "paddock plan" says why your PATH's directory was left out`
 		}
@@ -109,11 +109,11 @@ func (h Hints) whereIs(name string) string {
 	}
 	shown := func(file string) string {
 		if dir := filepath.Dir(file); hostpath.Home(dir) == "" {
-			return dir
+			return policy.ShellWord(dir)
 		}
-		return file // not a whole home
+		return policy.ShellWord(file) // not a whole home
 	}
-	hint := "it is at " + files[0] + " on this host, which the sandbox does not show: `mounts.ro` " + shown(files[0])
+	hint := "it is at " + policy.ShellWord(files[0]) + " on this host, which the sandbox does not show: `mounts.ro` " + shown(files[0])
 	if target, err := filepath.EvalSymlinks(files[0]); err == nil && filepath.Dir(target) != filepath.Dir(files[0]) && !strings.HasPrefix(target, "/usr/") {
 		hint += " `mounts.ro` " + shown(target)
 	}

@@ -147,7 +147,7 @@ func (s *session) startup(ctx context.Context, h *shell) error {
 			if out.timedOut {
 				e.Hint = "it took longer than " + limit.String() + ", the startup timeout"
 			} else if printed := strings.TrimSpace(rec.text()); printed != "" {
-				e.Hint = "it printed: " + core.ShortName(printed)
+				e.Hint = "it printed: " + strings.ReplaceAll(core.ShortName(printed), "`", "'") // no field of a spec
 			}
 			return e
 		}

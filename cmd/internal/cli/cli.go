@@ -31,6 +31,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/stores"
@@ -163,7 +164,10 @@ func flatten(err error) []error {
 	return all
 }
 
-func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }
+// oneLine returns a text as one line that a terminal can print: it may name files of commands.
+func oneLine(s string) string {
+	return text.Escape(strings.NewReplacer("\n", "; ", "\t", " ").Replace(strings.TrimSpace(s)))
+}
 
 // interrupted is the end of a run by a signal that came once too often.
 type interrupted struct{ signal syscall.Signal }

@@ -133,7 +133,7 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 				field = "spec_file"
 			}
 			return nil, &policy.FieldError{Field: field, Value: spec.Workspace.Source, Reason: "it is a linked worktree of the repository in " + m.Source + ", which the principal could change with it",
-				Hint: "where that is meant, put " + m.Source + " into the mounts of a ceiling: --ceiling FILE; else name another directory"}
+				Hint: "where that is meant, put " + policy.ShellWord(m.Source) + " into the mounts of a ceiling: --ceiling FILE; else name another directory"}
 		}
 	}
 	return &token.Bounds{Ceiling: *ceiling, Default: spec}, nil

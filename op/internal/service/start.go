@@ -233,7 +233,8 @@ func (out ServiceOutput) unready(limit time.Duration) error {
 	}
 	hint := "it printed nothing"
 	if lines := strings.TrimSpace(out.LogTail); lines != "" {
-		hint = "the last that it printed: " + text.Truncate(lines[strings.LastIndexByte(lines, '\n')+1:], maxShown)
+		last := text.Truncate(lines[strings.LastIndexByte(lines, '\n')+1:], maxShown)
+		hint = "the last that it printed: " + strings.ReplaceAll(last, "`", "'") // no field of a spec
 	}
 	return &paddock.Error{Message: "cannot start service " + out.Name + ": " + why, Hint: hint, Code: wire.CodeStart}
 }
