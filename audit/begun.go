@@ -38,7 +38,7 @@ type Process struct {
 const (
 	processRuns = iota
 	processGone
-	processUnknown // in another PID namespace, or /proc does not tell
+	processUnknown // in another PID namespace, or not to be seen in /proc
 )
 
 func (p *Process) markName(seq uint64) string {
@@ -90,7 +90,7 @@ func (d *dir) lost() (seqs []uint64, marks []string) {
 	return seqs, marks
 }
 
-// self returns this process, or nil if /proc does not tell, as on other systems than Linux.
+// self returns this process, or nil if /proc is not available, as on systems other than Linux.
 var self = sync.OnceValue(func() *Process {
 	p := &Process{PID: os.Getpid(), Boot: boot(), Namespace: pidNamespace()}
 	start, err := startOf(p.PID)
@@ -107,7 +107,7 @@ var boot = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(text))
 })
 
-// pidNamespace returns the inode of the PID namespace, or 0 if /proc does not tell.
+// pidNamespace returns the inode of the PID namespace, or 0 if /proc is not available.
 var pidNamespace = sync.OnceValue(func() uint64 {
 	info, err := os.Stat("/proc/self/ns/pid")
 	if err != nil {

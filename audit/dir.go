@@ -145,7 +145,7 @@ func (d *dir) numbers() ([]int, error) {
 	return all, nil
 }
 
-// open opens a file for reading. It does not block on a pipe, and refuses what is not a
+// open opens a file for reading. It does not block on a pipe, and refuses everything but a
 // regular file.
 func (d *dir) open(name string) (*os.File, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -51,7 +51,7 @@ const (
 	maxKeep = 256
 )
 
-// syncEvery bounds how long a record that nobody waits for may take to the disk.
+// syncEvery bounds how long it takes until a record is on the disk if no caller waits for that.
 const syncEvery = time.Second
 
 // Options of a log. All processes that append to one should have the same.
@@ -180,7 +180,7 @@ func (l *Log) closeWriter() {
 	}
 }
 
-// append appends r to the chain. With give, the caller gets the file and has to close it;
+// append appends r to the chain. With give, the caller gets the file and must close it;
 // otherwise it stays open for the next record.
 func (l *Log) append(ctx context.Context, r *Record, give bool) (*os.File, error) {
 	l.mu.Lock()

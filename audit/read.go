@@ -217,7 +217,7 @@ type lines struct {
 }
 
 // next returns the next line with its newline, or a piece of a line that is longer than a
-// record can be; whole tells the two apart. After io.EOF, rest returns the incomplete line
+// record can be; whole distinguishes the two. After io.EOF, rest returns the incomplete line
 // at the end. The piece is valid until the next call.
 func (l *lines) next() (piece []byte, whole bool, err error) {
 	for scanned := 0; ; {
@@ -265,5 +265,5 @@ func (l *lines) fill() error {
 	return err
 }
 
-// rest returns what follows the last newline, after io.EOF.
+// rest returns the text after the last newline, after io.EOF.
 func (l *lines) rest() []byte { return l.buf }

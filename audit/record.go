@@ -31,9 +31,9 @@ const (
 	KindEnd    = "end"    // how the operation of an earlier record ended
 	KindRepair = "repair" // a line that a killed process left unfinished
 	KindPrune  = "prune"  // old files are about to be removed
-	// KindPlanted lists what a sandbox that has ended leaves for the host to execute or
-	// obey. Op is the operation that opened the sandbox, or, if its owner was killed, the
-	// one that found it.
+	// KindPlanted lists the files that an ended sandbox has left and that the host would
+	// execute or obey. Op is the operation that opened the sandbox, or, if its owner was
+	// killed, the one that found the files.
 	KindPlanted = "planted"
 	// KindLost lists operations whose end will never be recorded, because their process
 	// is gone.
@@ -70,8 +70,8 @@ type Record struct {
 	Exit       *int     `json:"exit,omitempty"`
 	Denials    []Denial `json:"denials,omitempty"`
 	DurationUS int64    `json:"duration_us,omitempty"`
-	// Planted holds paths that the host obeys on its own, Programs those that run when
-	// somebody names them, and Unseen what could not be compared.
+	// Planted holds paths that the host obeys without being asked, Programs paths that run
+	// when a person names them, and Unseen paths that could not be compared.
 	Planted  []string `json:"planted,omitempty"`
 	Programs []string `json:"programs,omitempty"`
 	Unseen   []string `json:"unseen,omitempty"`

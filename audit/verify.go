@@ -40,10 +40,10 @@ type Report struct {
 	Repairs int `json:"repairs,omitempty"`
 	// Pruned is how many records were removed according to a prune record.
 	Pruned uint64 `json:"pruned,omitempty"`
-	// Lost holds operations without an end record whose process is gone: it was killed, or
-	// could not write. The chain is intact all the same. Running holds those whose process
-	// runs, and Unknown those of which this cannot be known from here. Each list has the
-	// newest hundred.
+	// Lost holds operations without an end record whose process has ended: it was killed, or
+	// could not write. The chain is intact nevertheless. Running holds operations whose
+	// process is running, and Unknown operations whose process cannot be examined from here.
+	// Each list has the newest hundred.
 	Lost         []Begun `json:"lost,omitempty"`
 	LostCount    int     `json:"lost_count"`
 	Running      []Begun `json:"running,omitempty"`
@@ -65,7 +65,7 @@ type verifier struct {
 	prev   string
 	seq    uint64
 	began  bool // there was a record
-	// first describes the records before the first one that is there.
+	// first describes the records that were removed before the first present one.
 	first  Prune
 	at     int
 	pruned bool // a prune record accounts for them
@@ -212,8 +212,8 @@ func (v *verifier) endUnreadable(r *Record, from int64) {
 	v.problem(v.badLine, "not a record, or changed")
 }
 
-// endOfFile checks what follows the last newline of a file, and lines that are not records
-// before it.
+// endOfFile checks the text after the last newline of a file, and lines before it that are not
+// records.
 func (v *verifier) endOfFile(rest []byte, from int64) {
 	var r Record
 	switch {

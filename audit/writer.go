@@ -161,8 +161,8 @@ type writer struct {
 	head    head
 }
 
-// current reports whether the writer still knows the end of the log: no other process has
-// started another file, appended to this one, or replaced it.
+// current reports whether the writer's cached end of the log is still valid: no other process
+// has started another file, appended to this one, or replaced it.
 func (w *writer) current() bool {
 	newest := w.numbers[len(w.numbers)-1]
 	if _, err := w.dir.root.Lstat(fileName(newest + 1)); !errors.Is(err, fs.ErrNotExist) {

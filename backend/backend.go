@@ -37,8 +37,8 @@ type Backend interface {
 	// Start builds the wall, starts an agent behind it, verifies the wall and
 	// returns when the agent accepts requests. The agent gets the environment, the
 	// limits and the redaction rules of the spec: requests do not repeat them.
-	// If it fails, nothing is left behind. The error is a *StartError if the wall
-	// could not be built.
+	// If it fails, it removes everything that it has made. The error is a *StartError
+	// if the wall could not be built.
 	Start(ctx context.Context, req Request) (Sandbox, error)
 }
 
@@ -53,7 +53,7 @@ type Executor interface {
 	ProbeIn(ctx context.Context, state string) Report
 }
 
-// Request is what a sandbox is started from.
+// Request has everything that is needed to start a sandbox.
 type Request struct {
 	// ID is the sandbox's id, of [NewID]. Empty: the backend makes one.
 	ID   string
@@ -83,8 +83,8 @@ type Request struct {
 	Seen any
 }
 
-// OwnFile is a file or a directory of Paddock's own that commands must not change. If
-// it lies in a writable mount, a backend covers it, or refuses to start.
+// OwnFile is one of Paddock's own files or directories, which commands must not change. If
+// it is in a writable mount, a backend covers it, or refuses to start.
 type OwnFile struct {
 	Path string
 	What string // "the audit log", for messages
@@ -97,8 +97,9 @@ type OwnFile struct {
 	// Replaced: Paddock changes it by putting another file in its place, which would
 	// remove a cover. It is refused in every place that commands could write.
 	Replaced bool
-	// Spare: a start is not refused because it does not or cannot exist, since it is
-	// checked again before it is used. A directory that could be made is covered.
+	// Spare means that a start is not refused if the file does not exist, or cannot be
+	// made, since it is checked again before it is used. A directory that could be made
+	// is covered.
 	Spare bool
 }
 
@@ -140,7 +141,7 @@ type Sandbox interface {
 type Freezer interface {
 	// Freeze stops every command and returns when all of them have stopped.
 	Freeze(ctx context.Context) error
-	// Thaw lets them continue.
+	// Thaw makes them continue.
 	Thaw(ctx context.Context) error
 }
 
@@ -218,7 +219,7 @@ func (e *StartError) Unwrap() error {
 	return syscall.Errno(e.Errno)
 }
 
-// Report is what a backend's probe found.
+// Report is the result of a backend's probe.
 type Report struct {
 	Backend string `json:"backend"`
 	Usable  bool   `json:"usable"` // the default spec can be enforced
@@ -259,7 +260,7 @@ func (r *Report) Judge(abilities ...string) {
 	r.Usable = len(r.Abilities) > 0 && r.Abilities[0].OK
 }
 
-// Losses returns what is lost by these degradations.
+// Losses returns the guarantees that are lost by these degradations.
 func Losses(degraded []string) []string {
 	var lost []string
 	for _, d := range policy.Degradations() {

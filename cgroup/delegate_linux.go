@@ -18,7 +18,7 @@ var Wanted = []string{"memory", "cpu", "pids", "io"}
 type Delegate struct {
 	// Dir is its directory.
 	Dir string
-	// Controllers are those of Wanted that groups in it have.
+	// Controllers are the ones of Wanted that groups in it have.
 	Controllers []string
 	// Missing are the others.
 	Missing []Missing
@@ -66,7 +66,7 @@ func FindDelegate() (Delegate, error) {
 	return p.delegate(got), nil
 }
 
-// ProbeDelegate returns what FindDelegate would find, and changes nothing. Its
+// ProbeDelegate returns the result that FindDelegate would have, but changes nothing. The
 // result has Missing even if the error says that there is no delegate.
 func ProbeDelegate() (Delegate, error) {
 	p, err := probeHierarchy()
@@ -161,7 +161,7 @@ func (p *probe) tryBase(dir string) error {
 	return nil
 }
 
-// delegable returns those of Wanted that the group can delegate; dir is its
+// delegable returns the controllers of Wanted that the group can delegate; dir is its
 // directory.
 func (g *Group) delegable(dir string) ([]string, error) {
 	have, err := g.Controllers()

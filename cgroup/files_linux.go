@@ -80,8 +80,8 @@ func (g *Group) Controllers() ([]string, error) {
 	return strings.Fields(text), err
 }
 
-// Enable delegates controllers to the groups inside, those of the names that are
-// available. It returns those that are delegated afterwards.
+// Enable delegates the named controllers, as far as they are available, to the groups
+// inside. It returns all controllers that are delegated afterwards.
 func (g *Group) Enable(names ...string) ([]string, error) {
 	available, err := g.Controllers()
 	if err != nil {
@@ -149,7 +149,7 @@ func keyed(text string) map[string]uint64 {
 
 // Vacate moves the group's own processes into a group inside of it, which it
 // makes if it does not exist, so that the group can delegate controllers. A
-// scope that a service manager delegates begins with processes of its own.
+// scope that a service manager delegates has processes from the beginning.
 func (g *Group) Vacate(name string) (*Group, error) {
 	child, err := g.ensure(name)
 	if err != nil {

@@ -134,7 +134,7 @@ func parseMounts(text string) []Mount {
 		if !strings.HasPrefix(m.Path, "/") || !strings.HasPrefix(m.Root, "/") {
 			continue
 		}
-		// The options of the mount, and those of the file system.
+		// The options of the mount, and of the file system.
 		options := strings.Split(fields[5]+","+fields[dash+3], ",")
 		m.ReadOnly = slices.Contains(options, "ro")
 		mounts = append(mounts, m)

@@ -143,8 +143,8 @@ func (g *Group) Freeze(ctx context.Context) error {
 	return err
 }
 
-// Thaw lets the processes continue, and returns when they do. While a group
-// above is frozen they do not, and Thaw returns when ctx ends.
+// Thaw makes the processes continue, and returns when they do. While a group
+// above is frozen they cannot, and Thaw returns when ctx ends.
 func (g *Group) Thaw(ctx context.Context) error {
 	if err := g.write(freezeFile, "0"); err != nil {
 		return err

@@ -145,7 +145,7 @@ func (l *Limits) settings() []setting {
 // clamp turns a number that the kernel cannot count into Unlimited.
 func clamp(n uint64) int64 { return int64(min(n, Unlimited)) }
 
-// limitText returns a limit as files have it.
+// limitText returns a limit in the format of the files.
 func limitText(n int64) string {
 	if n == Unlimited {
 		return "max"

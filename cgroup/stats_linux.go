@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Stats is what the processes of a group, and of groups inside of it, use and
-// have used, including processes that have ended. A nil field, absent from JSON,
+// Stats is the present and past use of resources by the processes of a group, and of
+// groups inside of it, including processes that have ended. A nil field, absent from JSON,
 // is not counted by this hierarchy or kernel; a zero was measured.
 type Stats struct {
 	Memory   *Memory   `json:"memory,omitempty"`

@@ -192,8 +192,8 @@ func (t *Tree) fail(op, rel string, err error) error {
 
 // guard holds the groups and processes that must not be harmed.
 type guard struct {
-	groups map[string]string // directories, and what they are
-	pids   map[int]string    // processes, and what they are
+	groups map[string]string // descriptions of directories
+	pids   map[int]string    // descriptions of processes
 }
 
 // newGuard guards this process and its ancestors, among which is the shell or

@@ -20,13 +20,13 @@ type Applier struct {
 	// mount, and is called before a step needs it.
 	Proc func(path string) (await func() error, err error)
 
-	// InPlace says that the process stays in the host's mount namespace.
+	// InPlace means that the process stays in the host's mount namespace.
 	InPlace bool
 	// Cgroup is the handle of the sandbox's control group, 0 if it has none.
 	Cgroup int
 
-	// Listener is the descriptor on which a supervisor is notified of what
-	// commands are denied, 0 if there is no supervisor.
+	// Listener is the descriptor on which a supervisor is notified of denied
+	// calls of commands, 0 if there is no supervisor.
 	Listener int
 	// Apart is the Landlock ruleset that each command must apply to itself, 0 if
 	// there is none.
@@ -34,14 +34,14 @@ type Applier struct {
 
 	trees   map[int]int     // detached mounts, by the index of their step
 	made    map[string]bool // directories of the new root that exist
-	proc    *Step           // the step whose proc is being mounted; nil once it is there
+	proc    *Step           // the step whose proc is being mounted; nil afterwards
 	procEnd func() error
 	// Skipped collects optional steps that failed, with their reason.
 	Skipped []*Error
 }
 
 // Setup builds the sandbox around the calling process. If it fails, the process
-// must end: it is neither outside nor inside.
+// must end, because the sandbox is incomplete.
 func (a *Applier) Setup(p *Plan) *Error {
 	a.made = map[string]bool{".": true}
 	if err := a.openTrees(p.Setup); err != nil {

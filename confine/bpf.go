@@ -59,7 +59,7 @@ type clause struct {
 	tell  bool // a supervisor is notified
 }
 
-// verdict returns what the filter returns if the clause holds.
+// verdict is the return value of the filter if the clause holds.
 func (c clause) verdict() uint32 {
 	if c.tell {
 		return retNotify | uint32(c.errno)

@@ -8,12 +8,12 @@ import (
 
 // coder writes or reads the binary form of the messages to the new process and
 // back. Each type has one description of its fields for both directions, so
-// that the two cannot disagree: a method takes a pointer, and writes the value
-// or replaces it by what it reads.
+// that the two cannot disagree: a method takes a pointer, and either writes the
+// value or replaces it by the one that it reads.
 //
-// Numbers are varints. Strings and lists begin with their length; that of a
-// list is one more, because nil is not empty. Reading allocates no more than a
-// small multiple of the input, whatever lengths the input announces.
+// Numbers are varints. Strings and lists begin with their length. The length of a
+// list is increased by one, because 0 stands for a nil list. Reading allocates no
+// more than a small multiple of the input, whatever lengths the input announces.
 type coder struct {
 	reading bool
 	out     []byte // written so far

@@ -242,7 +242,7 @@ const maxOwnCopy = 1 << 20
 // ownCopy copies a file and mounts a symbolic link to the copy over it. Programs
 // that replace a file by renaming, as git does with its configuration, follow
 // the link first and so replace the copy. They could not replace a mounted file
-// (EBUSY). The link itself is a mount point, which nobody can rename or remove.
+// (EBUSY). The link itself is a mount point, which cannot be renamed or removed.
 func (a *Applier) ownCopy(s *Step) error {
 	at, err := openInside(s.Target)
 	if err != nil {

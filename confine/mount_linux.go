@@ -219,8 +219,8 @@ func openBeneath(target string, flags uint64) (int, error) {
 	return fd, err
 }
 
-// bindSelf turns a path inside into a mount point: nobody can then rename a
-// directory above it, and Flags apply only to it.
+// bindSelf turns a path inside into a mount point, so that directories above it
+// cannot be renamed, and Flags apply only to it.
 func bindSelf(s *Step) error {
 	at, err := openInside(s.Target)
 	if err != nil {
@@ -284,7 +284,7 @@ func newTmpfs(s *Step) (int, error) {
 	return unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, int(mountAttrs(s.Flags)))
 }
 
-// mountDevpts mounts a new instance of devpts, with terminals of its own.
+// mountDevpts mounts a new instance of devpts, with separate terminals.
 func (a *Applier) mountDevpts(s *Step) error {
 	if err := a.mountPoint(s.Target, true); err != nil {
 		return err

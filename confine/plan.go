@@ -45,7 +45,7 @@ type Plan struct {
 	GroupLimits GroupLimits `json:"group_limits,omitzero"`
 	// Rlimits bound each process of every command.
 	Rlimits Rlimits `json:"rlimits,omitzero"`
-	// Redaction are the rules for what is replaced in all that commands print.
+	// Redaction are the rules that apply to the output of every command.
 	Redaction []policy.Redaction `json:"redaction,omitempty"`
 	// Env is the base environment of every command.
 	Env map[string]string `json:"env"`
@@ -114,7 +114,7 @@ type IDMap struct {
 	Count  uint32 `json:"count"`
 }
 
-// Op names what a step does.
+// Op is the kind of a step.
 type Op string
 
 // The operations, with the fields of Step that each one uses.
@@ -138,7 +138,7 @@ const (
 	OpKeyring  Op = "keyring"  // a private session keyring
 	OpSysctl   Op = "sysctl"   // Target (below /proc/sys), Source (the value)
 	OpReset    Op = "reset"    // inherited process state is reset to defaults
-	OpCaps     Op = "caps"     // Caps are kept, all others and the bounding set are dropped
+	OpCaps     Op = "caps"     // drops all capabilities except Caps, and the bounding set
 	OpNoNew    Op = "no_new_privs"
 	OpLandlock Op = "landlock" // Rules (for files), Flags (what else is denied)
 	OpApart    Op = "apart"    // each command gets its own Landlock domain
@@ -179,7 +179,7 @@ type PathRule struct {
 	ID FileID `json:"id,omitzero"`
 }
 
-// Access is what a rule grants.
+// Access is the kind of access that a rule grants.
 type Access string
 
 // The kinds of access.

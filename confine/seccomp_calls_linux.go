@@ -12,8 +12,8 @@ const (
 )
 
 // calls lists the system calls of Linux 7.0. A number that is not in the list
-// fails with ENOSYS behind a filter, as on a kernel without the call: nobody has
-// yet judged whether it is safe.
+// fails with ENOSYS behind a filter, as on a kernel without the call, because its
+// safety has not been reviewed yet.
 var calls = [...]call{
 	{"accept", 43, 202}, {"accept4", 288, 242}, {"access", 21, none}, {"acct", 163, 89}, {"add_key", 248, 217}, {"adjtimex", 159, 171},
 	{"afs_syscall", 183, none}, {"alarm", 37, none}, {"arch_prctl", 158, none}, {"bind", 49, 200}, {"bpf", 321, 280}, {"brk", 12, 214},

@@ -174,7 +174,7 @@ func loadFilter(data []byte, allThreads bool) error {
 // loadWatched installs a filter on the calling thread and returns the
 // descriptor on which a supervisor is notified of denied calls. The kernel
 // allows one supervisor: if one exists already, for a filter outside of this
-// process, nobody is notified and the descriptor is 0.
+// process, no supervisor is notified and the descriptor is 0.
 func loadWatched(data []byte) (int, error) {
 	fd, err := seccomp(data, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
 	if !errors.Is(err, unix.EBUSY) {

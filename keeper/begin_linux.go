@@ -72,8 +72,8 @@ func (k *keeper) begin() (*Ready, *Failure) {
 // handshake reads everything that comes before the connections.
 type handshake struct {
 	*keeper
-	read   []byte // what was read and not handled yet
-	banner []byte // the end of what was printed before the agent's answer
+	read   []byte // input that was read but not handled yet
+	banner []byte // the end of the text that was printed before the agent's answer
 }
 
 // upload waits for a shell inside, sends the agent, and waits until the shell has
@@ -160,14 +160,14 @@ func (h *handshake) readUntil(found func() (bool, error)) error {
 	}
 }
 
-// keep adds text to the banner, of which it keeps the end.
+// keep adds text to the banner, and cuts its beginning if it becomes too long.
 func (h *handshake) keep(text []byte) {
 	h.banner = append(h.banner, text...)
 	h.banner = h.banner[max(0, len(h.banner)-MaxSaid):]
 }
 
-// keptBanner returns the banner, unless it has the nonce: then it may be an echo of
-// what was sent, secrets included.
+// keptBanner returns the banner. If the nonce is in it, it returns nil, because the banner may
+// then be an echo of the keeper's input, secrets included.
 func (h *handshake) keptBanner() []byte {
 	if bytes.Contains(h.banner, []byte(h.order.Nonce)) {
 		return nil
@@ -175,7 +175,7 @@ func (h *handshake) keptBanner() []byte {
 	return h.banner
 }
 
-// said returns the end of what the wall printed.
+// said returns the end of the wall's output.
 func (h *handshake) said() []byte {
 	text := h.wall.errors.get()
 	if bytes.Contains(text, []byte(h.order.Nonce)) {
@@ -239,13 +239,13 @@ func (k *keeper) serve() (<-chan struct{}, error) {
 	return mux.Done(), nil
 }
 
-// prefixed is a reader of what was read ahead, and then of the file.
+// prefixed reads input that was read ahead, and then the file.
 type prefixed struct {
 	ahead []byte
 	*os.File
 }
 
-// Read reads what was read ahead, and then from the file.
+// Read reads first the input that was read ahead, and then from the file.
 func (p *prefixed) Read(b []byte) (int, error) {
 	if len(p.ahead) > 0 {
 		n := copy(b, p.ahead)

@@ -26,7 +26,7 @@ type keeper struct {
 	program  *os.File      // the keeper's own program, to upload
 	listener net.Listener
 	wall     *wall
-	rest     []byte           // what was read after the agent's answer
+	rest     []byte           // input that was read after the agent's answer
 	mux      *stdiomux.Dialer // nil until the agent serves
 	over     chan struct{}    // closed when the owner wants the end, or has ended
 	stop     *Stop            // valid once over is closed; nil if the owner has ended

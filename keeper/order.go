@@ -6,13 +6,13 @@
 // standard streams, and joins each connection to the sandbox's socket with one
 // that is multiplexed over them. When the sandbox ends, for whatever reason, the
 // keeper closes the pipe, which ends the agent. Then it kills every process below
-// it until the kernel knows of no child, and runs the clean-up commands. When its
-// owner ends, the keeper's control socket is closed.
+// it until the kernel reports that it has no child, and runs the clean-up commands.
+// When its owner ends, the keeper's control socket is closed.
 //
 // # Protocol
 //
 // Over the control socket the keeper receives one [Order], as a line of JSON. It
-// sends one [Answer] when the agent serves or cannot, and another at the end. In
+// sends one [Answer] when the agent is ready or has failed, and another at the end. In
 // between it may receive a [Stop]. Secrets are only in the order, never in the
 // keeper's arguments or environment.
 package keeper
@@ -39,14 +39,14 @@ const UploadMark = "paddock-upload "
 const (
 	// MaxOrder bounds an order, in bytes.
 	MaxOrder = 3 * wire.MaxGuest
-	// MaxLog bounds how much of the wall's standard error is written to the log:
-	// its beginning, in bytes. The last answer has its end.
+	// MaxLog is how many bytes from the beginning of the wall's standard error are
+	// written to the log. The last answer has its end.
 	MaxLog = 64 << 10
 	// MaxSaid bounds Failure.Said and Ended.Said, in bytes.
 	MaxSaid = 4 << 10
 )
 
-// Order says what a keeper must do.
+// Order is the task of a keeper.
 type Order struct {
 	Path string   `json:"path"` // of the wall's program, absolute
 	Argv []string `json:"argv"` // including the agent's command
@@ -56,7 +56,7 @@ type Order struct {
 	Line  []byte `json:"line"`
 	Nonce string `json:"nonce"`
 	// Upload is how many bytes of the keeper's own program are sent to a shell
-	// inside when it is ready for them; 0 if the agent is there already.
+	// inside when it is ready for them; 0 if the agent is inside already.
 	// UploadNonce marks the lines that the shell prints.
 	Upload      int64  `json:"upload,omitempty"`
 	UploadNonce string `json:"upload_nonce,omitempty"`
@@ -102,18 +102,18 @@ type Failure struct {
 	Errno  int    `json:"errno,omitempty"`
 	Cause  string `json:"cause,omitempty"`
 	Hint   string `json:"hint,omitempty"`
-	// Said is the end of what the wall printed, on standard error or before the
-	// agent's answer. It is not trusted, and may hold any bytes.
+	// Said is the end of the wall's output, on standard error or before the agent's
+	// answer. It is not trusted, and may contain any bytes.
 	Said []byte `json:"said,omitempty"`
 }
 
 // Ended says how everything that the keeper started has ended.
 type Ended struct {
-	// Proved says that the kernel knows of no descendant any more.
+	// Proved means that the kernel has confirmed that no descendant is left.
 	Proved bool `json:"proved"`
 	// Killed counts the processes that did not end by themselves.
 	Killed int `json:"killed"`
-	// Exited says that the wall's command ended by itself, with this status.
+	// Exited means that the wall's command ended by itself, with this status.
 	Exited bool `json:"exited,omitempty"`
 	Status int  `json:"status,omitempty"`
 	// Why says what ended the sandbox; empty if the owner did.

@@ -10,9 +10,8 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// Enter describes which namespaces of another process to enter, and what is done
-// in them before the command starts. Namespaces that the caller is in are not
-// entered again.
+// Enter describes which namespaces of another process to enter, and the steps in them
+// before the command starts. Namespaces that the caller is in are not entered again.
 type Enter struct {
 	PID        int
 	Namespaces uint64 // CLONE_NEW*

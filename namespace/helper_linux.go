@@ -202,7 +202,7 @@ func (h *helper) readReports(report *os.File) {
 	}
 }
 
-// release writes the maps of the child, which waits for that, and lets it continue.
+// release writes the maps of the waiting child, and makes it continue.
 func (h *helper) release() error {
 	if h.group != nil {
 		pids, err := h.group.Procs()

@@ -32,9 +32,9 @@ func (h *helper) end(ended bool) answer {
 		empty = err == nil && !populated || h.group.Kill() == nil && h.group.WaitEmpty(ctx) == nil
 	}
 	gone := h.isAlone(0) || descent.End(ctx, h.dead, func() []descent.Process { return h.noteLiving(seen) })
-	// Processes that the command leaves behind may become children of a process
-	// elsewhere: of the init of a pid namespace that was entered without a fork.
-	// Then only the control group proves that none is left.
+	// Processes that the command leaves behind may become children of another process:
+	// the init of a pid namespace that was entered without a fork. In that case only the
+	// control group proves that none is left.
 	adopted := h.join&unix.CLONE_NEWPID != 0 && h.order.Enter != nil && h.order.Enter.NoFork
 	a := answer{Survivors: len(seen), Proved: gone && empty && (h.holds.Load() || !adopted)}
 	left := 0

@@ -33,7 +33,7 @@ var (
 // Error says why a command was not started.
 type Error struct {
 	Op     string // "unshare", "enter", "mount", …
-	Object string // what the operation was about
+	Object string // the object of the operation
 	Err    error
 	Hint   string // what to do about it; often empty
 }

@@ -43,9 +43,9 @@ type Command struct {
 type Result struct {
 	Code     int  // exit status; -N if signal N ended it
 	TimedOut bool // the context ended first
-	// Survivors counts processes of the command's tree, itself included, that still
-	// ran when it had ended or timed out; SurvivorsKilled counts those of them
-	// that were killed. DeathProved says that none is left.
+	// Survivors counts processes of the command's tree, itself included, that were
+	// still running when it had ended or timed out; SurvivorsKilled counts how many of
+	// them were killed. DeathProved means that none is left.
 	Survivors, SurvivorsKilled int
 	DeathProved                bool
 }
@@ -55,8 +55,8 @@ type Result struct {
 const answerGrace = patience + 5*time.Second
 
 // Run runs a command. When ctx ends, the command and everything that it started
-// is killed, and the result says so; the writers have received what was printed
-// until then. An error is an *Error, and then there is no result.
+// is killed, and the result says so; the writers have received the output until
+// then. An error is an *Error, and the result is then nil.
 func Run(ctx context.Context, setup Setup, c *Command) (*Result, error) {
 	if !ready {
 		return nil, &Error{Op: "run", Object: "a command in namespaces", Err: errors.New("this program does not call namespace.Helper")}
@@ -174,8 +174,8 @@ func (r *running) exchange(ctx context.Context, o *order, signals <-chan syscall
 	}
 }
 
-// wait waits for the helper and the output. If dead is false, a process may live
-// that holds the output open, so only what has been written until now is awaited.
+// wait waits for the helper and the output. If dead is false, a process that is still
+// alive may hold the output open, so wait only waits for output that is already written.
 func (r *running) wait(dead bool) {
 	_ = r.control.Close()
 	_ = r.cmd.Wait() // its answer said how the command ended

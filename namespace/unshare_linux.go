@@ -11,8 +11,8 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// Unshare describes new namespaces, and what is done in them before the command
-// starts. The zero value makes none.
+// Unshare describes new namespaces, and the steps in them before the command starts. The
+// zero value makes none.
 type Unshare struct {
 	Namespaces uint64 // CLONE_NEW*
 	// Fork makes the command a child of the process that makes the namespaces, and
@@ -99,9 +99,9 @@ func (u *Unshare) addMap(value string, into *[]Map) string {
 	return parseMap(value, into)
 }
 
-// ParseUnshare reads flags as unshare(1) has them: "--mount", "-m", or without
-// dashes. It accepts only those of a fixed list. A value must be in the same
-// element ("--root=/srv"). The error is a *FlagError.
+// ParseUnshare parses flags of unshare(1): "--mount", "-m", or without dashes. It accepts
+// only the flags of a fixed list. A value must be in the same element ("--root=/srv"). The
+// error is a *FlagError.
 func ParseUnshare(flags []string) (*Unshare, error) {
 	u := &Unshare{}
 	if err := parse(unshareFlags, flags, u); err != nil {

@@ -33,7 +33,7 @@ type Docker struct {
 	// NetworkEnabled gives the container the engine's default network if
 	// Spec.Network is not written. Default: no network.
 	NetworkEnabled bool `json:"network_enabled,omitempty"`
-	// User is who commands run as, "UID[:GID]" or a name that the image knows.
+	// User is the user for commands, "UID[:GID]" or a name that exists in the image.
 	// Default: the owner of the workspace.
 	User string `json:"user,omitempty"`
 	// ReadOnlyRootFS makes all but the workspace and /tmp read-only.
@@ -51,7 +51,7 @@ type Codex struct {
 	// Binary is its name or path. Default: "codex".
 	Binary string `json:"binary,omitempty"`
 	// Platform is "auto" (default), "linux" or "macos", for versions of codex that
-	// must be told.
+	// need it as an argument.
 	Platform string `json:"platform,omitempty"`
 	// ConfigOverrides are settings that are passed with -c, by dotted key.
 	ConfigOverrides map[string]any `json:"config_overrides,omitempty"`
@@ -64,11 +64,11 @@ type Wrapper struct {
 	Command []string `json:"command,omitempty"`
 	// Agent is how the agent gets inside: "shared" (the wrapper shows the
 	// host's file), "upload" (through its standard input, checked by hash), or
-	// the absolute path of one that is there. Default: "upload" for ssh and
+	// the absolute path of an agent inside. Default: "upload" for ssh and
 	// kubectl and for engines' exec, else "shared".
 	Agent string `json:"agent,omitempty"`
-	// Quote says whether what follows Command becomes one quoted word for a shell,
-	// as ssh needs it: "always" or "never". Default: "always" for ssh, else "never".
+	// Quote says whether the words after Command are joined into one quoted word for a
+	// shell, as ssh needs it: "always" or "never". Default: "always" for ssh, else "never".
 	Quote string `json:"quote,omitempty"`
 	// Workspace is the directory inside that commands start in. Default: the path
 	// of Spec.Workspace; a new directory if the agent is uploaded.
@@ -95,8 +95,8 @@ const (
 	QuoteNever  = "never"
 )
 
-// options fills in and checks the options of the backend that is named. Those of
-// others have been refused by kept.
+// options fills in and checks the options of the chosen backend. Options of other backends
+// have been refused by kept.
 func (r *resolver) options(s *Spec) {
 	switch s.Backend {
 	case BackendDocker:
@@ -212,9 +212,8 @@ func (r *resolver) wrapper(written *Wrapper) *Wrapper {
 	return &w
 }
 
-// defaultAgent returns how the agent gets behind a wrapper: it is uploaded through
-// those that lead to another machine or into a container, which do not show the
-// host's files.
+// defaultAgent returns how the agent gets behind a wrapper. It is uploaded through wrappers
+// that lead to another machine or into a container, where the host's files are not visible.
 func defaultAgent(command []string) string {
 	switch path.Base(command[0]) {
 	case "ssh", "kubectl":
@@ -283,7 +282,7 @@ func (r *resolver) inside(field, value, hint string) {
 	}
 }
 
-// arguments checks words that are handed on unchanged.
+// arguments checks words that are passed to a program unchanged.
 func (r *resolver) arguments(field string, list []string) {
 	total := 0
 	for _, word := range list {

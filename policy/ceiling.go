@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// Ceiling is the most that somebody's specs may ask for. A field that is left out
-// allows the default alone or, if a spec must name something there, nothing: the
-// zero Ceiling refuses every spec, because no workspace is allowed.
+// Ceiling is the most that a principal's specs may ask for. A field that is left out
+// allows only the default or, if it has none, nothing: the zero Ceiling refuses every
+// spec, because no workspace is allowed.
 //
 //	workspace: [{source: /srv/agents, mode: rw}]
 //	mounts: [{source: /usr/share/data, mode: ro}]
 //	limits: {memory: 1GiB, processes: 256, timeout: 10m}
 //
 // Sources are compared as text, directory by directory: "/srv" contains
-// "/srv/a" and not "/srv2". Where a link in an allowed directory leads is not
-// checked here, and anybody who may write to the directory may put a link there:
-// under a ceiling the backend follows none.
+// "/srv/a" but not "/srv2". Ceilings do not check where links in an allowed directory
+// lead, although everybody with write access to the directory can make links there.
+// Therefore the backend follows no link under a ceiling.
 //
-// [Spec.Env] and [Spec.Hostname] reach nothing but the sandbox, and have no
-// ceiling; which variables of the host may be handed on has one.
+// [Spec.Env] and [Spec.Hostname] have no effect outside of the sandbox, and have no
+// ceiling, but there is one for the variables of the host that may be passed on.
 type Ceiling struct {
 	// Backends that may be named. Default: "linux".
 	Backends []string `json:"backends,omitempty"`
@@ -34,7 +34,7 @@ type Ceiling struct {
 	// Seccomp are the profiles that may be named. Default: "default" and
 	// "strict".
 	Seccomp []string `json:"seccomp,omitempty"`
-	// RootFS is "host" and directories that contain what may be named.
+	// RootFS is "host" and directories: a spec may name any path in them.
 	// Default: "host".
 	RootFS []string `json:"rootfs,omitempty"`
 	// Workspace contains the directories that may be a workspace. No default.
@@ -47,8 +47,8 @@ type Ceiling struct {
 	// Network are the networks that may be used, by name or by default: "none",
 	// "host", "engine" ([NetworkEngine]). Default: "none".
 	Network []string `json:"network,omitempty"`
-	// Env are the variables of the caller's environment that may be handed on,
-	// by name; "LC_*" is all that start with "LC_". Default: none.
+	// Env are the variables of the caller's environment that may be passed on,
+	// by name; "LC_*" stands for all that start with "LC_". Default: none.
 	Env []string `json:"env,omitempty"`
 	// AllowDegraded are the words of [Degradations] that may be used. Default:
 	// none.
@@ -62,14 +62,14 @@ type Ceiling struct {
 	// Redaction are rules that hold for every spec, before its own. A spec
 	// cannot take them away or replace them.
 	Redaction []Redaction `json:"redaction,omitempty"`
-	// Limits are maxima; 0 is none. A spec that leaves a limit open gets the
-	// maximum, or the limit's own default where that is less.
+	// Limits are maxima; 0 means no maximum. A spec that does not set a limit gets
+	// the maximum, or the limit's own default if that is less.
 	//
-	// That is safe, because each limit is kept or the sandbox is refused: a spec
-	// without a limit of memory can be refused on a host that cannot keep one.
-	// Disk is set for workspaces of mode "copy" alone, since no other has such
-	// a bound. MemoryHigh is not set if it is left open, and may not exceed
-	// Memory. Swap is bounded if Memory is, by 0 if it is left out.
+	// That is safe, because each limit is enforced or the sandbox is refused: even a
+	// spec without a memory limit is refused on a host that cannot enforce the maximum.
+	// Disk is set only for workspaces of mode "copy", since no other mode has such
+	// a bound. MemoryHigh is not set by default, and may not exceed Memory. Swap is
+	// bounded if Memory is, by 0 if it is left out.
 	Limits Limits `json:"limits,omitzero"`
 }
 
@@ -114,7 +114,7 @@ type WrapperCeiling struct {
 	// Agents are the paths of agents that may be named beside "shared" and
 	// "upload". Default: none.
 	Agents []string `json:"agents,omitempty"`
-	// Workspaces are the directories behind the wall that may be named.
+	// Workspaces are the directories behind the wall that a spec may name.
 	// Default: none.
 	Workspaces []string `json:"workspaces,omitempty"`
 }
@@ -126,9 +126,9 @@ const NetworkEngine = "engine"
 // maxAllowed bounds each list of a ceiling.
 const maxAllowed = 1024
 
-// Validate refuses words that no spec knows, paths that no spec can name, maxima
-// that no limit may have, and fields that contradict each other. The error joins
-// one [*FieldError] for each, with the field of the ceiling.
+// Validate refuses words and paths that are not valid in a spec, maxima that are not valid
+// limits, and fields that contradict each other. The error joins one [*FieldError] for each,
+// with the field of the ceiling.
 func (c *Ceiling) Validate() error {
 	var r resolver
 	r.words("backends", c.Backends, Backends()...)
@@ -285,14 +285,13 @@ func (r *resolver) optionLists(c *Ceiling) {
 	}
 }
 
-// Ceiling returns a ceiling that allows what this spec asks for: its workspace with
-// what is below it, its mounts, its network, its backend with the options that are
-// written, its limits. It also allows what is stricter: no network, level "full",
-// profiles "default" and "strict". Variables of the host's environment are not
-// handed on.
+// Ceiling returns a ceiling that allows everything that this spec asks for: its workspace
+// and directories below it, its mounts, its network, its backend with the options that are
+// set, and its limits. It also allows stricter settings: no network, level "full", profiles
+// "default" and "strict". Variables of the host's environment are not passed on.
 //
 // Sources must be absolute, as [Spec.Resolve] makes them. A ceiling has no rules for
-// commands: specs that are to keep them must be made from this one.
+// commands: to preserve these, specs must be made from this one.
 func (s Spec) Ceiling() (*Ceiling, error) {
 	backend := cmp.Or(s.Backend, DefaultBackend)
 	c := &Ceiling{
@@ -380,7 +379,7 @@ func (c *Ceiling) docker(s Spec) {
 	if d.NetworkEnabled {
 		c.Network = words(append(c.Network, NetworkEngine)...)
 	}
-	// Only what is written is allowed: an image's name may end in no "*" here.
+	// Only the spec's own values are allowed, so an image's name must not end in "*".
 	c.Docker.Binary, c.Docker.Images, c.Docker.Users = exactly(d.Binary), exactly(d.Image), exactly(d.User)
 	c.Docker.ExtraRunArgs = slices.Clone(d.ExtraRunArgs)
 }

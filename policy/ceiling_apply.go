@@ -15,8 +15,8 @@ import (
 type CeilingError struct {
 	// Rule is the field of the ceiling, "ceiling.limits.memory".
 	Rule string
-	// FieldError says which field of the spec it is, what was written, why it
-	// is refused, and what to write instead.
+	// FieldError has the field of the spec, its value, the reason for the refusal,
+	// and what to write instead.
 	FieldError
 }
 
@@ -26,13 +26,13 @@ func (e *CeilingError) Layer() string { return "privilege" }
 // Unwrap returns the [*FieldError].
 func (e *CeilingError) Unwrap() error { return &e.FieldError }
 
-// Apply returns the spec with the ceiling's limits filled in where it leaves them
-// open, or an error that joins one [*CeilingError] for each field that asks for
-// more than is allowed. It comes before [Spec.Resolve], which still checks what the
-// spec means. Sources must be absolute here: whoever asks does not decide what
-// relative ones start from.
+// Apply returns the spec with the ceiling's limits in place of limits that are not set, or
+// an error that joins one [*CeilingError] for each field that asks for more than is
+// allowed. It is called before [Spec.Resolve], which still checks the meaning of the spec.
+// Sources must be absolute here, so that the author of a spec does not decide which
+// directory relative sources start from.
 //
-// A nil ceiling allows everything: it is the operator's. An invalid one
+// A nil ceiling allows everything: operators have none. An invalid one
 // ([Ceiling.Validate]) allows nothing.
 func (c *Ceiling) Apply(s Spec) (Spec, error) {
 	if c == nil {
@@ -77,7 +77,7 @@ func (c *Ceiling) Holds(m Mount) bool {
 }
 
 // PassEnv returns a [*CeilingError] if a variable of the caller's environment may
-// not be handed on.
+// not be passed on.
 func (c *Ceiling) PassEnv(name string) error {
 	if c == nil || slices.ContainsFunc(c.Env, func(allowed string) bool { return matches(allowed, name) }) {
 		return nil

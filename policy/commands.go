@@ -88,8 +88,8 @@ func (c Commands) Check() []*FieldError {
 	return errs
 }
 
-// checkCommandName returns what is wrong with the base name of a program, or with a
-// subcommand.
+// checkCommandName returns the reason why the base name of a program, or a subcommand, is
+// invalid, or "".
 func checkCommandName(name string) (reason string) {
 	switch {
 	case name == "":

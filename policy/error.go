@@ -17,7 +17,7 @@ type FieldError struct {
 	// Field is the path of the field, "mounts[1].target". It is empty if the
 	// document as a whole cannot be read.
 	Field string
-	// Value is what was written. It is empty if nothing was, and for the values of
+	// Value is the invalid value. It is empty if no value was given, and for the values of
 	// environment variables, which may be secret.
 	Value string
 	// Reason completes the sentence "cannot use FIELD VALUE: …".

@@ -10,14 +10,14 @@ func Backends() []string {
 	return []string{BackendLinux, BackendHost, BackendDocker, BackendCodex, BackendWrapper}
 }
 
-// Support is what one backend does with a field of a spec.
+// Support says how one backend handles a field of a spec.
 type Support struct {
 	// Reason says why the field is refused; empty: the backend keeps it.
 	Reason string
 	// Remedy says what to do instead, if anything can be done.
 	Remedy string
-	// Allow is the word of [Degradations] that allows a refused field to be kept in
-	// part, if there is one.
+	// Allow is the word of [Degradations] that allows a refused field to be enforced only
+	// in part, if there is one.
 	Allow string
 }
 
@@ -28,7 +28,7 @@ func (s Support) Kept() bool { return s.Reason == "" }
 // backend does with it.
 type FieldRow struct {
 	// Field is the path of the field, "limits.memory". Value is the value that the row
-	// is about; empty stands for all values that no other row names.
+	// describes; empty stands for all values without another row.
 	Field, Value string
 	// By is the support, by backend; a backend that is not there keeps the field.
 	By map[string]Support
@@ -36,7 +36,7 @@ type FieldRow struct {
 	written func(Spec) []writtenValue
 }
 
-// Support returns what the backend does with the field.
+// Support says how the backend handles the field.
 func (f FieldRow) Support(backend string) Support { return f.By[backend] }
 
 // writtenValue is a field as it is written, with its index if it is in a list.
@@ -66,7 +66,7 @@ func with(by map[string]Support, backend string, s Support) map[string]Support {
 	return by
 }
 
-// wallFields returns the rows for the wall and for what has no section of its own.
+// wallFields returns the rows for the wall and for fields without a separate section.
 func wallFields() []FieldRow {
 	const remedy = "leave it out, or use backend linux"
 	root := others(Support{Reason: "the programs are those of the host", Remedy: remedy}, BackendLinux)
@@ -147,7 +147,7 @@ func text(field string, value func(Spec) string) func(Spec) []writtenValue {
 	}
 }
 
-// present returns a field without a value, if it is there.
+// present returns a field without a value, if there is true.
 func present(field string, there bool) []writtenValue {
 	if !there {
 		return nil
@@ -163,7 +163,7 @@ func (r *resolver) keeps(field string) bool {
 	})
 }
 
-// kept refuses fields that are written and that the backend cannot keep.
+// kept refuses fields that are set and that the backend cannot enforce.
 func (r *resolver) kept(s Spec) {
 	for _, row := range r.fields {
 		support := row.Support(s.Backend)

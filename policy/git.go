@@ -154,9 +154,9 @@ var (
 )
 
 // AcceptableGit reports whether a setting that commands have added to a repository's
-// configuration can become the host's, with its key as git lists it: the user's name and
-// address, a remote's https or ssh URL, the refspecs by which it fetches into its own
-// branches, and what a branch follows. RemoteOf returns the remote that must exist for it.
+// configuration can be taken over by the host, with its key as git lists it: the user's name
+// and address, a remote's https or ssh URL, the refspecs by which it fetches into its own
+// branches, and the upstream of a branch. RemoteOf returns the remote that must exist for it.
 func AcceptableGit(key, value string) bool {
 	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
 	if first < 0 || value == "" || strings.ContainsAny(key, `"\`) || len(key)+len(value) > maxGitSetting || strings.ContainsFunc(key+value, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
@@ -209,9 +209,9 @@ func isRef(text string, pattern bool) bool {
 	})
 }
 
-// RemoteOf returns the remote that an acceptable setting is about or names, and that
-// must have a URL: git takes the name of a remote without one for a path. It returns ""
-// if there is no such remote, or the setting is the URL itself.
+// RemoteOf returns the remote that an acceptable setting belongs to or names. The remote
+// must have a URL, because git treats the name of a remote without a URL as a path. RemoteOf
+// returns "" if the setting has no remote, or is the URL itself.
 func RemoteOf(key, value string) string {
 	if name, ok := strings.CutPrefix(key, "remote."); ok && strings.HasSuffix(name, ".fetch") {
 		return strings.TrimSuffix(name, ".fetch")

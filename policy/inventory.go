@@ -10,8 +10,8 @@ type Obeyed struct {
 	// Path is relative to what Under says. It has no patterns.
 	Path  string
 	Under Under
-	// Dir says that it is a directory. A directory of the name of a file does not
-	// count, nor the reverse.
+	// Dir means that the entry is a directory. A directory with the name of a file does
+	// not count, and vice versa.
 	Dir   bool
 	Class Class
 	// Nested says that it counts in every directory of a workspace that holds it, not
@@ -20,8 +20,8 @@ type Obeyed struct {
 	// Everywhere says that it also counts in directories that tools fill
 	// (node_modules, vendor), where people do not work.
 	Everywhere bool
-	// Repositories says that it holds repositories' own directories, at any depth. It
-	// can be written: what counts is what lies in each of them.
+	// Repositories means that it contains repositories' own directories, at any depth.
+	// The entry itself is writable; the files in each of these directories count.
 	Repositories bool
 	// Resumes says that git continues an operation from it when a person asks. All
 	// such entries of a repository are reported as one change.
@@ -32,11 +32,11 @@ type Obeyed struct {
 	// siblings is compared and never read-only: where all of them exist they are in
 	// daily use.
 	With []string
-	// Tool is the program that obeys it. Why says when, or what the tool does with it.
+	// Tool is the program that obeys it. Why says when it does, or how.
 	Tool, Why string
 }
 
-// Under is what the path of an [Obeyed] is relative to.
+// Under is the directory that the path of an [Obeyed] is relative to.
 type Under string
 
 // What paths are relative to.
@@ -56,11 +56,11 @@ type Class string
 
 // Classes.
 const (
-	// Unasked entries are obeyed without anybody asking. They are read-only if they
+	// Unasked entries are obeyed although no user asks for it. They are read-only if they
 	// exist when a sandbox starts, and compared when it has ended.
 	Unasked Class = "unasked"
-	// WhenNamed entries are obeyed when a person names them, or the program that runs
-	// them. They are never read-only, since daily work writes them; they are compared.
+	// WhenNamed entries are obeyed when a person names them, or names the program that
+	// runs them. They are never read-only, since daily work changes them; they are compared.
 	WhenNamed Class = "when-named"
 )
 
@@ -76,9 +76,9 @@ func (o Obeyed) Name() string {
 // ReadOnly reports whether it is made read-only if it exists.
 func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil }
 
-// ProtectedPaths returns the names of what is read-only inside a sandbox unless
-// [Workspace].Unprotected opens it: first the repository's own, then the project's,
-// then those of homes. ".git" opens all of the repository's own.
+// ProtectedPaths returns the names of the paths that are read-only inside a sandbox unless
+// [Workspace].Unprotected opens them: first those of a repository's own directory, then of
+// projects, then of homes. ".git" opens all of the repository's.
 func ProtectedPaths() []string {
 	var names []string
 	for _, o := range inventory() {
@@ -89,10 +89,10 @@ func ProtectedPaths() []string {
 	return names
 }
 
-// Inventory lists what programs of the host execute or obey. What is read-only in a
-// sandbox, and what is compared after it, both follow from this list. Texts that a
-// model merely reads are not in it. What a repository's configuration names, and where
-// links lead, is found at each start.
+// Inventory lists the files that programs of the host execute or obey. It decides which
+// files are read-only in a sandbox, and which are compared after it. Texts that a model
+// merely reads are not in it. Files that a repository's configuration names, and targets of
+// links, are found at each start.
 //
 // A list of paths has limits. Only what exists at the start of a sandbox is read-only,
 // and only as long as its parents stay in place, which the backend must ensure.
@@ -100,8 +100,8 @@ func ProtectedPaths() []string {
 // All callers get the same list, which they must not change.
 func Inventory() []Obeyed { return slices.Clip(inventory()) }
 
-// Agents lists the part of [Inventory] that coding agents obey unasked when somebody
-// starts them in a project.
+// Agents lists the part of [Inventory] that coding agents obey unasked when they are started
+// in a project.
 func Agents() []Obeyed {
 	return slices.DeleteFunc(projectAgents(), func(o Obeyed) bool { return o.Class != Unasked })
 }
@@ -175,7 +175,7 @@ func without(list []Obeyed, names ...string) []Obeyed {
 
 // gitDirEntries returns the entries of a repository's own directory, which count
 // wherever such a directory is. MERGE_MSG, which an editor shows, and AUTO_MERGE, which
-// git diff compares with, are not among them: nothing runs because of what they say.
+// git diff compares with, are not among them: their content never makes a program run.
 func gitDirEntries() []Obeyed {
 	resumes := slices.Concat(
 		namedDirs(GitDir, "git", "git rebase --continue runs the commands it lists", "rebase-merge", "rebase-apply"),
@@ -205,7 +205,7 @@ func gitDirEntries() []Obeyed {
 	))
 }
 
-// projectGit returns what git obeys in a project.
+// projectGit returns the files that git obeys in a project.
 func projectGit() []Obeyed {
 	return append(everywhere(append(
 		unasked(Project, "git", "git finds the repository through it", ".git"),
@@ -248,7 +248,7 @@ func projectHooks() []Obeyed {
 	)
 }
 
-// projectEditors returns what shells and editors obey in a project.
+// projectEditors returns the files that shells and editors obey in a project.
 func projectEditors() []Obeyed {
 	shells := everywhere(slices.Concat(
 		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc"),
@@ -271,7 +271,7 @@ func projectEditors() []Obeyed {
 	)))
 }
 
-// projectAgents returns what coding agents obey in a project.
+// projectAgents returns the files that coding agents obey in a project.
 func projectAgents() []Obeyed {
 	return nested(slices.Concat(
 		without(unaskedDirs(Project, "Claude Code", "Claude Code runs the hooks and commands it names", ".claude"), "worktrees"),
@@ -299,8 +299,8 @@ func projectAgents() []Obeyed {
 	))
 }
 
-// projectTools returns what package managers obey in a project, and what a person
-// runs there, with what runs it.
+// projectTools returns the files that package managers obey in a project, and those that a
+// person runs there, with the program that runs them.
 func projectTools() []Obeyed {
 	return slices.Concat(
 		nested(unasked(Project, "npm", "npm and pnpm run the shell and the git it names, whatever they are called for", ".npmrc")),
@@ -337,7 +337,7 @@ func projectTools() []Obeyed {
 	)
 }
 
-// homeSessions returns what shells, logins and desktops obey in a home.
+// homeSessions returns the files that shells, logins and desktops obey in a home.
 func homeSessions() []Obeyed {
 	return slices.Concat(
 		unasked(Home, "bash", "bash runs it when it starts or ends", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion"),
@@ -373,7 +373,7 @@ func homeSessions() []Obeyed {
 	)
 }
 
-// homeTools returns what tools obey in a home.
+// homeTools returns the files that tools obey in a home.
 func homeTools() []Obeyed {
 	return slices.Concat(
 		unasked(Home, "git", "git runs the programs it names in every repository", ".gitconfig"),

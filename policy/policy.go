@@ -5,10 +5,10 @@
 // The package is portable and imports the standard library only, because the agent
 // links it. Package policy/specfile reads specs from YAML and JSON.
 //
-// A spec is used in three steps: it is read ([FieldError] names the line of what
-// cannot be read), [Spec.Resolve] fills in every default and refuses what cannot be
-// kept, and a backend turns the result into a wall. Everything here looks at text
-// alone: the backend finds out at the moment of use whether a path exists, and where
+// A spec is used in three steps: it is read ([FieldError] names the line of a
+// mistake), [Spec.Resolve] fills in every default and refuses fields that cannot be
+// enforced, and a backend turns the result into a wall. This package looks only at
+// text: the backend finds out at the moment of use whether a path exists, and where
 // its links lead.
 package policy
 
@@ -42,16 +42,15 @@ type Spec struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Hostname is the host name inside, at most 64 bytes. Default: "paddock".
 	Hostname string `json:"hostname,omitempty"`
-	// AllowDegraded names what may be weaker than written if this host cannot keep
-	// it, each a word of [Degradations].
+	// AllowDegraded names the settings that may be weaker than written if this host
+	// cannot enforce them, each by a word of [Degradations].
 	AllowDegraded []string `json:"allow_degraded,omitempty"`
 	// Commands are the rules for command texts. nil: none; with an empty list of
 	// programs every command is refused. With rules, if the kernel has Landlock, only
 	// the files of these programs and what loads them can be executed, and nothing
 	// that commands can change.
 	Commands *Commands `json:"commands,omitempty"`
-	// Redaction are rules for what is replaced in the output of commands, at
-	// most 64.
+	// Redaction are rules for replacing text in the output of commands, at most 64.
 	Redaction []Redaction `json:"redaction,omitempty"`
 	// Docker, Codex and Wrapper are the options of the backends of these names.
 	Docker  *Docker  `json:"docker,omitempty"`
@@ -70,8 +69,8 @@ type Workspace struct {
 	Mode string `json:"mode,omitempty"`
 	// Access is "rw" (default) or "ro".
 	Access string `json:"access,omitempty"`
-	// Unprotected lists the paths of [ProtectedPaths] that commands may change all
-	// the same; "*" stands for all of them, and DIR/.git for a repository below the
+	// Unprotected lists the paths of [ProtectedPaths] that commands may change
+	// nevertheless; "*" stands for all of them, and DIR/.git for a repository below the
 	// workspace.
 	Unprotected []string `json:"unprotected,omitempty"`
 }
@@ -88,8 +87,9 @@ type Mount struct {
 	Mode string `json:"mode,omitempty"`
 }
 
-// Isolation is what was really applied to a sandbox, and comes with every result. The
-// side that applied or verified a wall fills it in, never what was asked for.
+// Isolation describes the walls that were really applied to a sandbox, and comes with every
+// result. It is filled in by the side that applied or verified a wall, and never copied from
+// the spec.
 type Isolation struct {
 	Backend string `json:"backend"`
 	// Level is "full" or "landlock".
@@ -101,8 +101,8 @@ type Isolation struct {
 	// kernel does.
 	UIDInside uint32 `json:"uid_inside"`
 	UIDHost   uint32 `json:"uid_host"`
-	// KeptGroups are supplementary groups that could not be dropped (an
-	// ordinary user's, in a user namespace). They grant what they grant outside.
+	// KeptGroups are supplementary groups that could not be dropped (an ordinary
+	// user's, in a user namespace). They grant the same access as outside.
 	KeptGroups []int `json:"kept_groups,omitempty"`
 	// Identity is how files keep their owner: "mapped" (the caller's own id
 	// is mapped) or "idmap" (an id-mapped mount).
@@ -111,9 +111,9 @@ type Isolation struct {
 	Capabilities string `json:"capabilities"` // of commands: "none"
 	NoNewPrivs   bool   `json:"no_new_privs"`
 	Seccomp      string `json:"seccomp"` // the filter's profile
-	// Landlock lists what it keeps commands from, for example "files execute
-	// abstract_unix_socket signal", or is "none"; "execute" means that only the
-	// commands that the spec lists can be executed. LandlockABI is the kernel's
+	// Landlock lists the kinds of access that it restricts, for example "files
+	// execute abstract_unix_socket signal", or is "none"; "execute" means that only
+	// the commands that the spec lists can be executed. LandlockABI is the kernel's
 	// version.
 	Landlock    string `json:"landlock"`
 	LandlockABI int    `json:"landlock_abi,omitempty"`
@@ -122,13 +122,14 @@ type Isolation struct {
 	// Workspace is "bind" or "copy", RootFS "host" or a directory.
 	Workspace string `json:"workspace"`
 	RootFS    string `json:"rootfs"`
-	// OwnCopies are files inside (git's configuration) of which commands change a
-	// copy of their own; the host's file stays as it is.
+	// OwnCopies are files inside (git's configuration) of which commands get a
+	// separate copy to change; the host's file stays unchanged.
 	OwnCopies []string `json:"own_copies,omitempty"`
-	// Limits says how each limit is kept: "memory": "memory.max=64MiB".
+	// Limits says how each limit is enforced: "memory": "memory.max=64MiB".
 	Limits map[string]string `json:"limits,omitempty"`
-	// Degraded names what is weaker than written, because the spec allowed that by
-	// name; Lost says, in sentences, what a level or a degradation does not keep.
+	// Degraded names the settings that are weaker than written, because the spec
+	// allowed that by name; Lost has a sentence for each guarantee that a level or a
+	// degradation does not give.
 	Degraded []string `json:"degraded,omitempty"`
 	Lost     []string `json:"lost,omitempty"`
 	// NestedUserns says what keeps user namespaces from being made inside:

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Redaction is a rule for what is replaced in all that commands print, before
-// it leaves the sandbox.
+// Redaction is a rule for replacing text in the output of every command before it
+// leaves the sandbox.
 //
 //	redaction: [{type: email, strategy: mask}, {name: ticket, pattern: "JIRA-[0-9]+", strategy: hash}]
 type Redaction struct {
@@ -24,8 +24,8 @@ type Redaction struct {
 	// 1024 bytes. It matches bytes: "." and negated classes also match bytes
 	// that are not UTF-8. "^" and "$" need (?m), and mean lines.
 	Pattern string `json:"pattern,omitempty"`
-	// Strategy is "redact" (default: [REDACTED_NAME]), "mask" (the part that
-	// tells least stays), "hash" (<name_hash:8 digits>) or "block" (nothing
+	// Strategy is "redact" (default: [REDACTED_NAME]), "mask" (the least
+	// revealing part stays), "hash" (<name_hash:8 digits>) or "block" (nothing
 	// from the match on is shown).
 	Strategy string `json:"strategy,omitempty"`
 }
@@ -37,14 +37,14 @@ const (
 	RedactIP         = "ip"
 	RedactMACAddress = "mac_address"
 	RedactURL        = "url"
-	RedactCustom     = "custom" // what a pattern matches
+	RedactCustom     = "custom" // matches of a pattern
 )
 
 // The strategies of redaction rules: what a match of rule NAME becomes.
 // wire/WIRE.md describes each.
 const (
 	StrategyRedact = "redact" // [REDACTED_NAME]
-	StrategyMask   = "mask"   // the part that tells least stays
+	StrategyMask   = "mask"   // the least revealing part stays
 	StrategyHash   = "hash"   // <name_hash:12345678>, the first 8 digits of its SHA-256
 	StrategyBlock  = "block"  // it and all that follows become "Output blocked: detected NAME."
 )
@@ -143,9 +143,9 @@ func (r Redaction) check() (field, reason string) {
 	return "", ""
 }
 
-// CompilePattern compiles an expression in RE2 syntax and refuses what a stream
-// cannot be searched for: the empty text, and the beginning or end of the whole
-// text. Its errors continue a sentence that begins "the pattern".
+// CompilePattern compiles an expression in RE2 syntax. It refuses expressions that a
+// stream cannot be searched for: those that match the empty text, or the beginning or
+// end of the whole text. Its errors continue a sentence that begins "the pattern".
 func CompilePattern(pattern string) (*syntax.Prog, error) {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -225,9 +225,9 @@ func (r *resolver) redaction(rules []Redaction) []Redaction {
 	return own
 }
 
-// redaction puts the ceiling's rules before those of a spec, which cannot
-// replace them. A spec that repeats one of them word for word, as the operator's
-// own spec does below the ceiling that was made of it, gets it once.
+// redaction puts the ceiling's rules before the rules of a spec, which cannot
+// replace them. If a spec repeats a rule exactly, as the operator's own spec does
+// below the ceiling that was made from it, the rule is added only once.
 func (a *applier) redaction(asked []Redaction) []Redaction {
 	rules := map[string]Redaction{} // of the ceiling, by name
 	for _, rule := range a.c.Redaction {

@@ -26,7 +26,7 @@ const (
 
 const sizeUnits = "the units are B, KiB, MiB, GiB, TiB, KB, MB, GB and TB"
 
-// maxDecimals is how many digits may follow the point: what 64 bits hold.
+// maxDecimals is how many digits may follow the point: as many as fit into 64 bits.
 const maxDecimals = 18
 
 // unitOf returns the number of bytes in a unit, 0 for an unknown one.
@@ -232,8 +232,8 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// checkDuration returns what is wrong with the syntax: the errors of the standard
-// library do not tell one mistake from another.
+// checkDuration returns the mistake in the syntax: the errors of the standard library do not
+// distinguish mistakes.
 func checkDuration(text string) (reason, hint string) {
 	switch {
 	case text == "":

@@ -19,8 +19,8 @@ const (
 	DefaultHostname = "paddock"
 	DefaultOutput   = 1 * MiB
 	DefaultTmp      = 1 * GiB
-	// DefaultProcesses is far above what builds and tests start, and far below
-	// what a fork bomb needs to bring a host down.
+	// DefaultProcesses is far above the number of processes of builds and tests, and far
+	// below the number that a fork bomb needs to bring a host down.
 	DefaultProcesses = 4096
 )
 
@@ -30,7 +30,7 @@ const (
 	maxUnprotect = 256
 )
 
-// Base is what a spec is resolved against.
+// Base is the context that a spec is resolved in.
 type Base struct {
 	// Dir is the absolute directory that relative sources start from.
 	Dir string
@@ -46,7 +46,7 @@ type Base struct {
 // Resolve returns the spec with every default filled in that its backend has,
 // sources and targets made absolute, durations rounded as [Limits] says, and
 // mounts ordered so that a target comes after the targets that contain it. It
-// refuses what the backend cannot keep ([Fields]). The result is valid, and
+// refuses fields that the backend cannot enforce ([Fields]). The result is valid, and
 // resolves to itself.
 //
 // Resolve looks at text alone and touches no file. The error joins one
@@ -265,7 +265,7 @@ func (s Spec) OfflineEnv() map[string]string {
 // maxHostname is the kernel's bound (HOST_NAME_MAX), in bytes.
 const maxHostname = 64
 
-// checkHostname returns what is wrong with a host name, by RFC 1123.
+// checkHostname returns the reason why a host name is invalid by RFC 1123, or "".
 func checkHostname(name string) (reason string) {
 	if len(name) > maxHostname {
 		return "it is longer than 64 bytes"

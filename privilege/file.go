@@ -59,7 +59,7 @@ func (f *File) read() (map[string]Set, error) {
 	return grants, f.unavailable(err)
 }
 
-// Get returns what the file grants to a principal.
+// Get returns the privileges that the file grants to a principal.
 func (f *File) Get(ctx context.Context, principal string) (Set, error) {
 	if err := errors.Join(ctx.Err(), CheckName(principal)); err != nil {
 		return 0, err
@@ -68,7 +68,7 @@ func (f *File) Get(ctx context.Context, principal string) (Set, error) {
 	return grants[principal], err
 }
 
-// List returns what the file grants to each principal.
+// List returns the privileges that the file grants to each principal.
 func (f *File) List(ctx context.Context) (map[string]Set, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func copied(grants map[string]Set) map[string]Set {
 	return all
 }
 
-// Update changes what a principal holds. It waits at most ten seconds for other writers, or
+// Update changes a principal's privileges. It waits at most ten seconds for other writers, or
 // until ctx ends.
 func (f *File) Update(ctx context.Context, principal string, change func(Set) Set) (before, after Set, err error) {
 	if err := CheckName(principal); err != nil {
@@ -177,10 +177,10 @@ const MaxPrincipals = 1 << 16
 // Store keeps grants. Its methods are safe for concurrent use by many goroutines and many
 // processes.
 type Store interface {
-	// Get returns what a principal was granted, or 0. If the store cannot be read it
-	// returns an error.
+	// Get returns the privileges that were granted to a principal, or 0. If the store cannot
+	// be read it returns an error.
 	Get(ctx context.Context, principal string) (Set, error)
-	// Update changes what a principal was granted, and returns it before and after. It is
+	// Update changes the privileges of a principal, and returns them before and after. It is
 	// atomic: change may be called several times, its last result is stored, and no
 	// concurrent change is lost.
 	Update(ctx context.Context, principal string, change func(Set) Set) (before, after Set, err error)

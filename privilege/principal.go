@@ -75,8 +75,8 @@ func Local() *Principal {
 }
 
 // ModelOf returns the principal for a model that acts for a user: "model:" and the user's
-// name. It is separate because a model must not use what its user may do: it is not an
-// administrator, and holds only what was granted to its own name.
+// name. It is separate because a model must not get its user's rights: it is not an
+// administrator, and holds only privileges that were granted to its own name.
 func ModelOf(user *Principal) *Principal {
 	return &Principal{Name: "model:" + strings.TrimPrefix(user.Name, "user:")}
 }

@@ -1,9 +1,9 @@
 // Package privilege decides who may act on the host itself: principals, the privileges that
 // were granted to them, and the store of these grants.
 //
-// A privilege is one bit of a 64-bit mask. Nobody holds one by default: whatever reaches
-// outside a sandbox must be granted, by name, to the principal that needs it. Doors call
-// [Check], which refuses whenever it cannot find out:
+// A privilege is one bit of a 64-bit mask. No principal holds one by default: every right to
+// reach outside a sandbox must be granted, by name, to the principal that needs it. Doors call
+// [Check], which refuses if the store cannot be read:
 //
 //	store, err := privilege.OpenFile("/var/lib/paddock/privileges.json")
 //	…
@@ -32,15 +32,15 @@ type Set uint64
 
 // The privileges with names.
 const (
-	// AlterPrivileges lets a principal grant privileges to others and to
-	// itself, and take them away.
+	// AlterPrivileges allows a principal to grant privileges to others and to
+	// itself, and to revoke them.
 	AlterPrivileges Set = 1 << 0
-	// UnsandboxedExec lets a principal reach the host outside every sandbox:
+	// UnsandboxedExec allows a principal to reach the host outside every sandbox:
 	// files of control groups, namespaces of other processes, commands
 	// without walls. Administrators also need an explicit grant of it.
 	UnsandboxedExec Set = 1 << 2
-	// StargazerUse lets a principal use the bot whose masks Paddock can share. Paddock never
-	// checks it.
+	// StargazerUse allows a principal to use the bot whose masks Paddock can share. Paddock
+	// never checks it.
 	StargazerUse Set = 1 << 63
 )
 
@@ -167,7 +167,7 @@ func (s *Set) UnmarshalText(text []byte) error {
 	return err
 }
 
-// quote quotes a text of somebody else's, cut to 80 bytes.
+// quote quotes an untrusted text, cut to 80 bytes.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

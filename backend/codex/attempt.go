@@ -29,7 +29,7 @@ const attemptName = ".paddock-attempt-"
 // capabilities away, but writing these needs none.
 var kernelFiles = []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger"}
 
-// reached is what an attempt could do, as the host side sees it.
+// reached is the result of an attempt, as observed by the host side.
 type reached struct {
 	inside, outside []string // directories in which a file was made
 	refused         []string // directories in which none could be made
@@ -38,8 +38,8 @@ type reached struct {
 	why             map[string]string // the error in each directory, as reported from inside
 }
 
-// attempt has the agent's program try, behind the wall, what must work and what must
-// not, and checks the results from outside.
+// attempt runs the agent's program behind the wall, which tries operations that must work
+// and operations that must fail, and checks the results from outside.
 func (w *wall) attempt(ctx context.Context) (*reached, error) {
 	nonce := rand.Text()
 	port, err := listen(nonce)
@@ -113,8 +113,8 @@ func (w *wall) elsewhere() []string {
 	})
 }
 
-// judge returns what is wrong with the wall. What the overrides open is not an error,
-// but is recorded as lost.
+// judge returns an error if the wall is not as it must be. Access that the overrides allow
+// is not an error, but is recorded as lost.
 func (w *wall) judge(r *reached) error {
 	w.kernel = r.kernel
 	network := w.req.Spec.Network == networkHost
@@ -158,8 +158,7 @@ func (w *wall) open(what string) error {
 	return cannot("confine with", w.id.path, "its sandbox does not hold: "+what, hint)
 }
 
-// port is a loopback port that records whether somebody who knows the nonce has
-// connected.
+// port is a loopback port that records whether a client with the nonce has connected.
 type port struct {
 	listener net.Listener
 	nonce    string

@@ -118,7 +118,7 @@ func cannot(op, object, cause, hint string) *backend.StartError {
 	return &backend.StartError{Stage: "codex", Op: op, Object: object, Cause: cause, Hint: hint}
 }
 
-// failedRun returns the error of a run of the CLI that failed, with what may help.
+// failedRun returns the error of a run of the CLI that failed, with a hint.
 func failedRun(op, object string, p *printed, err error) error {
 	said := p.said()
 	cause := err.Error()
@@ -154,16 +154,16 @@ var errHangs = errors.New("it did not end in time")
 type printed struct{ out, err text.Head }
 
 // wholeLines drops the last line if it is incomplete, because its writer was killed. It
-// keeps the line if there is no other: a prompt that waits for an answer says why the
-// program hangs.
+// does not drop the only line: that may be a prompt that waits for an answer, which
+// explains why the program hangs.
 func wholeLines(h *text.Head) {
 	if i := bytes.LastIndexByte(h.Bytes(), '\n'); i >= 0 {
 		h.Cut(i + 1)
 	}
 }
 
-// run executes argv in a session of its own, and kills what it leaves behind in it. The
-// error is errHangs, or how the program ended.
+// run executes argv in a new session, and kills the processes that it leaves behind in it.
+// The error is errHangs, or how the program ended.
 func run(ctx context.Context, h home, dir, input string, argv []string) (*printed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, errHangs)
 	defer cancel()

@@ -29,8 +29,8 @@ func (*Backend) Name() string { return policy.BackendCodex }
 // startTimeout is how long the CLI may take to start, up to the agent's answer.
 const startTimeout = 60 * time.Second
 
-// Plan returns what Start would do with a resolved spec. It asks the CLI how it takes its
-// arguments, but runs nothing behind it.
+// Plan describes what Start would do with a resolved spec. It asks the CLI for the form of
+// its arguments, but runs nothing behind it.
 func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan, error) {
 	look, remove, err := lookHome()
 	if err != nil {

@@ -14,21 +14,21 @@
 //
 // # What the wall is
 //
-// The CLI's own mode "workspace-write": commands read what the caller can
-// read, write the workspace and a private directory for temporary files, and
+// The CLI's own mode "workspace-write": commands can read the same files as the
+// caller, write the workspace and a private directory for temporary files, and
 // have no network. New versions build that with bubblewrap, old ones with
 // Landlock. Both add a system call filter that allows only Unix sockets, and no
 // calls on those either. Paddock adds its own filter, limits of processes and the
 // tracking of process trees inside.
 //
-// The CLI gets a directory of settings of its own, so that neither the
+// The CLI gets a separate directory of settings, so that neither the
 // caller's settings nor those in the workspace change the wall, and nothing is
 // written to ~/.codex. config_overrides do change it; the attempts then show how.
 //
 // # Limits
 //
 // Nothing limits memory or processors of all commands together. Commands can
-// read what the caller can read: keys, tokens, other projects. Whether
+// read all files that the caller can read: keys, tokens, other projects. Whether
 // directories like .git in the workspace are read-only depends on the CLI's
 // version.
 package codex

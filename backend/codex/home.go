@@ -73,7 +73,7 @@ func stateHome(root string) (home, error) {
 	return h, err
 }
 
-// lookHome makes a home for a probe of the CLI that leaves nothing behind. The function
+// lookHome makes a temporary home for a probe of the CLI, and returns a function that
 // removes it.
 func lookHome() (home, func(), error) {
 	base, err := os.MkdirTemp("", "paddock-codex-")

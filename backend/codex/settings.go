@@ -215,7 +215,7 @@ func writeValue(b *strings.Builder, value any, depth int) error {
 		return errors.New("must not be null")
 	case bool:
 		b.WriteString(strconv.FormatBool(v))
-	case json.Number: // the CLI would take a longer integer for a string
+	case json.Number: // the CLI would read a longer integer as a string
 		if !strings.ContainsAny(v.String(), ".eE") {
 			if _, err := v.Int64(); err != nil {
 				return fmt.Errorf("the number %s has more than 64 bits", v)

@@ -60,8 +60,8 @@ func unseen(op string, err error) error {
 		Hint: "try another version of the codex CLI, or use backend linux"}
 }
 
-// verifyMounts refuses writable mounts other than those that there should be. If overrides
-// of the spec decide what can be written, it checks nothing.
+// verifyMounts refuses unexpected writable mounts. If overrides of the spec decide what can
+// be written, it checks nothing.
 func (w *wall) verifyMounts(pid int) error {
 	if w.custom {
 		return nil

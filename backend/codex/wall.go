@@ -20,14 +20,14 @@ type wall struct {
 	id       binaryID
 	platform string
 	dialect  dialect
-	written  settings // those of the spec
+	written  settings // the settings of the spec
 	settings settings // all that the CLI gets
 	home     home
 	// workspace is free of symbolic links; places is the same as a list of mounts.
 	workspace string
 	places    []hostpath.Mount
-	// dir is where the CLI is started, which is what its sandbox makes
-	// writable; argv is its command line, up to the command inside.
+	// dir is the directory in which the CLI is started, and which its sandbox
+	// makes writable; argv is its command line, up to the command inside.
 	dir  string
 	argv []string
 	// temporary: commands can write their directory for temporary files.
@@ -37,7 +37,8 @@ type wall struct {
 	kernel bool
 	// custom: overrides of the spec influence what can be written.
 	custom bool
-	// lost are sentences about what the attempt could do because of the overrides.
+	// lost are sentences about operations that succeeded in the attempt because of the
+	// overrides.
 	lost []string
 }
 
@@ -96,7 +97,7 @@ func (w *wall) sparesState() error {
 }
 
 // command returns the command line up to the agent's own. The agent does not get the
-// CLI's environment, only what it needs.
+// CLI's environment, but only the variables that it needs.
 func (w *wall) command() []string {
 	tmp := w.home.scratch
 	if !w.temporary {

@@ -10,8 +10,8 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// container is everything that a container is run with, as data. args makes the
-// command line from it, and verify compares it with what the engine made.
+// container has all settings of a container, as data. args makes the command line from
+// it, and verify compares it with the container that the engine has made.
 type container struct {
 	id       string // of the sandbox
 	image    string
@@ -151,7 +151,7 @@ type tmpfs struct {
 }
 
 // text returns the value of a --tmpfs. The user owns the directory, because runtimes
-// give it the mode of what the image has there, whatever mode is asked for.
+// ignore a requested mode, and use the mode of the image's directory at that path.
 func (c *container) text(t tmpfs) string {
 	owner := ""
 	uid, gid, numbers := strings.Cut(c.user, ":")
@@ -206,8 +206,8 @@ func (c *container) says(flags ...string) bool {
 	})
 }
 
-// loosened reports whether the user's own arguments may have undone what one of these
-// flags does.
+// loosened reports whether the user's own arguments may have undone the effect of one of
+// these flags.
 func (c *container) loosened(flags ...string) bool {
 	return c.says(flags...) || c.says("privileged")
 }

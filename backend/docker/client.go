@@ -98,8 +98,8 @@ func (e *answerError) Error() string {
 
 func (e *answerError) Unwrap() error { return e.err }
 
-// ask runs the command line and returns its output. Time and size are bounded. It has
-// a session of its own, so that no key at the caller's terminal ends it.
+// ask runs the command line and returns its output. Time and size are bounded. It runs
+// in a new session, so that no key at the caller's terminal ends it.
 func (c *client) ask(ctx context.Context, args ...string) ([]byte, error) {
 	return c.askWithin(ctx, patience, maxAnswer, args...)
 }

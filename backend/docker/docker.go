@@ -6,11 +6,11 @@
 //
 // A spec becomes a container as data (container.go, mounts.go), whose command
 // line is made in one place (args.go). "run -i" is the wall's command: the
-// agent is process 1 of the container, and its pipe is that of the attached
+// agent is process 1 of the container, and uses the pipe of the attached
 // client, which a keeper owns (package piped). Before the first request the
-// engine is asked what it made, and so is the kernel if it can be (verify.go,
-// proc_linux.go). A difference ends the sandbox, unless the user's own extra
-// arguments asked for it.
+// backend reads from the engine, and from the kernel if possible, which container
+// was really made (verify.go, proc_linux.go). A difference ends the sandbox,
+// unless the user's own extra arguments asked for it.
 //
 // # Life and death
 //
@@ -22,8 +22,8 @@
 //
 // # Limits
 //
-// The wall is as good as the engine: whoever controls it controls the host.
-// Nothing is downloaded unless the user's extra arguments say "--pull".
+// The wall is as good as the engine: everybody who controls the engine controls the
+// host. Nothing is downloaded unless the user's extra arguments have "--pull".
 package docker
 
 import (

@@ -30,7 +30,7 @@ type engine struct {
 	remapped                 bool // ids inside are mapped to others on the host (userns-remap)
 	local                    bool // it can use this host's files
 	seccomp                  bool
-	memory, swap, cpus, pids bool   // what it can limit
+	memory, swap, cpus, pids bool   // whether it can limit these
 	cgroups                  string // "1", "2"
 }
 
@@ -62,7 +62,7 @@ type info struct {
 	Version struct{ Version string } `json:"version"`
 }
 
-// reach asks an engine what it is and what it can do.
+// reach asks an engine for its kind, version and abilities.
 func (c *client) reach(ctx context.Context) (*engine, error) {
 	text, err := c.ask(ctx, "info", "--format", "{{json .}}")
 	if err != nil {

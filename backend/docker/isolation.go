@@ -85,7 +85,7 @@ func (b *build) plannedIsolation(spec policy.Spec, e *engine) policy.Isolation {
 	return iso
 }
 
-// effective corrects the isolation by what the user's own arguments have changed.
+// effective corrects the isolation by the changes of the user's own arguments.
 func (b *build) effective(iso *policy.Isolation, got *inspected) {
 	h := got.HostConfig
 	switch {

@@ -13,9 +13,9 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// binds collects the mounts of a container, parents before what is in them.
+// binds collects the mounts of a container, parents before their children.
 type binds struct {
-	shown []hostpath.Mount // what the user named, the workspace first
+	shown []hostpath.Mount // mounts that the user named, the workspace first
 	list  []mount
 	at    map[string]int // the index in list, by target
 	// below returns the host's mount points below a directory. Tests replace it.
@@ -26,13 +26,13 @@ type binds struct {
 // a command line and into several files.
 const maxMounts = 1024
 
-// newBinds makes the mounts of what the user named, and those that protect or hide what
-// commands must not change or see through these.
+// newBinds makes the mounts that the user named, and further ones that protect or hide files
+// in these that commands must not change or see.
 func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*binds, error) {
 	b := &binds{shown: shown, at: map[string]int{}, below: hostpath.MountedBelow}
 	covers, err := hostpath.Covers(req, shown)
 	for _, m := range shown {
-		for _, s := range sockets { // whoever reaches one controls the whole host
+		for _, s := range sockets { // a process that reaches one controls the whole host
 			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
 				err = errors.Join(err, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and whoever controls the engine controls the whole host", "name a directory without it, or say so in docker.extra_run_args"))
 			}
@@ -84,8 +84,8 @@ func (b *binds) add(m mount) {
 	b.list = append(b.list, m)
 }
 
-// readOnlyBelow makes what the host has mounted below a source read-only, unless the
-// user has named it: some versions of engines leave that writable.
+// readOnlyBelow makes mounts of the host below a source read-only, unless the user has named
+// them: some versions of engines leave them writable.
 func (b *binds) readOnlyBelow(m hostpath.Mount) {
 	for _, at := range b.below(m.Source) {
 		rel, _ := hostpath.Within(at, m.Source)

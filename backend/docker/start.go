@@ -19,7 +19,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Plan asks the engine what it can do, and returns what Start would run.
+// Plan asks the engine for its abilities, and returns the commands that Start would run.
 func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan, error) {
 	e, img, err := open(ctx, req)
 	if err != nil {
@@ -35,8 +35,8 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 	return p, nil
 }
 
-// Start runs a container, waits for the answer of the agent in it, and verifies what the
-// engine made.
+// Start runs a container, waits for the answer of the agent in it, and verifies the container
+// that the engine has made.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	e, img, err := open(ctx, req)
 	if err != nil {
@@ -91,7 +91,7 @@ func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
 	return w
 }
 
-// clean removes what a failed start has left on the engine.
+// clean removes everything that a failed start has left on the engine.
 func (b *build) clean(e *engine) {
 	for _, args := range b.cleanup() {
 		_, _ = e.ask(context.Background(), args...)

@@ -77,10 +77,10 @@ const (
 	removalPause = 20 * time.Millisecond
 )
 
-// gone reports whether a sandbox's container has ended: it does not exist any more or,
-// if it is to be kept, does not run. An engine removes by itself what ran with --rm,
-// possibly while somebody else asks it to. The second one to ask is told so at once, and
-// the container stays in the list until it is removed: so this waits.
+// gone reports whether a sandbox's container has ended: it does not exist any more or, if
+// it is not to be removed, is not running. An engine removes a container of --rm by itself,
+// possibly while another process asks for the removal. That process gets an answer at once,
+// although the container stays in the list until it is removed; so gone waits for that.
 func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, removalTime)
 	defer cancel()
@@ -104,8 +104,8 @@ func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
 	}
 }
 
-// cleanup returns the arguments of the commands that remove what a sandbox may have left
-// on its engine. They succeed if there is nothing.
+// cleanup returns the arguments of the commands that remove everything that a sandbox may have
+// left on its engine. They succeed if it has left nothing.
 func (b *build) cleanup() [][]string {
 	if b.keep {
 		return [][]string{{"stop", "-t", "0", b.name()}}
@@ -117,16 +117,17 @@ func (b *build) cleanup() [][]string {
 	return all
 }
 
-// finding is one difference between what was asked for and what the engine made.
+// finding is one difference between the requested container and the one that the engine made.
 type finding struct {
 	what string
-	// lost says what does not hold, if the user's own arguments caused the difference.
+	// lost is the guarantee that does not hold, if the user's own arguments caused the
+	// difference.
 	lost  string
 	flags []string // of "run", which may cause the difference
 }
 
-// verify compares a container with what was asked for. A difference is an error, unless
-// the user's own extra arguments explain it: then it is among what is lost.
+// verify compares a container with the requested one. A difference is an error, unless the
+// user's own extra arguments explain it: then it is added to the lost guarantees.
 func (b *build) verify(got *inspected) (lost []string, err error) {
 	for _, f := range slices.Concat(b.rights(got), b.spaces(got), b.bounds(got), b.places(got)) {
 		if !b.loosened(f.flags...) {
@@ -158,8 +159,8 @@ func (b *build) rights(got *inspected) (found []finding) {
 	return found
 }
 
-// dropsAll reports whether no capability is left. docker repeats the word; podman
-// lists what is left.
+// dropsAll reports whether no capability is left. docker repeats the word; podman lists
+// the remaining capabilities.
 func dropsAll(got *inspected) bool {
 	if slices.ContainsFunc(got.HostConfig.CapDrop, func(s string) bool { return strings.EqualFold(s, "ALL") || strings.EqualFold(s, "CAP_ALL") }) {
 		return true

@@ -1,14 +1,14 @@
 //go:build linux
 
 // Package host runs commands on the host itself: no walls, the caller's own
-// identity, and limits for each process. It is for callers who may do all that
-// anyway; every result says that commands are not confined.
+// identity, and limits for each process. It is for callers who have the same rights
+// without it; every result says that commands are not confined.
 //
 // It still gives each command a session, a clean environment, limits that are set
 // before its program begins, and a certain end. The agent runs below a keeper
-// (package piped), which adopts and ends whatever is left behind; the end is proved
-// by descent. Commands of the same user could trace the agent, and could have other
-// programs on the host start processes for them, which Paddock does not see.
+// (package piped), which adopts and ends all processes that are left behind; the end is
+// proved by descent. Commands of the same user could trace the agent, and could make other
+// programs on the host start processes for them, which Paddock does not notice.
 package host
 
 import (
@@ -68,7 +68,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	}
 	return piped.Start(ctx, req, piped.Wall{
 		Backend: b.Name(), Agent: req.Agent, Env: []string{}, Dir: workspace, Guest: guest(req, workspace),
-		// The agent must be what it is said to be: not more confined than the caller.
+		// The isolation says that the agent is not more confined than the caller.
 		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) {
 			i, seen := promised(req.Spec), piped.Look(r)
 			if seen == nil {

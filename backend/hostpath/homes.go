@@ -116,7 +116,7 @@ func Unasked(dir string) (why string) {
 	return ""
 }
 
-// Home returns which home a directory is or holds: the caller's, or somebody else's. It
+// Home returns which home a directory is or holds: the caller's, or another user's. It
 // returns "" for other directories. dir is absolute, without symbolic links.
 func Home(dir string) (what string) {
 	own, _ := os.UserHomeDir()

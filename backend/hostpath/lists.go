@@ -48,9 +48,9 @@ func List(state string) *Written {
 	return w
 }
 
-// readLists returns what List does, or the error, which is fs.ErrNotExist if there is no
-// list. A list that somebody has forged, with a link in the path to it, can only cause
-// more to be refused.
+// readLists is like List, but also returns the error, which is fs.ErrNotExist if there is no
+// list. An attacker can forge a list with a link in the path to it, but that only makes
+// Paddock refuse more.
 func readLists(state string) (*Written, error) {
 	var all *Written
 	if state != "" {
@@ -107,7 +107,7 @@ func unreachable(err error) bool {
 }
 
 // usualList returns the usual state directory, for the list of a start that uses another
-// one. The error says why no list can be kept there: the directory cannot be made or
+// one. The error says why no list can be stored there: the directory cannot be made or
 // written to, or commands of a sandbox could have chosen it.
 func (s *Seen) usualList() (string, error) {
 	usual, err := UsualState()
@@ -160,8 +160,8 @@ func readLent() (*Written, error) {
 	return w, err
 }
 
-// unlisted returns the list of a user who has never started a sandbox: what root's
-// sandboxes could change. It returns nil if that cannot be trusted.
+// unlisted returns the list of a user who has never started a sandbox: directories that root's
+// sandboxes could change. It returns nil if that list cannot be trusted.
 func unlisted() *Written {
 	w, err := readLent()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,14 +170,14 @@ func unlisted() *Written {
 	return w
 }
 
-// lend adds those of these mounts that belong to other users to the file lent, for a start
-// by root, whose usual state directory is given. It lets everybody enter that directory;
-// what else is in it stays private.
+// lend adds the mounts that belong to other users to the file lent, for a start by root, whose
+// usual state directory is given. It makes that directory accessible to everybody; its other
+// content stays private.
 func lend(usual string, req backend.Request, mounts []Mount, dirs []entry) error {
 	var lent []entry
 	for _, d := range dirs {
 		for _, m := range mounts {
-			// Commands behind a wrapper may be root, and can give away what they make.
+			// Commands behind a wrapper may be root, and can change the owner of their files.
 			if m.ID == d.Identity && (m.UID != 0 || req.Spec.Backend == policy.BackendWrapper) {
 				lent = append(lent, d)
 				break

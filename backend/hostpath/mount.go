@@ -2,12 +2,12 @@
 // shows them to a sandbox: where they lead, over which links, who owns them, and
 // whether commands of a sandbox could have written there.
 //
-// It only looks. Others may change a path between its check and a backend's use: so
-// a backend opens what [Mounts] found without following links and compares its
-// identity, or leaves that to an engine and reads back what the engine did.
+// It changes nothing. Other processes may change a path between its check and a backend's
+// use: so a backend opens the results of [Mounts] without following links and compares their
+// identity, or leaves that to an engine and verifies the engine's mounts.
 //
-// In its subdirectories, protect finds what commands must not change, snapshot
-// compares what the host executes or obeys before and after, and gitconfig reads
+// In its subdirectories, protect finds the files that commands must not change, snapshot
+// compares the files that the host executes or obeys before and after, and gitconfig reads
 // git's configuration.
 package hostpath
 
@@ -45,8 +45,8 @@ type Mount struct {
 // gets the given path inside, then the mounts.
 //
 // It follows a symbolic link only if no command of a sandbox can have made it: see
-// [Written.Judge]. Backends later open what it found without following links, and
-// compare it with ID. One start checks each path only once, see [Seen].
+// [Written.Judge]. Backends later open the resulting paths without following links, and
+// compare them with ID. One start checks each path only once, see [Seen].
 func Mounts(req backend.Request, workspace string) ([]Mount, error) {
 	s := seenBy(req)
 	if s.mounts == nil {
@@ -235,9 +235,9 @@ func CoveredIn(m Mount, mounts []Mount, rel string) (at string, ok bool) {
 	return "", false
 }
 
-// Seen is what one start has read about the host, from [TrustState] on. [Mounts] and
-// [Covers] add to the one in the request, so that each path is checked only once, and a
-// backend opens exactly what was checked. It is valid for one start.
+// Seen stores what one start has read about the host, from [TrustState] on. [Mounts] and
+// [Covers] add to the request's Seen, so that each path is checked only once, and a backend
+// opens exactly the files that were checked. It is valid for one start.
 type Seen struct {
 	list    *Written
 	ways    map[string]*Way    // of Paddock's own files
@@ -248,7 +248,7 @@ type Seen struct {
 }
 
 // NewSeen returns the Seen of a new start, with the list of its state directory. A nil
-// list is one that is missing or cannot be trusted.
+// list stands for a list that is missing or cannot be trusted.
 func NewSeen(list *Written) *Seen { return &Seen{list: list, ways: map[string]*Way{}} }
 
 // Written returns the list, which this start uses, of what commands could write.

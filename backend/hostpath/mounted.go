@@ -79,9 +79,9 @@ func Unescape(s string) string {
 }
 
 // NothingBelow refuses a writable mount below which the host has mounted something, for
-// a wall that can neither cover it nor make it read-only. It allows what the spec itself
-// names as writable, and what is read-only. It also allows a mount that shows the same
-// directory as would be there without it, as a sandbox around this one makes them.
+// a wall that can neither cover it nor make it read-only. It allows mounts that the spec
+// itself names as writable, and read-only ones. It also allows a mount that shows the same
+// directory as the path would without it, as a sandbox around this one makes them.
 func NothingBelow(mounts []Mount, wall string) error {
 	all := mountedAll()
 	for _, m := range mounts {
@@ -130,7 +130,7 @@ func noKernelBelow(mounts []Mount, all map[string]mounted) error {
 	return nil
 }
 
-// mountOf returns the mount in which a path of the host lies.
+// mountOf returns the mount of the host that contains a path.
 func mountOf(all map[string]mounted, file string) mounted {
 	for at := file; ; at = path.Dir(at) {
 		if m, ok := all[at]; ok || at == "/" {
@@ -195,8 +195,8 @@ func UnderAny(at string, in map[string]bool) bool {
 	return false
 }
 
-// other returns another path through which a mount shows a file of Paddock's own, or lies
-// in it, although the file's own path does not say so. It returns "" if there is none.
+// other returns another path by which one of Paddock's own files is in a mount, or contains the
+// mount, although the file's own path does not show this. It returns "" if there is none.
 func (c Cover) other(way *Way, o others, m Mount) string {
 	if !Under(c.Path, m.Source) {
 		if way.Exists && way.Same(m.ID) {

@@ -46,7 +46,7 @@ type Cover struct {
 	Dir  bool
 }
 
-// Covers returns the files of Paddock's own that a backend must cover: those that writable
+// Covers returns those of Paddock's own files that a backend must cover: files that writable
 // mounts of a request would show, and hidden ones that any mount would show. A file that
 // cannot be covered is an error. One start checks them only once, see [Seen].
 func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
@@ -162,7 +162,7 @@ func (m Mount) named() string {
 	return "mounts[" + strconv.Itoa(m.Index) + "].source"
 }
 
-// what returns the file's path, what it is, and the field that names it.
+// what returns the file's path, a description, and the field that names it.
 func (c Cover) what() string {
 	if c.Field == "" {
 		return c.Path + " (" + c.What + ")"
@@ -189,8 +189,8 @@ func unusable(own backend.OwnFile, err error) error {
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
 }
 
-// Refused returns the error of a wall without mounts of its own, which cannot cover these
-// files. It is nil if there is nothing to cover. instead is the wall that can.
+// Refused returns the error of a wall that cannot make mounts, and therefore cannot cover these
+// files. It is nil if there is nothing to cover. instead is a wall that can.
 func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	for _, c := range covers {
 		for _, m := range mounts {

@@ -166,9 +166,9 @@ func SearchDir(req backend.Request, dir string) (string, error) {
 	return way.Path, nil
 }
 
-// otherWays returns the way to a directory, those to the programs that are mounted in it,
-// and the other ways to any of these, over directories that are mounted a second time: of
-// such a mount the kernel does not tell what lies above it.
+// otherWays returns the ways to a directory and to the programs that are mounted in it, and
+// the other ways to any of these, over directories that are mounted a second time: the kernel
+// does not report the parents of the directory in such a mount.
 func otherWays(all map[string]mounted, way *Way) ([]*Way, error) {
 	var paths []string
 	for at := range all {

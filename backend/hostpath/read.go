@@ -15,7 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
-// Errors of [Read] about what is at a path. For a link the error is [unix.ELOOP].
+// Errors of [Read] about the type of a file. For a link the error is [unix.ELOOP].
 var (
 	ErrNotRegular = errors.New("not a regular file")
 	ErrTooLarge   = errors.New("too large")
@@ -177,10 +177,10 @@ func openRegular(dir int, name string) (int, error) {
 	return fd, nil
 }
 
-// Replace replaces what is at a path with a file of Paddock's own state, of this mode,
-// completely or not at all. It makes PATH.new and renames it. It opens nothing that exists:
-// it follows no link, and waits for no reader of a FIFO. It does not sync. Only one process
-// at a time may replace a file, which callers must ensure.
+// Replace replaces a file of Paddock's own state by a new one with this mode, completely or
+// not at all. It makes PATH.new and renames it. It opens no existing file: it follows no link,
+// and waits for no reader of a FIFO. It does not sync. Callers must ensure that only one
+// process at a time replaces a file.
 func Replace(path string, mode fs.FileMode, text []byte) error {
 	next := path + ".new"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -21,7 +21,7 @@ import (
 type Dir struct {
 	Path string // absolute, free of symbolic links
 	dirfd.Identity
-	Mode uint32 // as stat(2) has it
+	Mode uint32 // in the format of stat(2)
 	UID  uint32
 }
 
@@ -38,8 +38,8 @@ type Way struct {
 	Path  string // absolute, free of symbolic links
 	Dirs  []Dir  // the directories above it, from "/" on
 	Links []Link // that were followed, in their order
-	// Exists says that something exists at the path. Otherwise Path is what it
-	// would be, and Dirs end with the last directory that exists.
+	// Exists means that a file exists at the path. Otherwise Path is the path that it
+	// would have, and Dirs end with the last directory that exists.
 	Exists         bool
 	dirfd.Identity // of what exists there
 	Mode           uint32
@@ -306,13 +306,13 @@ func (w *Way) changeable(l Link, dirs []Dir) error {
 }
 
 // nobody is the id that a user namespace shows for users that it does not have, such as
-// the host's root in a sandbox. If it owns the program that runs, too, its links are
+// the host's root in a sandbox. If nobody also owns the running program, its links are
 // trusted like that program.
 const nobody = 65534
 
-// systemDirs are directories in which only root makes links, and which nobody uses as a
-// workspace. Elsewhere, commands of root's sandboxes could have made links that belong to
-// root.
+// systemDirs are directories in which only root makes links, and which are never used as a
+// workspace. In other directories, commands of root's sandboxes could have made links that
+// belong to root.
 var systemDirs = []string{"/", "/etc", "/etc/alternatives", "/home", "/opt", "/usr", "/usr/bin", "/usr/local", "/usr/local/bin", "/var"}
 
 // safe reports whether, by its owner and its directories, no command can have made a link
@@ -333,8 +333,8 @@ func Locate(state, name string) (*Way, error) {
 	return way, nil
 }
 
-// LocateOwn does what Locate does for a path that this user's own settings name. If there
-// is no list, no sandbox was ever started, and this user's links are followed.
+// LocateOwn is like Locate, for a path that this user's own settings name. If there is no
+// list, no sandbox was ever started, and this user's links are followed.
 func LocateOwn(state, name string) (*Way, error) {
 	list, err := readLists(state)
 	if errors.Is(err, fs.ErrNotExist) {

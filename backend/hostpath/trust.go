@@ -22,7 +22,7 @@ import (
 // file that does not exist yet is judged by its place.
 func Trust(list *Written, own backend.OwnFile) (*Way, error) { return NewSeen(list).Trust(own) }
 
-// Trust does what the function [Trust] does, for the start that has read this.
+// Trust is like the function [Trust], for the start that this Seen belongs to.
 func (s *Seen) Trust(own backend.OwnFile) (*Way, error) {
 	way, err := s.locateOwn(own)
 	if err == nil {
@@ -34,10 +34,10 @@ func (s *Seen) Trust(own backend.OwnFile) (*Way, error) {
 	return way, nil
 }
 
-// TrustProgram does what Trust does for a program of Paddock's own that is about to be
+// TrustProgram is like Trust, for one of Paddock's own programs that is about to be
 // executed. The program, and the directories above it, must also belong to root, the
-// caller, or the owner of the running program, because what the sandboxes of other users
-// could write is on their own lists.
+// caller, or the owner of the running program, because directories that the sandboxes of
+// other users could write are only on those users' lists.
 func (s *Seen) TrustProgram(own backend.OwnFile) (*Way, error) {
 	way, err := s.Trust(own)
 	if err == nil {
@@ -99,17 +99,17 @@ func (s *Seen) locateOwn(own backend.OwnFile) (*Way, error) {
 	return way, nil
 }
 
-// TrustState does what Trust does for a state directory, which is the first thing that a
+// TrustState is like Trust, for a state directory, which is the first thing that a
 // start checks. It returns the directory's path without links, and the Seen of the start,
 // with the directory's list or a nil list. named is true if a variable or an option chose
 // the directory.
 //
-// The list by which the links in the path are checked lies behind these links. Somebody
-// who could replace a link could choose an empty list. So the list in the usual place
-// counts too: every start writes there as well, and covers that place, or refuses a mount
-// that holds a link on the way there. If no list can be kept there, nothing is known, and
-// the path of a named directory must not have links of this user's. If there is no list at
-// all, no sandbox was ever started, and such links are followed.
+// The list that decides about the links in the path is itself reached over these links. An
+// attacker who could replace a link could choose an empty list. So the list in the usual
+// place counts too: every start writes there as well, and covers that place, or refuses a
+// mount that holds a link on the way there. If no list can be stored there, nothing is known,
+// and the path of a named directory must not have links of this user's. If there is no list
+// at all, no sandbox was ever started, and such links are followed.
 func TrustState(own backend.OwnFile, named bool) (string, *Seen, error) {
 	s := NewSeen(nil)
 	way, err := s.locateOwn(own)
@@ -166,8 +166,8 @@ func (w *Way) guarded(own backend.OwnFile) error {
 		if i > 0 {
 			owner = w.Links[i-1].UID
 		}
-		// A state directory must belong to this user anyway, which is checked later:
-		// somebody who replaced it would gain nothing.
+		// A later check ensures that a state directory belongs to this user: an attacker
+		// who replaced it would gain nothing.
 		if why := openToAll(dirs, owner, w.Exists || i > 0, own.Dir); why != "" {
 			return refuseOwn(own, why, "take that away: chmod o-w, or keep it elsewhere")
 		}
@@ -227,7 +227,7 @@ var programOwner = sync.OnceValue(func() uint32 {
 	return st.Uid
 })
 
-// GroupWritable returns the path of what a group may change, a file of Paddock's own or a
+// GroupWritable returns the path that a group may change, one of Paddock's own files or a
 // directory above it, or "".
 func (w *Way) GroupWritable() string {
 	for _, d := range w.Dirs {

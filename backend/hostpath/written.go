@@ -28,7 +28,7 @@ import (
 //
 // Each line has the identity of a directory, its last known path, and the paths in it of
 // Paddock's own files that no sandbox could change, because each start so far covered
-// them. A file that was a writable mount of its own has a line, too. A process that
+// them. A file that was itself a writable mount has a line, too. A process that
 // replaces the file holds a lock on writtenName + ".lock".
 const writtenName = "written"
 
@@ -51,7 +51,7 @@ type entry struct {
 // Written is the list of directories that commands of sandboxes could ever change. With a
 // nil list, nothing is known.
 type Written struct {
-	state   string // the directory that it lies in
+	state   string // the directory of the list
 	entries []entry
 	more    *Written // the next list that counts, the usual one or root's "lent", or nil
 }
@@ -62,7 +62,7 @@ func ReadWritten(state string) (*Written, error) {
 	return readList(state, writtenName, ownedByCaller)
 }
 
-// readList reads the list of this name. Its owner must be one that owner accepts.
+// readList reads the list of this name. owner must accept its owner.
 func readList(state, name string, owner func(uid uint32) bool) (*Written, error) {
 	text, err := readOwned(state, name, owner)
 	if err != nil {
@@ -140,8 +140,8 @@ func (w *Written) each(d Dir) iter.Seq[*entry] {
 	}
 }
 
-// has reports whether commands could ever change a directory, or a file that was a mount
-// of its own.
+// has reports whether commands could ever change a directory, or a file that was itself a
+// mount.
 func (w *Written) has(d Dir) bool {
 	for range w.each(d) {
 		return true

@@ -25,7 +25,7 @@ import (
 //	<id>/agent    the agent and the commands' init, without limits
 //	<id>/work     has the limits of all commands; the agent makes a group for each command in it
 //
-// So a memory bomb kills commands and not the agent.
+// So a memory bomb kills commands, but not the agent.
 type control struct {
 	dir    string
 	parent *cgroup.Group
@@ -37,7 +37,7 @@ type control struct {
 // groupName returns the name of a sandbox's group.
 func groupName(id string) string { return "paddock-" + id }
 
-// newControl makes the groups. It lets the sandbox's identity make groups in work
+// newControl makes the groups. The sandbox's identity may then make groups in work
 // and start processes there, but not change the limits.
 func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 	c = &control{dir: filepath.Join(h.place.Dir, name)}
@@ -71,8 +71,8 @@ func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 }
 
 // settle sets the commands' limits, once the agent and its init have started in the
-// group. A group that holds processes cannot delegate controllers, so they first
-// move into one of their own.
+// group. A group with processes in it cannot delegate controllers, so they first
+// move into a separate one.
 func (c *control) settle(h hierarchy, limits confine.GroupLimits) (err error) {
 	defer func() {
 		if err != nil {
@@ -156,9 +156,9 @@ func wantsScope(h hierarchy, l policy.Limits) bool {
 	return errors.Is(h.why, cgroup.ErrNoDelegate) && (l.Memory > 0 || l.MemoryHigh > 0 || l.CPUs > 0)
 }
 
-// enterScope has the service manager move the new agent, which does not run its
-// program yet, into a scope of its own. If that fails, the limits that need a group
-// are refused later, with the reason.
+// enterScope asks the service manager to move the new agent, which has not executed its
+// program yet, into a new scope. If that fails, the limits that need a group are refused
+// later, with the reason.
 func (l *launch) enterScope(ctx context.Context, pid int) {
 	unit := groupName(l.dir.ID) + ".scope"
 	group, err := systemd.Start(ctx, systemd.Scope{Unit: unit, Description: "Paddock sandbox " + l.dir.ID, PIDs: []int{pid}})
@@ -173,8 +173,8 @@ func (l *launch) enterScope(ctx context.Context, pid int) {
 	l.dir.group = l.group.dir
 }
 
-// withoutScope returns the error that says why there is no place for groups, and why
-// the service manager did not make one.
+// withoutScope returns the error for a missing place for groups, with the reason why the
+// service manager did not make one.
 func withoutScope(why, err error) error {
 	var place *cgroup.Error
 	if !errors.As(why, &place) {

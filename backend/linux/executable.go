@@ -36,8 +36,8 @@ type executables struct {
 	errs  []error
 }
 
-// execRules returns the Landlock rules for what may be executed. An empty list of
-// programs gives none.
+// execRules returns the Landlock rules for the programs that may be executed. An empty list
+// of programs gives none.
 func (b *builder) execRules(c *policy.Commands) ([]confine.PathRule, error) {
 	if len(c.Allow) == 0 {
 		return nil, nil
@@ -103,7 +103,7 @@ func (e *executables) refuse(m hostpath.Mount, at string) {
 }
 
 // helper lists the programs that a program starts by itself, outside of PATH or under
-// names that nobody would put into the spec.
+// names that users would not think of for the spec.
 type helper struct {
 	dirs     []string // everything in them may be executed; a directory that does not exist is left out
 	programs []string // looked up in PATH
@@ -114,9 +114,9 @@ var compiler = helper{
 	programs: []string{"as", "ld"},
 }
 
-// helpers are the programs that are known to need others. A compiler's directory holds
-// only what the compiler's user could do anyway. Git's holds programs that use the
-// network, which have as much of it as the walls allow.
+// helpers are the programs that are known to need others. The programs in a compiler's
+// directory give no rights that the compiler's user would not have anyway. Git's directory
+// has programs that use the network, as far as the walls allow that.
 var helpers = map[string]helper{
 	"git": {
 		dirs:     []string{"/usr/lib/git-core", "/usr/libexec/git-core"},
@@ -176,14 +176,14 @@ func (e *executables) dir(name string) {
 	e.found[at] = true
 }
 
-// headSize is how much of a program is read to learn what loads it: the kernel reads
+// headSize is how much of a program is read to find its loader: the kernel reads
 // 256 bytes of a script, and the headers of an ELF file are at its beginning.
 const headSize = 4096
 
 // loaderOf returns the other file that the kernel executes to start a program: the
 // loader of a dynamic executable, or the interpreter of a script. For
-// "#!/usr/bin/env NAME" it also returns the program that env will look for. file is
-// absolute and free of links; commands could have made what is there.
+// "#!/usr/bin/env NAME" it also returns the program that env will look for. The path file
+// is absolute and free of links; commands could have made the file.
 func loaderOf(file string) (interpreter, program string) {
 	f, err := hostpath.OpenRegular("/", strings.TrimPrefix(file, "/"))
 	if err != nil {

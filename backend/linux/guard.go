@@ -17,10 +17,10 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// guard adds the steps that protect Paddock's own files and what the host executes.
-// What is hidden is covered, also in read-only mounts, since a socket can be connected
-// to through those as well. What must not change becomes read-only in each writable
-// mount.
+// guard adds the steps that protect Paddock's own files and the files that the host
+// executes. Hidden files are covered, also in read-only mounts, since a socket can be
+// connected to through those as well. Files that must not change become read-only in each
+// writable mount.
 //
 // A path is only as safe as its parents: renaming one would leave the protection on
 // the renamed directory, and the old name free. So each parent below the mount becomes
@@ -70,8 +70,8 @@ func (b *builder) guard(req backend.Request) error {
 	return nil
 }
 
-// protectAllBut makes a directory read-only except for one name in it. That name needs a
-// mount of its own, which stays writable when the directory becomes read-only, last.
+// protectAllBut makes a directory read-only except for one name in it. That name becomes a
+// separate mount, which stays writable when the directory becomes read-only, last.
 func (b *builder) protectAllBut(g backend.Guard) {
 	for _, m := range hostpath.ShowingBelow(b.mounts, g.File) {
 		rel, _ := hostpath.Within(g.File, m.Source)
@@ -84,7 +84,7 @@ func (b *builder) protectAllBut(g backend.Guard) {
 	}
 }
 
-// copiesDir holds the copies that commands have, each in a directory of its own.
+// copiesDir holds the copies for commands, each in a separate directory.
 const (
 	copiesDir  = "/run/paddock-copies"
 	copiesSize = 8 << 20

@@ -106,9 +106,10 @@ func asOwner(mounts []hostpath.Mount) (identity, error) {
 // idmapMount makes a detached mount of a user's path in which its owner
 // appears as the sandbox's host id, and the other way round for new files
 // (mount_setattr(2), MOUNT_ATTR_IDMAP). It needs root and a file system that supports
-// it. What is mounted below comes along, because leaving it out would show what it
-// covers. It is read-only and keeps its owners, so that commands can read there only
-// what everybody may read. helpers waits for what still runs after the return.
+// it. Mounts below are included, because leaving them out would show the files that they
+// cover. They are read-only and keep their owners, so that commands can read in them only
+// files that everybody may read. helpers waits for processes that are still running after
+// the return.
 func idmapMount(m hostpath.Mount, id identity, helpers *sync.WaitGroup) (*os.File, error) {
 	userns, err := newUserns(helpers,
 		confine.IDMap{Inside: m.UID, Host: id.uid, Count: 1},

@@ -129,7 +129,7 @@ func (l *launch) clone(ctx context.Context) (*sandbox, error) {
 	return s, nil
 }
 
-// begin clones the agent's process, gives its user namespace the ids, and lets it run.
+// begin clones the agent's process, gives its user namespace the ids, and makes it run.
 func (l *launch) begin(ctx context.Context, command *clone.Command, flags uintptr) (*clone.Child, error) {
 	child, err := clone.Begin(command, flags, true)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// The landlock level is for hosts that let nobody make user namespaces:
+// The landlock level is for hosts that do not allow user namespaces:
 // containers, desktops whose AppArmor restricts them, the inside of another
 // sandbox. The agent is an ordinary process of the host; a Landlock domain, a
 // stricter system call filter and rlimits confine commands. This is weaker
@@ -96,8 +96,8 @@ func landlockPlan(req backend.Request, id identity, mounts []hostpath.Mount, gro
 	return b, nil
 }
 
-// hostRules lets commands use the host's system directories and a few
-// devices, and change what the user named.
+// hostRules allows commands to use the host's system directories and a few
+// devices, and to change the paths that the user named.
 func (b *builder) hostRules() []confine.PathRule {
 	var rules []confine.PathRule
 	add := func(access confine.Access, paths ...string) {
@@ -132,8 +132,8 @@ func (b *builder) hostRules() []confine.PathRule {
 	return rules
 }
 
-// outOfReach refuses a spec that would let commands change Paddock itself, or
-// what the host has mounted below what they may write: this level cannot cover anything.
+// outOfReach refuses a spec with which commands could change Paddock itself, or mounts
+// of the host below writable paths: this level cannot cover anything.
 func (b *builder) outOfReach(req backend.Request, scratch string) error {
 	const level = "the landlock level"
 	for _, m := range b.mounts {
@@ -222,8 +222,8 @@ func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 	return nil
 }
 
-// cannotNest reports whether a start failed because the host lets nobody make
-// namespaces or mount file systems in them.
+// cannotNest reports whether a start failed because the host does not allow making
+// namespaces, or mounting file systems in them.
 func cannotNest(err error) bool {
 	var e *backend.StartError
 	if !errors.As(err, &e) || e.Stage != "clone" && e.Stage != "setup" {
@@ -281,7 +281,7 @@ func (b *builder) apart() {
 	}
 }
 
-// holdsLandlock records in the isolation what a Landlock step enforces.
+// holdsLandlock records in the isolation which restrictions a Landlock step enforces.
 func (b *builder) holdsLandlock(s confine.Step) {
 	var words []string
 	if len(s.Rules) > 0 {
@@ -296,13 +296,13 @@ func (b *builder) holdsLandlock(s confine.Step) {
 	b.plan.Holds.LandlockABI = b.abi
 }
 
-// onlyExecute lets commands execute only the programs that the spec allows, if it
-// lists any: it takes the right to execute from all rules of the step and adds rules
+// onlyExecute restricts commands to executing the programs that the spec allows, if it
+// lists any: it removes the right to execute from all rules of the step and adds rules
 // for these programs.
 //
 // When a program is executed, the kernel checks the right for the file, its "#!"
 // interpreter and its loader; it does not check libraries that are mapped. An
-// interpreter that may be executed can do whatever a program could.
+// interpreter that may be executed can do everything that any program could do.
 func (b *builder) onlyExecute(s *confine.Step, c *policy.Commands) error {
 	if c == nil {
 		return nil

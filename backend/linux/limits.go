@@ -113,7 +113,7 @@ func (b *builder) hostHas(l policy.Limits) error {
 const agentThreads = 10
 
 // limitProcesses limits processes and threads, of the sandbox if there is a pids
-// controller, else of the user. The kernel does not count those of the host's uid 0.
+// controller, else of the user. The kernel does not count processes of the host's uid 0.
 func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error {
 	number := strconv.FormatUint(l.Processes, 10)
 	bare := len(b.plan.Namespaces) == 0
@@ -189,7 +189,7 @@ func (b *builder) unkept(limit, degradation, value, controller string) error {
 		b.degrade(degradation)
 		return nil
 	}
-	// What keeps the controller from everybody comes before what keeps it from this user.
+	// A reason that applies to all users comes before a reason that applies to this user.
 	remedy, why := cgroupHint(b.groups.why), b.groups.why
 	if f := probeController(lookForHierarchy(), controller); !f.OK && f.Remedy != "" {
 		remedy, why = f.Remedy, errors.New(f.Detail)

@@ -9,8 +9,8 @@
 // [Backend.Plan] turns a spec into a confine.Plan, which describes the wall
 // completely; the new process applies it to itself. Start opens the files that
 // the plan needs, clones the agent into its namespaces, sends it the plan, and
-// then reads from the kernel whether the walls stand (verify.go) before it lets
-// a request through.
+// then reads from the kernel whether the walls are in place (verify.go) before it
+// sends a request.
 //
 // # Life and death
 //
@@ -22,8 +22,8 @@
 // # Identities
 //
 // An ordinary user's own id is mapped to 1000 inside. Root lends each sandbox
-// a host id of its own that nothing else uses, and shows the workspace
-// through an id-mapped mount, so that files keep their owner (identity.go).
+// a host id that nothing else uses, and shows the workspace through an id-mapped
+// mount, so that files keep their owner (identity.go).
 package linux
 
 import (

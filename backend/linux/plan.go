@@ -177,7 +177,7 @@ func (b *builder) private() {
 	}
 }
 
-// userPaths mounts what the user named, or copies of it.
+// userPaths mounts the paths that the user named, or copies of them.
 func (b *builder) userPaths(id identity) {
 	for i, m := range b.mounts {
 		var fd string
@@ -185,7 +185,7 @@ func (b *builder) userPaths(id identity) {
 			fd = fmt.Sprintf("mount%d", i)
 			b.plan.Files = append(b.plan.Files, fd)
 		}
-		if m.Copied { // into a file system of its own, which limits its size
+		if m.Copied { // into a new file system, which limits its size
 			b.add(confine.Step{Do: confine.OpTmpfs, Target: m.Target, Mode: 0o755, Size: int64(b.spec.Limits.Disk), Flags: b.filled(),
 				Why: "the workspace is a copy in memory, bounded"})
 			b.add(confine.Step{Do: confine.OpCopy, Source: m.Source, Target: m.Target, FD: fd, Flags: append(slices.Clone(roDir), confine.FlagResolved),
@@ -268,7 +268,7 @@ type homeLink struct{ rel, text string }
 
 // homeLinks returns links that make mounts below the caller's home visible below HOME
 // too, where programs look for them: ~ means the same on both sides. home may be empty.
-// No link lies in another one, or where something else is mounted.
+// No link is below another one, or in the place of another mount.
 func homeLinks(home string, mounts []hostpath.Mount) []homeLink {
 	var links []homeLink
 	for _, m := range mounts[1:] { // the workspace is elsewhere

@@ -28,7 +28,7 @@ var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 // directory that the spec names.
 func (b *builder) root() error {
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/", Mode: 0o755, Size: rootSize, Flags: scrape, Why: "the new root is empty"})
-	// Early: it needs a process of its own, and later steps need not wait for that.
+	// Early: it needs a separate process, and later steps need not wait for that.
 	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: procFlags,
 		Why: "only the sandbox's own commands are visible", Hint: procHint})
 	if b.spec.RootFS != policy.RootHost {
@@ -63,13 +63,13 @@ func (b *builder) show(source, target, why string) {
 	}
 }
 
-// ownPlaces are the names in the root that each sandbox has its own of, whatever its
-// root file system holds.
+// ownPlaces are the names in the root that each sandbox replaces by its own directories,
+// whatever its root file system has.
 var ownPlaces = []string{"dev", "proc", "sys", "tmp", "run", "workspace", "home", "root", "mnt", "srv", "var", "etc"}
 
 // rootFrom shows the content of a directory as the root file system. Its entries become
 // mounts one by one, because the root itself is the sandbox's own: so the directory need
-// not have the places that each sandbox has of its own.
+// not contain ownPlaces.
 func (b *builder) rootFrom() error {
 	dir, err := b.rootSource(b.spec.RootFS)
 	if err != nil {
@@ -98,8 +98,8 @@ func (b *builder) rootFrom() error {
 	return nil
 }
 
-// below shows the content of a directory of the root file system, except the names that
-// the sandbox has its own of.
+// below shows the content of a directory of the root file system, except the names in own,
+// which the sandbox replaces.
 func (b *builder) below(root, name string, own []string) error {
 	dir := filepath.Join(root, name)
 	info, err := os.Lstat(dir)
@@ -183,8 +183,8 @@ func (b *builder) rootSource(written string) (string, error) {
 }
 
 // etcShown are the names in the host's /etc that are visible: those that programs need
-// to find libraries, certificates, locales and each other. It lists what is let in,
-// because a list of what is kept out is never complete. A name that ends in "*" stands
+// to find libraries, certificates, locales and each other. It lists the visible names,
+// because a list of names to hide is never complete. A name that ends in "*" stands
 // for all names that begin with it.
 var etcShown = []string{
 	"R", "alternatives", "bash.bashrc", "crypto-policies", "debian_version", "fonts", "inputrc", "java*",
@@ -193,7 +193,7 @@ var etcShown = []string{
 	"terminfo", "texmf", "timezone", "xml",
 }
 
-// etcBelow is what is visible in directories that also hold secrets.
+// etcBelow lists the visible names in directories that also hold secrets.
 var etcBelow = []string{
 	"pki/ca-trust", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf",
 	"ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf",

@@ -102,7 +102,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 	s.stop.Do(func() {
 		hurry := ctx.Done()
 		if s.bare {
-			// Without namespaces the agent itself ends what it started.
+			// Without namespaces the agent itself ends the processes that it has started.
 			grace, hurry = max(grace, tidyTime), nil
 		}
 		if grace > 0 {
@@ -136,7 +136,7 @@ func (s *sandbox) Freeze(ctx context.Context) error {
 	return s.group.work.Freeze(ctx)
 }
 
-// Thaw lets the commands continue.
+// Thaw makes the commands continue.
 func (s *sandbox) Thaw(ctx context.Context) error {
 	if s.group == nil {
 		return noGroup("thaw")

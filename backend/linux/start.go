@@ -25,11 +25,11 @@ import (
 
 // Start builds the wall and starts an agent behind it.
 //
-// The agent's program starts while this side still makes its plan, so that
+// The agent's program starts while this side is still making the plan, so that
 // neither waits for the other. The id-mapped mounts that the plan needs follow
 // through the agent's control socket.
 //
-// If the host lets nobody make namespaces, a spec of level full falls back to
+// If the host does not allow namespaces, a spec of level full falls back to
 // the landlock level, provided that it allows this by name.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	if ctx.Err() != nil {
@@ -272,9 +272,9 @@ func lostBelow(places []string) []string {
 	}
 }
 
-// save writes the sandbox's record. Before the isolation is known, it tells later
-// starts which process the agent is, in case this process is killed; with the
-// isolation, other processes can attach.
+// save writes the sandbox's record. Before the isolation is known, the record identifies the
+// agent's process for later starts, in case this process is killed; with the isolation, other
+// processes can attach.
 func (s *sandbox) save(isolation *policy.Isolation) error {
 	start, err := state.StartTime(s.pid)
 	if err == nil {

@@ -28,7 +28,7 @@ import (
 //
 //	ids/<uid>   host ids that are lent, each file with the id of the sandbox that has it
 
-// stateDir is one sandbox's directory, and what the sandbox has elsewhere.
+// stateDir is one sandbox's directory, and the sandbox's resources elsewhere.
 type stateDir struct {
 	*state.Dir
 	uid     uint32 // that was lent to it, or 0
@@ -107,7 +107,7 @@ func (d *stateDir) remove() {
 	})
 }
 
-// removeHeld removes what a sandbox has outside its directory.
+// removeHeld removes a sandbox's resources outside its directory.
 func removeHeld(r *state.Record, path string) {
 	if r.Cgroup != "" && filepath.Base(r.Cgroup) == groupName(filepath.Base(path)) {
 		removeGroup(r.Cgroup)
@@ -117,8 +117,8 @@ func removeHeld(r *state.Record, path string) {
 	}
 }
 
-// sweepOne removes what a killed process left of a sandbox, beginning with the agent, if
-// that still runs. It reports whether all of it is gone. r is nil if the process was
+// sweepOne removes the rest of a sandbox whose owner was killed, beginning with the agent, if
+// that is still running. It reports whether everything is removed. r is nil if the owner was
 // killed before it wrote the record.
 func sweepOne(root, path string, r *state.Record) bool {
 	if r == nil { // there may be any of this
@@ -160,7 +160,7 @@ func removeTree(dir string) {
 	}
 }
 
-// openUp lets the owner of a directory into it, and reports whether that changed anything.
+// openUp makes a directory accessible to its owner, and reports whether that changed anything.
 func openUp(dir string) bool {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -175,7 +175,7 @@ func openUp(dir string) bool {
 }
 
 // stillTidying reports whether the agent of a sandbox without namespaces may still be ending
-// what it started. Nobody else would end that, so the agent gets some time.
+// its processes. No other process would end them, so the agent gets some time.
 func stillTidying(path string, r *state.Record) bool {
 	if r.Scratch == "" || !state.Alive(r.PID, r.Start) {
 		return false

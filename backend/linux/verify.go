@@ -18,10 +18,10 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// The host side reads from the kernel whether the walls stand, before it lets the
-// first request through. The agent is trusted until commands run, so this guards
-// against mistakes that neither side noticed. It also means that the reported
-// isolation was observed and not assumed.
+// The host side reads from the kernel whether the walls are in place, before it sends the
+// first request. The agent is trusted until commands run, so this guards against mistakes
+// that neither side has noticed. It also means that the reported isolation was observed, not
+// assumed.
 
 // check is one check of a process.
 type check struct {
@@ -38,7 +38,7 @@ func verifyClone(pid int, p *confine.Plan) error {
 	return lookAt(pid, p, check{"namespaces", verifyNamespaces}, check{"ids", verifyMaps})
 }
 
-// seenMounts is what was found among an agent's mounts.
+// seenMounts is the result of examining an agent's mounts.
 type seenMounts struct {
 	below  []string // places inside that are read-only only because the host has mounted something there
 	copies []string // files that commands have a copy of

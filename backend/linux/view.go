@@ -18,7 +18,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// view is what the sandbox's file tree will be, as the host knows it before the start.
+// view is the sandbox's future file tree, as far as the host knows it before the start.
 type view struct {
 	root   string // the directory that programs come from, "/" for the host's own
 	mounts []hostpath.Mount
@@ -113,10 +113,10 @@ func (v view) resolve(name string) (string, error) {
 	return at, nil
 }
 
-// searchPath sets PATH to those of the caller's directories that are visible inside
-// and that commands cannot write, in the caller's order, followed by the standard ones.
-// PATH stays as it is if the request has none, if the spec sets one or says which
-// programs may be called, and with another root file system.
+// searchPath sets PATH to the directories of the caller's PATH that are visible inside and
+// that commands cannot write, in the caller's order, followed by the standard ones. PATH is
+// not changed if the request has none, if the spec sets one or restricts which programs may
+// be called, or with another root file system.
 func (b *builder) searchPath(req backend.Request) {
 	_, written := b.spec.Env["PATH"]
 	if req.Path == "" || written || b.spec.Commands != nil || b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {

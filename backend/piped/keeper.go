@@ -114,7 +114,7 @@ type refusal struct{ failed keeper.Failure }
 // Error returns the cause. Callers never see it: explain makes a StartError of it.
 func (r *refusal) Error() string { return r.failed.Cause }
 
-// explain turns an error into the one that the caller gets.
+// explain turns an error into the error for the caller.
 func (s *sandbox) explain(ctx context.Context, err error) error {
 	var r *refusal
 	var e *backend.StartError

@@ -15,21 +15,21 @@ import (
 	"github.com/paddock-dev/paddock/internal/descent"
 )
 
-// Seen is what the kernel says about the agent behind a wall on this host.
+// Seen has the kernel's information about the agent behind a wall on this host.
 type Seen struct {
 	PID int
 	// Namespaces are the kinds that it does not share with this process, as
 	// policy.Isolation names them. Hidden: some of them cannot be read.
 	Namespaces []string
 	Hidden     bool
-	// UIDHost is its user id on the host, UIDInside the one that it sees itself.
+	// UIDHost is its user id on the host, UIDInside its user id inside.
 	UIDHost, UIDInside uint32
 	NoNewPrivs         bool // of its first thread
 	Filtered           bool // there is a seccomp filter
 	// Capabilities are those that commands may hold, in hexadecimal, empty for
 	// none: those that the agent's thread which starts commands passes on.
 	Capabilities string
-	// Interfaces are those of its network, except the loopback.
+	// Interfaces are the interfaces of its network, except the loopback.
 	Interfaces []string
 }
 
@@ -43,7 +43,7 @@ func Look(r Running) *Seen {
 		inside := strings.Fields(status["NSpid"])
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
 		words := bytes.Split(text, []byte{0})
-		// A program of the wall may have the same pid inside: the command line tells them apart.
+		// A program of the wall may have the same pid inside: the command line distinguishes them.
 		if len(inside) == 0 || inside[len(inside)-1] != strconv.Itoa(r.Ready.PID) || err != nil ||
 			len(words) < 2 || !bytes.HasSuffix(words[0], []byte("paddock-agent")) || string(words[1]) != "guest" {
 			continue
@@ -80,7 +80,7 @@ func FindBelow(keeper int, name string) int {
 	return 0
 }
 
-// Has reports whether the agent has a namespace of its own.
+// Has reports whether the agent is in another namespace of this kind than the host.
 func (s *Seen) Has(kind string) bool { return slices.Contains(s.Namespaces, kind) }
 
 // passedOn returns the capabilities that programs which the agent starts may have: it

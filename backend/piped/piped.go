@@ -6,7 +6,7 @@
 //
 // A backend describes its wall as a [Wall], and [Start] does the rest: the state
 // directory, the keeper process that owns the pipe (package keeper), the handshake
-// and the end. The backend says what the sandbox is proved to have, by [Wall.Verify].
+// and the end. The backend reports the proved isolation of the sandbox by [Wall.Verify].
 package piped
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Wall is a command that starts the command which follows it, behind a wall.
+// Wall is a command that starts another command, given as its last arguments, behind a wall.
 type Wall struct {
 	// Backend is the name of the backend.
 	Backend string
@@ -42,7 +42,7 @@ type Wall struct {
 	Quote bool
 	// Guest is sent to the agent. Start fills in Version, Build and Nonce.
 	Guest wire.Guest
-	// Cleanup are commands that end what may be left of the wall. They run once the
+	// Cleanup are commands that remove possible remains of the wall. They run once the
 	// wall has ended, each for 10 s at most, with Env.
 	Cleanup [][]string
 	// StartTimeout is how long the start may take until the agent answers: at most 10
@@ -52,11 +52,11 @@ type Wall struct {
 	// sandbox; a *backend.StartError is returned as it is.
 	Verify func(ctx context.Context, r Running) (policy.Isolation, error)
 	// Explain may improve an error: add a hint, or a better cause. said is the end of
-	// what the wall printed, made safe to print. It may be nil.
+	// the wall's output, made safe to print. Explain may be nil.
 	Explain func(e *backend.StartError, said string)
 	// Elsewhere reports, at the end, whether the agent ran where this host's kernel
-	// cannot be asked about it, on another host for example. Its end is then proved
-	// only by the agent's own word: the wall's command ends by itself, with status 0.
+	// cannot be asked about it, on another host for example. The proof of its end then
+	// depends on the agent alone: the wall's command ends by itself, with status 0.
 	// nil: the agent runs below the keeper.
 	Elsewhere func() bool
 	// Gone reports whether everything of the wall that is not a descendant of the

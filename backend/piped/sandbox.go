@@ -23,8 +23,8 @@ import (
 // the times of its clean-up commands.
 const endTime = 12 * time.Second
 
-// elsewhereGrace is the least time for an agent on another host to end what it started
-// and to say so, because nobody else can tell. Stop does not wait longer than it takes.
+// elsewhereGrace is the least time for an agent on another host to end its processes and to
+// report that, because only the agent can. Stop does not wait longer than the agent takes.
 const elsewhereGrace = 5 * time.Second
 
 // sandbox is a running wall and its keeper.

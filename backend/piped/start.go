@@ -33,7 +33,7 @@ const (
 )
 
 // Start starts the wall and the agent behind it. It returns when the agent accepts
-// requests and the wall is verified. On error nothing is left behind.
+// requests and the wall is verified. After an error everything is removed.
 func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, error) {
 	agent, err := os.Open(req.Agent)
 	if err != nil {
@@ -250,8 +250,8 @@ var uploadScript = strings.Join([]string{
 	`exec "$d/paddock-agent" guest --remove "$d"`,
 }, " ")
 
-// upload returns the command that receives the agent, and has the order tell the keeper
-// to send it.
+// upload returns the command that receives the agent, and changes the order so that the keeper
+// sends it.
 func upload(o *keeper.Order, agent *os.File) (command []string, err error) {
 	h := sha256.New()
 	if o.Upload, err = io.Copy(h, agent); err != nil {

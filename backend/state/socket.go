@@ -98,8 +98,7 @@ func (c *Channels) CloseTheirs() {
 // maxLog is how much of a log is read, in bytes.
 const maxLog = 64 << 10
 
-// Log returns the first 64 KiB of what the agent, or its wall, wrote to its standard
-// error.
+// Log returns the first 64 KiB of the standard error of the agent, or of its wall.
 func (d *Dir) Log() string {
 	f, err := os.Open(filepath.Join(d.Path, LogName))
 	if err != nil {
@@ -111,7 +110,7 @@ func (d *Dir) Log() string {
 }
 
 // Dial connects to the socket in a sandbox's directory. The socket exists before the
-// agent does, and may be removed before everything has ended. If nobody listens any
+// agent does, and may be removed before everything has ended. If no process is listening any
 // more, the error is [backend.ErrGone].
 func Dial(ctx context.Context, dir string) (net.Conn, error) {
 	var conn net.Conn
@@ -126,8 +125,8 @@ func Dial(ctx context.Context, dir string) (net.Conn, error) {
 	return conn, err
 }
 
-// kept is a connection to a keeper instead of the agent itself. Because of its type
-// nobody passes descriptors over it.
+// kept is a connection to a keeper instead of the agent itself. Its type prevents callers
+// from passing descriptors over it.
 type kept struct{ net.Conn }
 
 // CloseWrite ends the sending direction.

@@ -107,9 +107,9 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	return d, nil
 }
 
-// private refuses a state directory that others could change, and makes one private
-// that others could read. If it holds [hostpath.LentName], others may pass through it:
-// everything else in it is private by itself.
+// private refuses a state directory that other users could change, and makes one private
+// that they could read. If it contains [hostpath.LentName], other users may enter it, because
+// all its other entries are private themselves.
 func private(root string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(root, &st); err != nil {
@@ -166,8 +166,8 @@ func (d *Dir) Save(r Record) error {
 	return hostpath.Replace(filepath.Join(d.Path, recordName), 0o600, text)
 }
 
-// Empty removes the files that nobody needs of a sandbox that is about to end. The lock
-// and state.json stay, because they show that the sandbox may still live.
+// Empty removes the files of a sandbox that is about to end, except the lock and state.json,
+// which show that the sandbox may still be alive.
 func (d *Dir) Empty() {
 	for _, name := range []string{SocketName, LogName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
@@ -253,7 +253,7 @@ func OpenDir(root, name string) (*os.Root, error) {
 }
 
 // Check refuses a state directory with a directory in it that [OpenDir] refuses, the
-// audit log's included: what lies behind a link would not be covered.
+// audit log's included: files behind a link would not be covered.
 func Check(root string) error {
 	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, "audit"} {
 		dir, err := OpenDir(root, name)

@@ -33,12 +33,12 @@ const (
 	cleanupPause = time.Minute
 )
 
-// Sweeper removes what a sandbox whose owner is dead has outside of its directory.
+// Sweeper removes the resources of a sandbox, whose owner is dead, outside of its directory.
 // path is the directory, and r its record, nil if that was not written. It reports
 // whether the directory can be removed.
 type Sweeper func(path string, r *Record) bool
 
-// Sweep removes what killed processes left below root. It ends sandboxes with a
+// Sweep removes the sandboxes of killed processes below root. It ends sandboxes with a
 // keeper itself; sweeper ends the others, which stay if it is nil. Directories that
 // no backend has made stay too: see [Refused].
 func Sweep(root string, sweeper Sweeper) {
@@ -63,7 +63,7 @@ func Sweep(root string, sweeper Sweeper) {
 	}
 }
 
-// endAbandoned ends what is left of a sandbox, and reports whether nothing is left.
+// endAbandoned ends the rest of a sandbox, and reports whether nothing is left of it.
 func endAbandoned(root, path string, sweeper Sweeper) bool {
 	r, err := Read(path)
 	switch {
@@ -127,8 +127,8 @@ var engineCleanup = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
 })
 
-// cleanUp runs the commands that end what a killed keeper has left elsewhere, and
-// reports whether all could be run. It ignores their status: most find nothing to do.
+// cleanUp runs the clean-up commands of a killed keeper, and reports whether all could be
+// run. It ignores their status: most find nothing to do.
 func cleanUp(root, path string, commands [][]string) bool {
 	tried := filepath.Join(path, "tried") // made when an attempt has failed
 	if info, err := os.Lstat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {

@@ -16,10 +16,9 @@ import (
 )
 
 const (
-	// unreportedDir has a file for each sandbox with what was there before its
-	// commands ran. The file stays until somebody was told what they have changed.
-	// The owner holds a lock on the file, so a file that is not locked belongs to a
-	// killed owner.
+	// unreportedDir has a file for each sandbox, with the state before its commands
+	// ran. The file stays until the changes have been reported to a user. The owner
+	// holds a lock on the file, so a file that is not locked belongs to a killed owner.
 	unreportedDir = "unreported"
 	// maxUnreported is how many files are taken at a time, and maxUnreportedSize
 	// the largest size of each in bytes.
@@ -30,14 +29,14 @@ const (
 	maxKept = 512
 )
 
-// Unreported is what was kept of one sandbox.
+// Unreported is the stored state of one sandbox.
 type Unreported struct {
 	id   string
 	file *os.File
 	path string
 }
 
-// KeepUnreported keeps a text until [Unreported.Forget], even if this process is killed.
+// KeepUnreported stores a text until [Unreported.Forget], even if this process is killed.
 // It is written completely or not at all, but not synced: the sandbox does not outlive a
 // crash of the host.
 func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
@@ -133,7 +132,7 @@ func nothingRuns(dir string) bool {
 	return err == nil && !r.Kept && hasEnded(r.PID, r.Start)
 }
 
-// hasEnded reports whether a process has ended, even if nobody has waited for it yet.
+// hasEnded reports whether a process has ended, even if it has not been waited for yet.
 func hasEnded(pid int, start uint64) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -147,7 +146,7 @@ func hasEnded(pid int, start uint64) bool {
 	return err == nil && n == 1
 }
 
-// tryLock locks the file, if nobody else has.
+// tryLock locks the file, if no other process has.
 func (u *Unreported) tryLock() (at time.Time, ok bool) {
 	f, err := os.OpenFile(u.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -165,7 +164,7 @@ func (u *Unreported) tryLock() (at time.Time, ok bool) {
 // Name returns the id of the sandbox.
 func (u *Unreported) Name() string { return u.id }
 
-// Text returns what was kept.
+// Text returns the stored text.
 func (u *Unreported) Text() ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(u.file, maxUnreportedSize+1))
 	if err == nil && len(text) > maxUnreportedSize {
@@ -174,7 +173,7 @@ func (u *Unreported) Text() ([]byte, error) {
 	return text, err
 }
 
-// Forget removes the file, once somebody was told what has changed.
+// Forget removes the file, once the changes have been reported.
 func (u *Unreported) Forget() {
 	_ = os.Remove(u.path)
 	_ = u.file.Close()

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package wrapper makes a wall of any command that runs the command which
-// follows it: bwrap, firejail, ssh, kubectl exec, a script.
+// Package wrapper makes a wall of any command that runs another command, given as its
+// last arguments: bwrap, firejail, ssh, kubectl exec, a script.
 //
-// Only the wrapper's author knows what such a wall enforces. If the agent turns out
+// Paddock cannot know what such a wall enforces. If the agent turns out
 // to be a process of this host, its namespaces, its identity and its capabilities
 // are read from the kernel, and the isolation says what is missing. If it runs
 // elsewhere, the isolation says that nothing was verified. Which files the wrapper
@@ -181,7 +181,7 @@ func explain(e *backend.StartError, said string) {
 // agentName is the file name of the agent.
 const agentName = "paddock-agent"
 
-// unknown is the value of what only the wrapper knows.
+// unknown is the value of a field of the isolation that depends on the wrapper alone.
 const unknown = "the wrapper's"
 
 // promised returns the isolation as far as Paddock itself enforces it.
@@ -216,8 +216,8 @@ var missing = []struct{ kind, loss string }{
 	{"ipc", "the wrapper has made no ipc namespace: commands reach the host's shared memory and message queues"},
 }
 
-// observedIsolation returns the isolation with what the kernel says about the agent, and whether the
-// agent is a process of this host.
+// observedIsolation returns the isolation with the kernel's information about the agent, and
+// whether the agent is a process of this host.
 func observedIsolation(s policy.Spec, r piped.Running) (i policy.Isolation, here bool) {
 	i = promised(s)
 	look := piped.Look(r)

@@ -104,7 +104,7 @@ func (s *ipv4s) scan(w *window, m *matches) int64 {
 	}
 }
 
-// digitsBefore returns how many digits are directly before i, at most most.
+// digitsBefore returns how many digits are directly before i, and stops counting at most.
 func digitsBefore(w *window, i, most int) (n int) {
 	for n < most && i-n > 0 && isDigit(w.b[i-n-1]) {
 		n++

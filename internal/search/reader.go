@@ -248,8 +248,8 @@ func readFull(f io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// window returns the part of a line for the result: the match and the text around it, no more than
-// most bytes, in whole characters.
+// window returns the part of a line for the result: the match and the text around it, in whole
+// characters and in no more bytes than most.
 func window(line []byte, start, end, most int) (low, high int) {
 	if len(line) <= most {
 		return 0, len(line)

@@ -6,12 +6,12 @@ import "strings"
 type builtin struct {
 	never string // why it is always refused
 	hint  string
-	bash  bool // other shells do not have it, and look for a program
+	bash  bool // only bash has it; other shells look for a program of this name
 	check func(c *checker, args []arg)
 }
 
-// builtins are those of bash. A builtin with neither a reason nor a check starts no
-// program, whatever its arguments.
+// builtins are the builtins of bash. A builtin with neither a reason nor a check starts no
+// program, whatever its arguments are.
 var builtins map[string]builtin
 
 func init() {
@@ -231,8 +231,7 @@ func unsetNames(c *checker, args []arg) {
 	}
 }
 
-// declareWords judges a declaration whose words the parser takes for those of a plain
-// command.
+// declareWords judges a declaration that the parser has parsed as a plain command.
 func declareWords(c *checker, args []arg) {
 	d := declaration{command: args[0].text, options: true}
 	for _, a := range args[1:] {
@@ -256,7 +255,7 @@ func trapText(c *checker, args []arg) {
 	}
 }
 
-// commandWords judges what command starts, which is never a function.
+// commandWords judges the program that the builtin command starts, which is never a function.
 func commandWords(c *checker, args []arg) {
 	values, rest, ok := c.flags(args, "vV", "")
 	if !ok || len(values) > 0 || len(rest) == 0 {
@@ -272,7 +271,7 @@ func waitWords(c *checker, args []arg) {
 	}
 }
 
-// The options of the shell that change neither the meaning of a text nor what runs.
+// The options of the shell that change neither the meaning of a text nor which programs run.
 var (
 	setLetters = "abCefhmnuvxET"
 	setNames   = map[string]bool{

@@ -51,7 +51,7 @@ func (r *Rules) ShellPOSIX(text string) Verdict {
 	return r.shell(text, syntax.LangPOSIX, DialectPOSIX)
 }
 
-// shell judges a text, and then its printed form, since that is what runs: the
+// shell judges a text, and then its printed form, since the printed form is executed: the
 // verdicts must be the same.
 func (r *Rules) shell(text string, lang syntax.LangVariant, dialect string) Verdict {
 	script, v := r.pass(text, lang, dialect)
@@ -109,7 +109,7 @@ func recovered(reason string, f func() error) (err error) {
 	return f()
 }
 
-// Parsers and printers are kept: making one costs more than an ordinary check.
+// Parsers and printers are reused, because making one costs more than an ordinary check.
 var (
 	printers = sync.Pool{New: func() any { return syntax.NewPrinter() }}
 	parsers  = map[syntax.LangVariant]*sync.Pool{
@@ -177,7 +177,7 @@ func joinedComment(text string) (at int, found bool) {
 }
 
 // openers finds the place where a text has more opening brackets and keywords than
-// allowed. The parser recurses for each, without a bound of its own.
+// allowed. The parser recurses for each, without any bound.
 func openers(text string) (at int, many bool) {
 	count := 0
 	for i := range len(text) {
@@ -219,7 +219,7 @@ func (c *checker) position(at int) *Position {
 }
 
 // nested judges a text in an argument, which must be harmless in all of the dialects.
-// same says that this shell runs it, later, and not a shell of its own.
+// same means that this shell runs it, later, instead of a separate shell.
 func (c *checker) nested(a arg, text string, same bool, dialects ...syntax.LangVariant) {
 	for _, lang := range dialects {
 		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1, stdinText: c.stdinText}
@@ -234,7 +234,7 @@ func (c *checker) nested(a arg, text string, same bool, dialects ...syntax.LangV
 		switch {
 		case file == nil:
 		case same:
-			in.stmts(file.Stmts) // it is not known when it runs: it must not define functions
+			in.stmts(file.Stmts) // it may run at any later time, so it must not define functions
 		default:
 			in.top(file.Stmts)
 		}
@@ -257,8 +257,8 @@ func offset(n syntax.Node) int { return int(n.Pos().Offset()) }
 const (
 	// MaxText is the longest text, and the longest argument list, in bytes.
 	MaxText = 64 << 10
-	// maxOpeners bounds what may nest, quoted or not: parentheses, brackets,
-	// braces, backquotes, if, while and until.
+	// maxOpeners bounds the number of constructs that may nest, quoted or not:
+	// parentheses, brackets, braces, backquotes, if, while and until.
 	maxOpeners = 4096
 	// maxDepth bounds how deep commands may be nested.
 	maxDepth = 64
@@ -296,8 +296,8 @@ const (
 	DialectArgv  = "argv" // an argument list, for no shell
 )
 
-// Position is a place in what was judged. For a text in an argument of a command it is
-// where that text begins.
+// Position is a place in the judged text. For a text in an argument of a command it is the
+// beginning of that argument's text.
 type Position struct {
 	// Line and Column count from 1, columns in characters. Both are 0 for an
 	// argument list.
@@ -322,7 +322,8 @@ type Verdict struct {
 	Position *Position `json:"position,omitempty"`
 	// Command is the name of the command that broke it.
 	Command string `json:"command,omitempty"`
-	// Notes say what the rules do not check in an allowed text: interpreters.
+	// Notes name the programs in an allowed text that the rules do not check:
+	// interpreters.
 	Notes []string `json:"notes,omitempty"`
 	// Programs are the base names of all programs that may be started, sorted.
 	Programs []string `json:"programs,omitempty"`

@@ -224,7 +224,7 @@ func judgeFlock(c *checker, base string, args []arg) {
 	c.program(inner)
 }
 
-// judgeNpx judges npx and similar programs, which fetch what they start.
+// judgeNpx judges npx and similar programs, which fetch the programs that they start.
 func judgeNpx(c *checker, base string, args []arg) {
 	for _, a := range args[1:] {
 		name, _, _ := strings.Cut(a.text, "=")

@@ -113,7 +113,7 @@ type grammar struct {
 	digits   bool   // -5 is an option
 }
 
-// wrapper judges what a wrapper starts.
+// wrapper judges the command that a wrapper starts.
 func (c *checker) wrapper(base string, g grammar, args []arg) {
 	if inner, ok := c.unwrap(base, g, args); ok && len(inner) > 0 {
 		c.program(inner)

@@ -195,7 +195,7 @@ func climbs(text string) bool {
 	return text == ".." || strings.HasPrefix(text, "../") || strings.HasSuffix(text, "/..") || strings.Contains(text, "/../")
 }
 
-// inside reports whether a path is one that commands may name.
+// inside reports whether commands may name a path.
 func (w *pathWalk) inside(full string) bool {
 	return below(full, w.paths.Workspace) || devices[full] || below(full, "/dev/fd") || below(full, "/dev/shm") ||
 		slices.ContainsFunc(w.paths.Visible, func(dir string) bool { return below(full, dir) })
@@ -210,8 +210,8 @@ func below(full, dir string) bool {
 	return full == dir || dir == "/" || strings.HasPrefix(full, dir+"/")
 }
 
-// wordReader tells words that may be paths from patterns, scripts and messages, by the
-// command that they belong to.
+// wordReader distinguishes words that may be paths from patterns, scripts and messages, by
+// the command that they belong to.
 type wordReader struct {
 	given bool // an option has the script, so that no word is it
 	seen  bool // the script was seen
@@ -225,8 +225,8 @@ var textCommands = map[string]bool{
 	"true": true, "false": true, "which": true, "yes": true,
 }
 
-// scriptFirst are the programs whose first word is a script or a pattern, unless one of
-// these options has it.
+// scriptFirst are the programs whose first word is a script or a pattern, unless it is given
+// with one of these options.
 var scriptFirst = map[string]string{
 	"grep": "-e -f --regexp --file", "sed": "-e -f --expression --file", "awk": "-f -e --file --source",
 	"rg": "-e -f --regexp --file", "jq": "-f --from-file",

@@ -9,8 +9,8 @@ import (
 // places are the directories inside in which programs are looked up.
 var places = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// harmless are programs that do what the shell's builtins of the same name do. Like
-// those they need not be on the list.
+// harmless are programs that do the same as the shell's builtins of the same name. Like the
+// builtins they need not be on the list.
 var harmless = map[string]bool{
 	"true": true, "false": true, "test": true, "[": true, "echo": true, "printf": true, "pwd": true,
 }
@@ -52,8 +52,8 @@ func (c *checker) allowed(base string, name arg) bool {
 	return false
 }
 
-// passArgumentsOn are programs, beside the wrappers, whose arguments are those of other
-// programs: each is noted with the program that gets it in the end.
+// passArgumentsOn are programs, besides the wrappers, that pass their arguments to other
+// programs: each argument is recorded with the program that finally gets it.
 var passArgumentsOn = map[string]bool{"env": true, "xargs": true, "busybox": true, "toybox": true, "su": true, "script": true, "watch": true, "flock": true}
 
 // arguments notes the words of a program, for [Paths].
@@ -108,7 +108,7 @@ func (c *checker) noteUnchecked(base string) {
 	}
 }
 
-// kindOf returns the name by which this package knows a program: python3.11 is python,
+// kindOf returns the name of a program in the tables of this package: python3.11 is python,
 // gawk is awk.
 func kindOf(base string) string {
 	if kind, ok := sameAs[base]; ok {
@@ -130,7 +130,7 @@ var versioned = map[string]bool{
 	"tclsh": true, "guile": true, "gcc": true, "g++": true, "clang": true, "clang++": true,
 }
 
-// sameAs maps other names of programs to the name by which this package knows them.
+// sameAs maps other names of programs to their name in the tables of this package.
 var sameAs = map[string]string{
 	"gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "gfind": "find", "gsort": "sort", "gtar": "tar", "bsdtar": "tar",
 	"gxargs": "xargs", "genv": "env", "gtimeout": "timeout", "gnice": "nice", "gnohup": "nohup", "gstdbuf": "stdbuf", "gsplit": "split",
@@ -140,9 +140,10 @@ var sameAs = map[string]string{
 	"uvx": "npx", "bunx": "npx", "pipx": "npx", "sftp": "scp", "egrep": "grep", "fgrep": "grep",
 }
 
-// interpreters run what they are given: those of languages, awk (system, pipes) and sed (the
-// command e) among them, and programs that build. A Makefile, a build script, a plugin or a
-// directive in a source names any program, so their options are not checked.
+// interpreters are programs that execute their input: interpreters of languages, including
+// awk (system, pipes) and sed (the command e), and programs that build. A Makefile, a build
+// script, a plugin or a directive in a source can name any program, so their options are not
+// checked.
 var interpreters = map[string]bool{
 	"awk": true, "sed": true,
 	"python": true, "node": true, "perl": true, "ruby": true, "php": true, "lua": true, "tclsh": true, "guile": true, "deno": true, "bun": true,
@@ -154,9 +155,8 @@ var interpreters = map[string]bool{
 	"expect": true, "cmake": true, "ninja": true, "tox": true, "pytest": true, "git": true, "docker": true, "ssh": true,
 }
 
-// packageOptions are the options of package managers in front of the subcommand: those
-// with a value, and those without. The word behind any other option may be its value or
-// the subcommand.
+// packageOptions are the options of package managers in front of the subcommand, with and
+// without a value. The word after any other option may be its value or the subcommand.
 var packageOptions = map[string]struct{ valued, plain string }{
 	"pip": {
 		"--python --log --keyring-provider --proxy --retries --timeout --exists-action --trusted-host --cert --client-cert --cache-dir --use-feature --use-deprecated --resume-retries",
@@ -232,7 +232,7 @@ func canonical(kind, word string, blocked map[string]bool) string {
 	if len(word) > 2 {
 		for _, name := range []string{"install", "uninstall", "remove"} {
 			if strings.HasPrefix(name, word) && blocked[name] {
-				return name // npm completes what is cut short
+				return name // npm accepts an abbreviated subcommand
 			}
 		}
 	}

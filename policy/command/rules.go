@@ -10,18 +10,17 @@
 // A text is parsed with the grammar of the shell that will run it. Every simple command
 // in it is judged: in lists, pipelines, substitutions, functions, here-documents,
 // conditions, and in the texts and commands that wrappers such as env, xargs and
-// find -exec start. What cannot be judged is refused: names that are known only at run
-// time, eval and similar builtins, assignments of variables that change what later
+// find -exec start. Constructs that cannot be judged are refused: names that are known only
+// at run time, eval and similar builtins, assignments of variables that change what later
 // commands do, arithmetic on unknown text.
 //
-// The list is a guard-rail for those who mean well. An allowed interpreter runs anything,
-// a configuration file names programs, and only the wall of the sandbox holds against
-// them. awk and sed are interpreters: awk has system and pipes, sed the command e. So is
-// every program that builds: go, cargo, make and compilers run what a Makefile, a build
-// script, a plugin or a directive in a source says. A note in the verdict says so. This
-// can be promised: the shell itself starts no program for an allowed text that the list
-// denies, as long as nobody has made the environment or the files of programs start
-// others.
+// The list is a guard-rail for well-meaning users. An allowed interpreter runs anything,
+// a configuration file names programs, and only the wall of the sandbox stops them. awk and
+// sed are interpreters: awk has system and pipes, sed the command e. So is every program
+// that builds: go, cargo, make and compilers run programs that a Makefile, a build script, a
+// plugin or a directive in a source names. A note in the verdict says so. The promise is:
+// for an allowed text, the shell itself starts no program that the list denies, provided
+// that the environment and the files of programs have not been changed to start others.
 //
 // [Rules] are immutable and may be used by several goroutines. A check is a function of
 // text alone: it reads no file and takes time in proportion to the text, which may have
@@ -145,11 +144,11 @@ type RulesFile struct {
 
 	mu    sync.Mutex
 	rules *Rules
-	err   error // of what was read last
+	err   error // of the last read
 	seen  fileState
 }
 
-// fileState tells one version of a file from another.
+// fileState distinguishes versions of a file.
 type fileState struct {
 	info os.FileInfo
 	size int64

@@ -148,7 +148,8 @@ func (c *checker) binary(b *syntax.BinaryCmd) {
 	c.stdinText = stdinText
 }
 
-// scope judges what runs in a process of its own: its changes of directory end with it.
+// scope judges statements that run in a separate process: their changes of directory end with
+// it.
 func (c *checker) scope(stmts []*syntax.Stmt) {
 	c.words = append(c.words, pathWord{kind: scopeBegins})
 	c.stmts(stmts)

@@ -29,7 +29,7 @@ type arg struct {
 	word *syntax.Word
 }
 
-// value returns what a word becomes.
+// value returns the expansion of a word, as far as it is known.
 func (c *checker) value(w *syntax.Word) arg {
 	v := newValuer()
 	v.read(w)
@@ -98,8 +98,8 @@ func (v *valuer) part(part syntax.WordPart) {
 	}
 }
 
-// lit adds unquoted text. The words that patterns and braces make share what is in
-// front of them.
+// lit adds unquoted text. The words that patterns and braces make share the text in front of
+// them.
 func (v *valuer) lit(s string) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

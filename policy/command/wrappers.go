@@ -2,8 +2,8 @@ package command
 
 import "strings"
 
-// wrappers are the programs that start the command in their arguments, with the grammar
-// of their own words in front of it.
+// wrappers are the programs that start the command in their arguments, with the grammar of
+// the arguments in front of it.
 var wrappers = map[string]grammar{
 	"timeout": {short: "v", valued: "ks", long: "foreground preserve-status verbose", longOf: "kill-after signal", operands: 1},
 	"nice":    {valued: "n", longOf: "adjustment", digits: true},
@@ -50,7 +50,7 @@ var unjudgeable = map[string]string{
 	"valgrind": "starts programs in ways that cannot be judged here", "pdsh": "starts programs elsewhere", "run-parts": "runs whatever is in a directory",
 }
 
-// ownJudges are the programs whose arguments have a grammar of their own.
+// ownJudges are the programs whose arguments have a special grammar.
 var ownJudges map[string]func(c *checker, base string, args []arg)
 
 func init() {

@@ -41,8 +41,8 @@ func Types() []string { return []string{TypeHost, TypeCodex, TypeDocker, TypeLin
 
 // Policy is one of the policies of this package.
 type Policy interface {
-	// Check returns what is invalid, as joined [*Error]s in the order of the fields, or
-	// nil.
+	// Check returns one [*Error] for each invalid field, joined in the order of the fields,
+	// or nil.
 	Check() error
 	// Spec returns the sandbox that the policy asks for, without a workspace, which the
 	// caller sets. Call it only for policies that pass Check.
@@ -79,7 +79,7 @@ type Base struct {
 	StartupTimeout float64 `json:"startup_timeout"`
 	// TerminationTimeout is how long the shell may take to end by itself. Default: 10.
 	TerminationTimeout float64 `json:"termination_timeout"`
-	// MaxOutputLines bounds the lines that are kept of a command. Default: 100.
+	// MaxOutputLines bounds the stored lines of a command's output. Default: 100.
 	MaxOutputLines int64 `json:"max_output_lines"`
 	// MaxOutputBytes bounds their bytes. nil: only the sandbox's own bound does.
 	MaxOutputBytes *int64 `json:"max_output_bytes" null:"ok"`

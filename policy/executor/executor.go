@@ -2,9 +2,9 @@
 // defaults, the environment that it gives to commands, and the settings of its older
 // configuration file, config.json, which is accepted unchanged.
 //
-// Everything here becomes part of a policy.Spec; nothing is enforced here. policy/specfile
-// reads a [Config] from a file, [Config.Apply] uses it where a spec says nothing, and
-// [Settle] fills in the rest.
+// All settings become part of a policy.Spec; this package enforces nothing. policy/specfile
+// reads a [Config] from a file, [Config.Apply] applies it to fields that a spec does not set,
+// and [Settle] fills in the rest.
 package executor
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Config is what a configuration file says.
+// Config is the content of a configuration file.
 type Config struct {
 	// Disabled says that no command may be executed.
 	Disabled bool
 	// Network is "none" or "host", or empty if the file does not say.
 	Network string
-	// Limits are those of the file.
+	// Limits are the limits of the file.
 	Limits policy.Limits
 	// Ignored are the sections about other parts of the older server.
 	Ignored []string
 }
 
-// Apply returns the spec with the file's settings where it has none of its own.
+// Apply returns the spec with the file's settings in fields that the spec does not set.
 func (c Config) Apply(spec policy.Spec) policy.Spec {
 	fill(&spec.Network, c.Network)
 	l := &spec.Limits
@@ -56,8 +56,8 @@ const (
 	DefaultMaxTimeout = policy.Duration(300 * time.Second)
 )
 
-// Settle fills in default limits. Those that not every host can keep may be weaker there,
-// and the result says so: a limit that is written is kept or refused, unless the spec
+// Settle fills in default limits. Default limits that a host cannot enforce may be weaker
+// there, and the result says so. A limit in the spec is enforced or refused, unless the spec
 // itself allows less.
 func Settle(spec policy.Spec) policy.Spec {
 	l := &spec.Limits

@@ -83,8 +83,8 @@ func (r *configReader) refuse(v *yaml.Node, field, reason, hint string) {
 	r.errs = append(r.errs, e)
 }
 
-// each calls read for every key of an object; read reports whether it knows the key. A key
-// that is given again is refused.
+// each calls read for every key of an object; read reports whether the key is valid. A key
+// that appears twice is refused.
 func (r *configReader) each(v *yaml.Node, field string, read func(key, field string, v *yaml.Node) bool) {
 	if v.Kind != yaml.MappingNode {
 		r.refuse(v, cmp.Or(field, wholeConfig), "it must be an object", "")
@@ -200,7 +200,7 @@ func (r *configReader) whole(v *yaml.Node, field string, least, most uint64) uin
 	return 0
 }
 
-// seconds returns a duration; fractions are kept.
+// seconds returns a duration, including fractions of a second.
 func (r *configReader) seconds(v *yaml.Node, field string) policy.Duration {
 	text, ok := r.number(v, field, "a number of seconds")
 	if !ok {

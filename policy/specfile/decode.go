@@ -28,7 +28,7 @@ type decoder struct {
 	errs  []error
 	// zeroOK says that the current field may be written as its zero value.
 	zeroOK bool
-	// nullOK says that null stands for the default of the current field.
+	// nullOK means that null stands for the default of the current field.
 	nullOK bool
 }
 
@@ -213,7 +213,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(all)
 }
 
-// text decodes a scalar that has a syntax of its own.
+// text decodes a scalar that has a special syntax.
 func (d *decoder) text(n *yaml.Node, u encoding.TextUnmarshaler, path string, line int) {
 	if !d.is(n, yaml.ScalarNode, "a text", path, line) {
 		return

@@ -7,8 +7,8 @@
 // once, up to a bound. YAML's anchors, aliases and tags, and files of several documents,
 // are refused: a spec says what a sandbox may do, and must be readable at a glance.
 //
-// Reading fills in no defaults. [policy.Spec.Resolve] does that and checks what the words
-// mean; [File.Locate] adds the lines to its errors:
+// Reading fills in no defaults. [policy.Spec.Resolve] does that and checks the values;
+// [File.Locate] adds the lines to its errors:
 //
 //	file, err := specfile.Read("spec.yaml")
 //	…
@@ -41,7 +41,7 @@ const MaxSize = 1 << 20
 
 // File is a spec as it is written, and where each of its fields is.
 type File struct {
-	// Spec is what the file says, without defaults. An empty file is the zero Spec.
+	// Spec is the content of the file, without defaults. An empty file is the zero Spec.
 	Spec policy.Spec
 
 	name  string

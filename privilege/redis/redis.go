@@ -1,4 +1,4 @@
-// Package redis keeps privileges in a Redis server, for several servers of
+// Package redis stores privileges in a Redis server, for several servers of
 // Paddock that share them, and for the bot whose masks Paddock understands.
 //
 // Two hashes hold a principal's mask in decimal, unless it is 0:
@@ -6,14 +6,15 @@
 //	stargazer:user_privileges   every bit but Paddock's own
 //	paddock:privileges          Paddock's own bits ([privilege.Own])
 //
-// Bits 32 to 47 of the first belong to somebody else: they are ignored and never changed.
+// Bits 32 to 47 of the first have another owner: they are ignored and never changed.
 //
-// Nothing is cached, so that a revoked grant is gone at once, and nothing is retried: if the
-// server does not answer within a second, a call returns a [*privilege.Unavailable], and the
-// next call tries again.
+// Nothing is cached, so that a revoked grant has no effect any more at once, and nothing is
+// retried: if the server does not answer within a second, a call returns a
+// [*privilege.Unavailable], and the next call tries again.
 //
-// The server is trusted: everybody who can write to it can grant privileges. Give it a password or a socket
-// that only its users can reach, and TLS (rediss://) if others share the network.
+// The server is trusted: everybody who can write to it can grant privileges. Give it a
+// password or a socket that only its users can reach, and TLS (rediss://) if others share the
+// network.
 package redis
 
 import (
@@ -103,7 +104,7 @@ func parse(address string) (*redis.Options, error) {
 	return o, nil
 }
 
-// Get returns what the two hashes grant to a principal.
+// Get returns the privileges that the two hashes grant to a principal.
 func (s *Store) Get(ctx context.Context, principal string) (privilege.Set, error) {
 	if err := privilege.CheckName(principal); err != nil {
 		return 0, err
@@ -115,9 +116,9 @@ func (s *Store) Get(ctx context.Context, principal string) (privilege.Set, error
 	return now.set(), nil
 }
 
-// Update changes what the hashes grant, by compare and swap, retried for at most five seconds.
-// The change may have been made in spite of an error, if the connection broke before the
-// answer.
+// Update changes the hashes by compare and swap, retried for at most five seconds. If the
+// connection breaks before the answer, it returns an error, although the change may have been
+// made.
 func (s *Store) Update(ctx context.Context, principal string, change func(privilege.Set) privilege.Set) (before, after privilege.Set, err error) {
 	if err := privilege.CheckName(principal); err != nil {
 		return 0, 0, err
@@ -147,8 +148,8 @@ func (s *Store) Update(ctx context.Context, principal string, change func(privil
 	}
 }
 
-// List returns what the two hashes grant to each principal. It reads them page by page;
-// concurrent changes may be missing.
+// List returns the privileges that the two hashes grant to each principal. It reads them page
+// by page; concurrent changes may be missing.
 func (s *Store) List(ctx context.Context) (map[string]privilege.Set, error) {
 	all := make(map[string]privilege.Set)
 	for _, key := range []string{SharedKey, OwnKey} {

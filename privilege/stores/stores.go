@@ -14,7 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// Env names the environment variable that says where privileges are kept.
+// Env names the environment variable with the address of the privilege store.
 const Env = "PADDOCK_PRIVILEGES"
 
 // FileName is the name of the default store, a file in the state directory.

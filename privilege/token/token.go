@@ -1,8 +1,8 @@
-// Package token keeps bearer tokens: each one authenticates a principal, with bounds on its
+// Package token stores bearer tokens: each one authenticates a principal, with bounds on its
 // sandboxes.
 //
 // A token is "pdk_ID_SECRET". The ID is not secret, and names the token in lists; the secret
-// has 256 random bits, and only the SHA-256 of the whole token is kept. All tokens of a
+// has 256 random bits, and only the SHA-256 of the whole token is stored. All tokens of a
 // principal have the same bounds, since they share its sandboxes and sessions. Privileges on
 // the host are granted separately (package privilege).
 //
@@ -153,8 +153,8 @@ type record struct {
 	Expires   time.Time `json:"expires,omitzero"`
 }
 
-// parse parses the file. Anything that Paddock would not have written is an error, since the
-// file decides whom to authenticate.
+// parse parses the file. Any content that Paddock would not have written is an error, since the
+// file decides who is authenticated.
 func parse(data []byte) (*tables, error) {
 	t, err := parseStrictly(data)
 	if err != nil {

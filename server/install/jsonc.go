@@ -131,7 +131,7 @@ func editJSON(old []byte, change func(*document) error, expect func(map[string]a
 		return nil, err
 	}
 	expect(was)
-	// What was put in is compared as it reads.
+	// Compare the inserted value in its decoded form.
 	if err := decode([]byte(encode(was, "", "")), &was); err != nil || !reflect.DeepEqual(was, is) {
 		return nil, errWrong
 	}

@@ -16,8 +16,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sessionIdle is how long a session may be idle before it is dropped. Sandboxes that it has
-// opened stay open, since they belong to the principal.
+// sessionIdle is how long a session may be idle before it is dropped. Everything that it has
+// started continues, since that belongs to the principal.
 const sessionIdle = time.Hour
 
 type principalKey struct{}

@@ -20,13 +20,13 @@ import (
 
 // Choice says what [Accept] takes over.
 type Choice struct {
-	// Dir, free of symbolic links, chooses the sandboxes whose workspace is Dir or lies
-	// around it, and of all others what they added to the file of Dir's own
-	// repository. "": everything.
+	// Dir, free of symbolic links, chooses the additions of sandboxes whose workspace is
+	// Dir or contains it, and of all other sandboxes the additions to the file of Dir's
+	// own repository. "": all additions.
 	Dir string
 	// Sandbox chooses one sandbox by its id. "": all.
 	Sandbox string
-	// Drop only forgets what is chosen.
+	// Drop only deletes the chosen additions.
 	Drop bool
 	// Agree is asked before the first write, with all that would be added. nil: nothing
 	// is written.
@@ -39,7 +39,7 @@ type Accepted struct {
 	Sandboxes []string // whose commands added it, the newest first
 	Settings  []Setting
 	Left      []Left
-	// Err says why nothing was added; then it is still kept.
+	// Err says why nothing was added; the additions then stay stored.
 	Err error
 }
 
@@ -58,8 +58,8 @@ type Acceptance struct {
 	Forgotten []string
 }
 
-// LockedError is the error of a configuration file that git, or whoever made its lock, has
-// locked.
+// LockedError is the error of a configuration file that git, or another program that made its
+// lock, has locked.
 type LockedError struct{ Lock string }
 
 // Error returns the name of the lock.
@@ -85,9 +85,9 @@ type gitFile struct {
 
 // Accept adds what commands of sandboxes have added to their copies to the host's
 // configuration. If several sandboxes set a key, the newest one counts. It writes only
-// what Agree was asked about before. It checks what is kept again, as it may be older than
-// the file. What is kept is forgotten once the files have it, or cannot have any of it; what
-// cannot be read is forgotten at once.
+// settings that Agree was asked about before. It checks stored additions again, as they may
+// be older than the file. It deletes them once the files have them, or cannot have any of
+// them. Stored additions that cannot be read are deleted at once.
 //
 // A file is locked as git locks it, and then only extended, by one write: replacing it
 // would remove the protection that running sandboxes have put on it.
@@ -142,7 +142,7 @@ func Accept(state string, what Choice) (out Acceptance, err error) {
 	return out, err
 }
 
-// chooses reports whether something that is kept is chosen.
+// chooses reports whether stored additions are chosen.
 func (a Choice) chooses(k Kept) bool {
 	return a.Dir == "" || hostpath.Under(a.Dir, k.Workspace) || filepath.Dir(filepath.Dir(k.File)) == a.Dir
 }
@@ -177,12 +177,11 @@ func tooMany(files []*gitFile) error {
 	return e
 }
 
-// lasting are the errors of a file that waiting will not mend, so that what is kept for the
-// file is useless.
+// lasting are the permanent errors of a file, which make the additions for it useless.
 var lasting = []error{fs.ErrNotExist, unix.ELOOP, unix.ENOTDIR, hostpath.ErrNotRegular, hostpath.ErrTooLarge, errNotPlainGit, errIncludes}
 
-// look returns what a file can take over. With write, it also adds it to the file, but only
-// what was shown before.
+// look returns the settings that a file can take over. With write, it also adds them to the
+// file, but only the ones that were shown before.
 func (f *gitFile) look(write bool) Accepted {
 	done := Accepted{File: f.file, Sandboxes: f.of, Left: slices.Clone(f.shown.Left)}
 	err := f.change(write, &done)

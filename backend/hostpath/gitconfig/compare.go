@@ -1,6 +1,6 @@
 // Package gitconfig reads files of git's configuration that commands of a sandbox
 // could have written, compares a sandbox's copy with the host's file ([Compare]),
-// keeps what was added ([Keep]) and writes what the user accepts into the host's
+// stores the additions ([Keep]) and writes those that the user accepts into the host's
 // file ([Accept]). It does not run git: a file that is not in the plain form that
 // git itself writes is an error.
 package gitconfig

@@ -16,8 +16,8 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
-// Kept is what commands of one sandbox have added to their copy of a repository's
-// configuration. It is kept for [Accept].
+// Kept has the additions of one sandbox's commands to their copy of a repository's
+// configuration. They are stored for [Accept].
 type Kept struct {
 	Workspace string // of the sandbox
 	File      string // the host's, free of symbolic links
@@ -40,7 +40,7 @@ const (
 	maxKeptSize = 4 << 20 // bytes of one
 )
 
-// Keep keeps what the commands of a sandbox have added, below a state directory.
+// Keep stores the additions of a sandbox's commands, below a state directory.
 func Keep(state, id string, list []Kept) error {
 	for i := range list {
 		var st dirfd.Stat
@@ -82,7 +82,7 @@ func writeKept(dir, id string, list []Kept) error {
 	return os.Rename(name+".new", name)
 }
 
-// gitRecord is what is kept of one sandbox.
+// gitRecord has the stored additions of one sandbox.
 type gitRecord struct {
 	sandbox string
 	age     time.Time
@@ -121,7 +121,7 @@ func (r *gitRecord) read(dir string) error {
 	return err
 }
 
-// forget removes what is kept except rest. The file's time does not change.
+// forget removes the stored additions except rest. The file's time does not change.
 func (r *gitRecord) forget(dir string, rest []Kept) error {
 	name := filepath.Join(dir, r.sandbox)
 	if len(rest) == 0 {

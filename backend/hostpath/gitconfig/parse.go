@@ -75,7 +75,8 @@ func word(s string) (name, rest string) {
 	return strings.ToLower(s[:n]), s[n:]
 }
 
-// parseSection reads what follows a "[": a name, and possibly a subsection in quotes.
+// parseSection parses a section header after the "[": a name, and possibly a subsection in
+// quotes.
 func parseSection(s string) (section, rest string, ok bool) {
 	name, s := word(s)
 	if name == "" {

@@ -26,11 +26,11 @@ type repository struct {
 	own    map[string]bool // the roots in which it was found, not only named by itself
 	nested bool            // it lies somewhere in a mount, and not around one
 	held   bool            // it lies in the modules or worktrees of another
-	beyond bool            // nothing is guarded for it: what it names is only watched
+	beyond bool            // nothing is guarded for it: files that it names are only watched
 }
 
-// Bounds of the search for nested repositories, which is breadth-first: of those that are
-// guarded, and then of those whose configuration is read at all.
+// Bounds of the search for nested repositories, which is breadth-first: first on the number
+// that are guarded, then on the number whose configuration is read at all.
 const (
 	maxNested      = 64
 	maxNestedDirs  = 256
@@ -42,11 +42,12 @@ const (
 	maxRepositories  = 1024
 )
 
-// madeDirs hold what tools can make again, and people remove as a whole. A directory that
-// holds a mount cannot be removed, so repositories that are found in these are not guarded.
+// madeDirs are directories that tools can make again, and that people remove as a whole. A
+// directory with a mount in it cannot be removed, so repositories that are found in these are
+// not guarded.
 var madeDirs = []string{".venv", ".tox", ".nox", ".terraform", "node_modules", "vendor", "build", "_build", "dist", "target", "out", "_deps", "deps", "Pods", "__pycache__", "venv"}
 
-// isGitDir reports whether git takes a directory for a repository's own.
+// isGitDir reports whether git treats a directory as a repository's own.
 func (p *protector) isGitDir(dir string) bool {
 	has := func(name string) bool { return p.seen.exists(filepath.Join(dir, name)) }
 	return has("HEAD") && (has("objects") && has("refs") || has("commondir")) || filepath.Base(dir) == ".git" && has("config")
@@ -338,8 +339,8 @@ func readDir(dir string) ([]fs.DirEntry, error) {
 // compared.
 var nestedGuards = []string{"config", "config.worktree", "hooks"}
 
-// guardRepository guards what git obeys in a repository. In a nested one it guards only the
-// configuration and the hooks, since a directory that holds a mount cannot be removed.
+// guardRepository guards the files that git obeys in a repository. In a nested one it guards
+// only the configuration and the hooks, since a directory with a mount in it cannot be removed.
 func (p *protector) guardRepository(r *repository) error {
 	if r.beyond {
 		return nil // it is only compared

@@ -28,8 +28,8 @@ const (
 	maxWords        = 256
 	maxPath         = 4096
 
-	// Settings, plus looks at what they name in each worktree: for all repositories
-	// together, and for one of the user's files.
+	// Settings, plus lookups of the paths that they name in each worktree: for all
+	// repositories together, and for one of the user's files.
 	maxLooks     = 1 << 16
 	maxUserLooks = 1 << 18
 )
@@ -42,15 +42,15 @@ type configFile struct {
 	roots  []string    // where git runs what it names
 	nested bool
 	own    map[string]bool // as in claim
-	beyond bool            // what it names is watched, and not guarded
+	beyond bool            // the files that it names are watched, but not guarded
 	depth  int
 
 	settings []gitconfig.Entry // from the environment instead of a file
 }
 
 // configuration reads all of git's configuration that the user's git could obey, whatever
-// its conditions, and guards what it names in the mounts. It begins with what the user's
-// own configuration names in the mounts and in repositories around them.
+// its conditions, and guards the files that it names in the mounts. It begins with the user's
+// own configuration, which can name files in the mounts and in repositories around them.
 func (p *protector) configuration() error {
 	user := append(p.userConfiguration(), p.environment()...)
 	var near []string
@@ -99,7 +99,7 @@ func (p *protector) configuration() error {
 	return nil
 }
 
-// userNames guards what the user's own configuration names in worktrees.
+// userNames guards the files in worktrees that the user's own configuration names.
 func (p *protector) userNames(user []configFile, of configFile) error {
 	if len(of.roots) == 0 {
 		return nil
@@ -144,7 +144,7 @@ func (p *protector) userConfiguration() []configFile {
 	return files
 }
 
-// readConfig reads a configuration file, and what it includes.
+// readConfig reads a configuration file, and the files that it includes.
 func (p *protector) readConfig(f configFile) error {
 	if p.opened(f.opens) {
 		f.nested, f.beyond = true, true
@@ -210,7 +210,7 @@ func (p *protector) readConfig(f configFile) error {
 	return p.obeyAll(f, settings, filepath.Dir(found))
 }
 
-// obeyAll guards, or watches, what settings name. Includes are relative to dir.
+// obeyAll guards, or watches, the files that settings name. Includes are relative to dir.
 func (p *protector) obeyAll(f configFile, settings []gitconfig.Entry, dir string) error {
 	f.settings = nil // included files have their own
 	for _, s := range settings {
@@ -230,7 +230,7 @@ func (p *protector) obeyAll(f configFile, settings []gitconfig.Entry, dir string
 	return nil
 }
 
-// parseByGit has git itself read what is not in the plain form.
+// parseByGit runs git to parse a text that is not in the plain form.
 func (p *protector) parseByGit(text []byte) ([]gitconfig.Entry, error) {
 	if known, ok := p.plain[string(text)]; ok {
 		return known, nil
@@ -246,7 +246,7 @@ func (p *protector) parseByGit(text []byte) ([]gitconfig.Entry, error) {
 	return p.plain[string(text)], nil
 }
 
-// obeyed guards, or watches, what one setting names.
+// obeyed guards, or watches, the files that one setting names.
 func (p *protector) obeyed(f configFile, k policy.GitKey, s gitconfig.Entry, dir string) error {
 	value := s.Value
 	if k.Class == policy.Unasked && p.elsewhere(f, k, value, dir) {
@@ -305,8 +305,8 @@ func (p *protector) eachRoot(f configFile, path string, look func(at string) err
 	return nil
 }
 
-// elsewhere reports whether git takes a path for another one than it seems, or whether the
-// path depends on the process that uses it.
+// elsewhere reports whether git reads a path in an unexpected way, or whether the path depends
+// on the process that uses it.
 func (p *protector) elsewhere(f configFile, k policy.GitKey, value, dir string) bool {
 	bases := f.roots
 	switch k.Kind {
@@ -355,8 +355,8 @@ func (p *protector) path(f configFile, k policy.GitKey, at string) error {
 	return nil
 }
 
-// word guards, or watches, what a word of a command line names. A file that exists is
-// guarded, unless it lies where tools make and remove things.
+// word guards, or watches, the file that a word of a command line names. A file that exists is
+// guarded, unless it is in a directory in which tools make and remove files.
 func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool) error {
 	if first && !strings.Contains(w, "/") {
 		return nil // it is searched for in PATH
@@ -389,7 +389,7 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 	return nil //nolint:nilerr // a word that leads nowhere names nothing
 }
 
-// made reports whether a path lies where tools can make things again, below the mount that
+// made reports whether a path is in a directory that tools can make again, below the mount that
 // shows it.
 func (p *protector) made(file string) bool {
 	for _, m := range p.mounts {
@@ -401,8 +401,8 @@ func (p *protector) made(file string) bool {
 	return true
 }
 
-// shellWords splits a command line into what may be paths: words, without quotes,
-// and the parts after "=" in them. What is quoted is split again, since it may be a
+// shellWords splits a command line into texts that may be paths: words, without quotes,
+// and the parts after "=" in them. A quoted text is split again, since it may be a
 // command line itself.
 func shellWords(line string) []string {
 	var words []string

@@ -22,7 +22,7 @@ import (
 
 // guardEntry guards an entry of the inventory, if it exists and is not opened. Entries that
 // do not exist are only compared. If an entry of a project or a home is a link that commands
-// could replace, what it leads to is guarded, the link is compared, and results say so.
+// could replace, its target is guarded, the link is compared, and results say so.
 func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	opened := p.opened(o.Name())
 	found, info, err := p.resolve(at)
@@ -39,7 +39,7 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 		return p.shut(found, err) // if it is nil, the host's programs cannot use the path either
 	case errors.As(err, &link) && o.Under != policy.GitDir && o.Path != ".git":
 		if _, err := os.Stat(at); err != nil {
-			return p.shut(at, err) // what does not exist is only compared
+			return p.shut(at, err) // an entry that does not exist is only compared
 		}
 		found = hostpath.Real(at)
 		if info, err = os.Lstat(found); err != nil || info.IsDir() && !o.Dir {
@@ -66,7 +66,7 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 }
 
 // walked reports whether a comparison, which leaves out some directories of ".git", will
-// come to a directory and take it for a repository's own.
+// find a directory and treat it as a repository's own.
 func (p *protector) walked(dir string) bool {
 	parts := strings.Split(dir, "/")
 	for i, part := range parts[:len(parts)-1] {
@@ -77,7 +77,7 @@ func (p *protector) walked(dir string) bool {
 	return p.isGitDir(dir) && !slices.Contains(parts, "objects")
 }
 
-// guarded reports whether a path is guarded, or lies in one that is.
+// guarded reports whether a path is guarded, or is in a guarded directory.
 func (p *protector) guarded(at string) bool { return hostpath.UnderAny(at, p.guards) }
 
 // claim says why a path is protected.
@@ -107,9 +107,9 @@ func (p *protector) guard(found string, c claim) error {
 	return nil
 }
 
-// guardNamed guards what configuration or a link names. It is compared as well, because
-// many backends make nothing read-only, and because a mount stays on the old file if the
-// host replaces it.
+// guardNamed guards a file that configuration or a link names. The file is compared as well,
+// because many backends make nothing read-only, and because a mount stays on the old file if
+// the host replaces it.
 func (p *protector) guardNamed(found string, c claim) error {
 	p.watch(found)
 	if c.beyond || c.nested && (c.own[found] || !hostpath.UnderAny(found, c.own)) {
@@ -158,8 +158,8 @@ func (p *protector) refuseMounted(found string, c claim) error {
 	return nil
 }
 
-// openedBy reports, once for each mount, that commands can change what the host obeys
-// because it is mounted.
+// openedBy reports, once for each mount, that commands can change files that the host obeys
+// because they are mounted.
 func (p *protector) openedBy(m *hostpath.Mount, why string) {
 	if p.reported[m.Source] {
 		return
@@ -259,8 +259,8 @@ func listParts(dir string) map[string]bool {
 
 // resolve follows the links of an absolute path as long as commands cannot replace them.
 // The first one that they can replace is a [*changeableLinkError]. They cannot replace a
-// link that is a mount point, as in a sandbox around this one. If nothing exists there,
-// the path is what it would be.
+// link that is a mount point, as in a sandbox around this one. If nothing exists at the path,
+// the result is the path that a file made there would have.
 func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 	at, rest, links := "/", strings.Split(filepath.Clean(name), "/"), 0
 	info, err := p.seen.lstat("/")

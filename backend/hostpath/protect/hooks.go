@@ -17,7 +17,7 @@ type hookDir struct {
 	opens  string // the name in Unprotected that lets commands change it
 	nested bool
 	own    map[string]bool // as in claim
-	beyond bool            // what links in it lead to is watched, and not guarded
+	beyond bool            // targets of links in it are watched, but not guarded
 }
 
 // hookDirs are the read-only entries of the inventory that hold hooks, besides the
@@ -90,7 +90,7 @@ func (p *protector) hookLinks() error {
 	return nil
 }
 
-// hookLink guards what a hook leads to.
+// hookLink guards the target of a hook that is a link.
 func (p *protector) hookLink(h hookDir, at string) error {
 	found, info, err := p.resolve(at)
 	if !h.beyond && !p.made(found) {

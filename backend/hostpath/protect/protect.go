@@ -23,8 +23,8 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Protection is what commands of a sandbox must not change, and what is compared after
-// they have ended because they may have changed it.
+// Protection lists the paths that commands of a sandbox must not change, and the paths that
+// are compared after their end because they may have changed them.
 type Protection struct {
 	// Guards are the paths to make read-only: those of the unasked entries of
 	// [policy.Inventory] that exist, and those that git's configuration and links name.
@@ -70,10 +70,10 @@ const maxLost = 8
 type budget struct {
 	files  int // that were read
 	parsed int // of these, how many git has parsed
-	looks  int // at what they name, that are left
+	looks  int // how many more lookups of paths that they name are allowed
 }
 
-// protector finds what is protected. Its mounts are the writable ones.
+// protector finds the paths to protect. Its mounts are the writable ones.
 type protector struct {
 	ctx      context.Context
 	open     []string
@@ -85,14 +85,14 @@ type protector struct {
 	listed   map[string]map[string]bool
 	guards   map[string]bool
 	entered  map[string]bool // directories that their owners may enter, see closed
-	met      map[string]bool // those that a comparison meets by their names
-	reported map[string]bool // mounts of protected paths that Opened tells of
+	met      map[string]bool // those that a comparison finds by their names
+	reported map[string]bool // mounts of protected paths that Opened reports
 	out      Protection
 
 	repositories []*repository
 	hooks        []hookDir
 	budget                                    // for configuration that is read now
-	plain        map[string][]gitconfig.Entry // what git has said of texts
+	plain        map[string][]gitconfig.Entry // git's output for texts
 	named        int                          // guards that are not of the inventory
 	nestedNamed  int                          // those of nested repositories
 
@@ -104,12 +104,12 @@ type protector struct {
 	tree          *snapshot.Names
 }
 
-// Protect finds what the host executes or obeys in those of these mounts that are writable.
-// What lies above a mount counts as much as what lies in it, since a mount can begin
+// Protect finds the files that the host executes or obeys in the writable ones of these
+// mounts. Directories above a mount count as well as those in it, since a mount can begin
 // anywhere in the host's tree. A mount of a protected path is refused, unless the operator
-// has opened it; a workspace that is one, or lies in one, is always refused. parse is nil
-// if there is no git. If nothing is protected, because the operator has opened everything
-// or the backend has no walls, Protect returns only what is compared.
+// has opened it; a workspace that is, or is in, a protected path is always refused. parse is
+// nil if there is no git. If nothing is protected, because the operator has opened everything
+// or the backend has no walls, Protect returns only the paths to compare.
 func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
 		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, reported: map[string]bool{}}
@@ -214,8 +214,8 @@ func (p *protector) remedy(name, other string) string {
 }
 
 // inventory guards the entries of the inventory that exist, in and above each mount. In
-// the user's own home it guards what links there lead to in a mount: files that are
-// kept elsewhere, under version control for example.
+// the user's own home it guards the targets of links that lead into a mount: files that the
+// user stores elsewhere, under version control for example.
 func (p *protector) inventory() error {
 	for _, r := range p.repositories {
 		if err := p.guardRepository(r); err != nil {
@@ -265,7 +265,7 @@ func (p *protector) mountOf(at string) *hostpath.Mount {
 	return &p.mounts[0]
 }
 
-// below reports whether a path lies in a writable mount, and is not a mount itself.
+// below reports whether a path is in a writable mount, but is not a mount itself.
 func (p *protector) below(at string) bool {
 	return slices.ContainsFunc(p.mounts, func(m hostpath.Mount) bool {
 		rel, ok := hostpath.Within(at, m.Source)

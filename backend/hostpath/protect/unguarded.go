@@ -16,8 +16,8 @@ import (
 )
 
 // closed refuses a start if a directory of a mount, above a path that must be protected,
-// cannot be entered by its owner. Commands can make their directories so, and whoever
-// mounts the protection inside has no more rights than they have.
+// cannot be entered by its owner. Commands can change their directories like that, and the
+// process that mounts the protection inside has no more rights than they have.
 func (p *protector) closed(at string) error {
 	m, above := p.mountOf(at), filepath.Dir(at)
 	rel, in := hostpath.Within(above, m.Source)
@@ -90,9 +90,9 @@ func (p *protector) unguarded(at, name string, err error) error {
 	return hostpath.Refuse(m.Field, m.Source, where+" is a symbolic link, so "+rel+" cannot be protected", p.remedy(name, "replace the link"))
 }
 
-// doubtful decides about a file of git's that cannot be used because of what is at where,
-// a path without links. If it lies in or above a mount's root and commands could have caused
-// this, the start is refused. Elsewhere the file counts as unread.
+// doubtful handles one of git's files that cannot be used because of the file at where, a
+// path without links. If where is in or above a mount's root and commands could have caused
+// this, the start is refused. Otherwise the file counts as unread.
 func (p *protector) doubtful(at, where, name string, nested bool, err error) error {
 	var link *changeableLinkError
 	denied := errors.Is(err, unix.EACCES)
@@ -120,10 +120,10 @@ func (p *protector) doubtful(at, where, name string, nested bool, err error) err
 	return hostpath.Refuse(m.Field, m.Source, "cannot tell what git obeys: "+rel+": "+hostpath.Reason(err), p.remedy(name, "remove "+at))
 }
 
-// unsearched decides about a directory in which repositories cannot be searched for. If
+// unsearched handles a directory in which repositories cannot be searched for. If
 // commands could have closed it and its repositories would be guarded, the start is
-// refused; otherwise the directory is reported. A directory that only others can open holds
-// nothing that the caller's git obeys.
+// refused; otherwise the directory is reported. A directory that only other users can open
+// has no file that the caller's git obeys.
 func (p *protector) unsearched(dir string, err error) error {
 	if !p.beyond && !p.opened(".git") && !p.openedIn(dir) {
 		if err := p.shut(dir, err); err != nil {

@@ -24,9 +24,9 @@ type Worktree struct {
 // LinkedWorktree finds the repository of a linked worktree, so that it can be mounted. It
 // returns nil if the workspace, which is free of symbolic links, is not a linked worktree,
 // or if the mounts, the workspace and shown, show the repository already. A ".git" file
-// that leads elsewhere is an error. So is one that leads to a repository that the user may
-// not mean: one that does not lead back, one that belongs to somebody else, or one for
-// which commands of a sandbox could have written the file or made a link on either way.
+// that leads elsewhere is an error. It is also an error if the user may not mean the
+// repository: because it does not lead back, because it belongs to another user, or because
+// commands of a sandbox could have written the file or made a link on either way.
 func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, shown []string) (*Worktree, error) {
 	list := seen.Written()
 	at := filepath.Join(workspace, ".git")
@@ -92,10 +92,11 @@ func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, 
 	return tree, nil
 }
 
-// guardWorktree protects what leads from a repository to its linked worktrees. If the
-// workspace is one of them, git inside would write its path there into "gitdir", which is
-// another one than outside, and a later start mounts what that file says. It also protects
-// the worktrees of a repository that is a mount of its own, whoever asked for it.
+// guardWorktree protects the files that lead from a repository to its linked worktrees. If
+// the workspace is one of them, git inside would write its path inside into "gitdir", which
+// differs from the path outside, and a later start mounts the path in that file. It also
+// protects the worktrees of a repository that is a separate mount, no matter which setting
+// has mounted it.
 func (p *protector) guardWorktree() error {
 	if p.opened(".git") {
 		return nil
@@ -108,7 +109,7 @@ func (p *protector) guardWorktree() error {
 		}
 		dir, common, err := gitDirs(p.ctx, m.Source)
 		if err != nil || dir == "" || dir == common || !p.below(dir) || filepath.Dir(dir) != filepath.Join(common, "worktrees") {
-			break // LinkedWorktree has refused what is wrong with it
+			break // LinkedWorktree has refused invalid ones
 		}
 		own[common] = filepath.Base(dir)
 		link := filepath.Join(dir, "gitdir")
@@ -131,8 +132,8 @@ func (p *protector) guardWorktree() error {
 }
 
 // gitDirs returns the repository's own directory for a worktree, and the one that it shares
-// with other worktrees, free of symbolic links. Both are "" if git finds none. Commands
-// could have made what it reads.
+// with other worktrees, free of symbolic links. Both are "" if git finds none. It reads files
+// that commands could have made.
 func gitDirs(ctx context.Context, root string) (dir, common string, err error) {
 	at := filepath.Join(root, ".git")
 	text, err := hostpath.Read(ctx, "/", at[1:], gitconfig.MaxPathFile)

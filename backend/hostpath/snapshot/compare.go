@@ -22,8 +22,8 @@ const (
 	maxOf      = 3
 )
 
-// changes compares this snapshot with a later one. If it is not done at until, it says so
-// in the result. It has time of its own because the look may have used up all of its time.
+// changes compares this snapshot with a later one. If it has not finished at until, it says so
+// in the result. Its time is separate, because the look may have used up all of its own time.
 func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	var found Changes
 	var weak []string           // files that may have changed although nothing shows it
@@ -72,7 +72,7 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	if len(weak) > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
 	}
-	if more := len(found.List) - MaxChanges; more > 0 { // what is obeyed unasked comes first
+	if more := len(found.List) - MaxChanges; more > 0 { // paths that are obeyed unasked come first
 		slices.SortStableFunc(found.List, func(a, b Change) int { return strings.Compare(string(a.By.Class), string(b.By.Class)) })
 		found.List = found.List[:MaxChanges]
 		found.Unseen = append(found.Unseen, strconv.Itoa(more)+" more changes are not listed")
@@ -139,9 +139,9 @@ func leadsBy(text, dir string) string {
 	return gitconfig.Absolute(text, dir)
 }
 
-// dropQuiet drops what git itself makes in a new repository, if nothing in it makes the host
-// run anything. The changes are given by the paths of their entries. s is the later
-// snapshot, which has what the changes made.
+// dropQuiet drops the files that git itself makes in a new repository, if none of them makes
+// the host run anything. The changes are given by the paths of their entries. s is the later
+// snapshot, which has the state after the changes.
 func (s *Snapshot) dropQuiet(of map[string][]Change, until time.Time) {
 	tops := slices.Sorted(maps.Keys(of))
 	for n, top := range slices.Backward(tops) { // the content of a directory before the directory
@@ -192,7 +192,7 @@ func (s *Snapshot) harmless(dir string) bool {
 	return s.compared(dir) && c.harmless && (c.to == "" || s.items[filepath.Join(c.to, ".git")].to == dir)
 }
 
-// common returns the repository in which a linked worktree's own directory lies.
+// common returns the repository that contains a linked worktree's own directory.
 func common(dir string) string {
 	if held := filepath.Dir(dir); filepath.Base(held) == "worktrees" {
 		return filepath.Dir(held)
@@ -243,9 +243,9 @@ func shorten(list []Change, repositories map[string]bool, until time.Time) []Cha
 	})
 }
 
-// unlooked returns what one of the two looks did not see. It reports a directory that cannot
-// be read each time, because programs may enter it, and it may hide what earlier commands
-// left. It also reports one that the commands have made readable.
+// unlooked returns the paths that one of the two looks could not read. It reports an unreadable
+// directory each time, because programs may enter it, and it may hide files of earlier
+// commands. It also reports a directory that the commands have made readable.
 func (s *Snapshot) unlooked(now *Snapshot) []string {
 	var list []string
 	for _, look := range []*Snapshot{s, now} {

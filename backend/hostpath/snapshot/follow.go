@@ -26,16 +26,16 @@ type link struct {
 	hops int
 }
 
-// follow records where a link leads, plus rest: if commands can write there, the host obeys
-// what they write.
+// follow records the target of a link, plus rest: if commands can write there, the host obeys
+// their files.
 func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
 	if text := readLink(p.fd, name); text != "" {
 		l.lead(link{to: filepath.Join(target(text, filepath.Dir(p.path(name))), rest), by: o, hops: hops + 1})
 	}
 }
 
-// target returns the path that programs find by a text in a directory whose own path is free
-// of links. If the text alone does not tell, it is the path that is there now.
+// target returns the path that programs find by the text of a link in a directory whose own
+// path is free of links. If that depends on other links, it is the present path.
 func target(text, dir string) string {
 	if to := leadsBy(text, dir); to != "" {
 		return filepath.Clean(to)

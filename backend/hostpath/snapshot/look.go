@@ -32,7 +32,7 @@ const (
 	maxHashed     = 1 << 20  // bytes of one file
 	maxHashedSum  = 64 << 20 // bytes of all
 	maxHashedMany = 512      // files
-	maxPointers   = 1 << 14  // files that name a repository, which the bounds above exclude
+	maxPointers   = 1 << 14  // files that name a repository; the bounds above do not count them
 	maxItems      = 1 << 16  // paths
 	maxUnseen     = 16       // unseen paths that are reported
 	maxTree       = 16       // levels of directories below an entry that is a directory

@@ -24,8 +24,8 @@ var caches = map[string]bool{
 var WrittenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}
 
 // HeldDirs are directories in a repository's own directory that hold its content, in many
-// directories, or that are entries of the inventory themselves. What lies there is looked
-// at only if one of git's files leads there.
+// directories, or that are entries of the inventory themselves. Files in them are examined
+// only if one of git's files leads there.
 var HeldDirs = map[string]bool{"objects": true, "hooks": true, "lfs": true, "annex": true}
 
 // writtenThrough stands for a link in a repository's own directory that is not a path of
@@ -129,7 +129,7 @@ func (m *matcher) around(root string, homes []string) []link {
 	return found
 }
 
-// isGitDir reports whether git takes a directory for a repository's own.
+// isGitDir reports whether git treats a directory as a repository's own.
 func isGitDir(dir string) bool {
 	has := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))

@@ -32,7 +32,7 @@ func (m *marks) Note(name []byte) {
 	}
 }
 
-// bare reports whether git takes a directory with these names for a repository's own.
+// bare reports whether git treats a directory with these names as a repository's own.
 func (m marks) bare() bool { return m.Head && (m.Objects && m.Refs || m.Commondir) }
 
 // Names are the names in all directories below some roots. They are read once for a start:
@@ -44,7 +44,8 @@ type Names struct {
 }
 
 // ReadNames begins to read the names. When it returns, small trees are read completely.
-// What cannot be read, or lies beyond a bound, is missing: its users read it themselves.
+// Directories that cannot be read, or are beyond a bound, are missing: users of the result
+// must read them themselves.
 func ReadNames(ctx context.Context, roots []string) *Names {
 	n := &Names{done: make(chan struct{}), tops: map[string]*node{}}
 	n.look = &look{matcher: Inventory(), began: time.Now(), namesOnly: true, unseen: map[string]string{}}

@@ -1,7 +1,7 @@
-// Package snapshot compares what programs of the host execute or obey
+// Package snapshot compares the files that programs of the host execute or obey
 // (policy.Inventory) before and after commands could write to directories of the
-// host. [Take] looks before, [Snapshot.Compare] looks again. [Snapshot.Encode] keeps
-// what was there for the process that comes after a killed owner.
+// host. [Take] looks before, [Snapshot.Compare] looks again. [Snapshot.Encode] stores
+// the first look for a later process in case the owner is killed.
 //
 // It follows no link that commands could have made. Each look is bounded in time,
 // names and bytes, and reports what a bound cuts off.
@@ -26,14 +26,14 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Watch is what is compared: what programs of the host execute or obey in directories that
-// commands can write.
+// Watch lists the paths to compare: files that programs of the host execute or obey in
+// directories that commands can write.
 type Watch struct {
 	// Workspace is the directory to which reported paths are relative.
 	Workspace string
 	// Roots are the directories. They are free of symbolic links. One may be a file.
 	Roots []string
-	// Also are paths in them in addition to those of the inventory.
+	// Also are further paths in them that are not in the inventory.
 	Also []policy.Obeyed // with absolute paths
 	// Homes are the homes of the host's users.
 	Homes []string
@@ -42,7 +42,7 @@ type Watch struct {
 	Relative bool
 }
 
-// Snapshot is what was there before commands could run.
+// Snapshot is the state before commands could run.
 type Snapshot struct {
 	watch  Watch
 	items  map[string]item
@@ -61,15 +61,15 @@ type Change struct {
 	By policy.Obeyed
 }
 
-// Changes is what a comparison has found.
+// Changes is the result of a comparison.
 type Changes struct {
 	List []Change
-	// Unseen says what was not compared, and why. Empty: everything was.
+	// Unseen lists what was not compared, and why. Empty: everything was compared.
 	Unseen []string
 }
 
-// Take records what is there. It never fails: the comparison reports what it could not
-// look at.
+// Take records the present state. It never fails: the comparison reports the paths that could
+// not be read.
 func Take(ctx context.Context, watch Watch) *Snapshot { return Begin(ctx, watch, nil)() }
 
 // Begin begins a [Take]. known are names that were read already, or nil. The function that

@@ -33,7 +33,7 @@ const (
 	margin = 2 * time.Second
 )
 
-// kind is what a directory of the tree is to git.
+// kind is the role of a directory of the tree for git.
 type kind uint8
 
 const (
@@ -70,7 +70,7 @@ type task struct {
 	now   *node // what this look finds, to be filled in
 }
 
-// walk looks at one tree, breadth first, so that a bound cuts off what lies deepest.
+// walk looks at one tree, breadth first, so that a bound cuts off the deepest directories.
 type walk struct {
 	*look
 	first   *node // the root
@@ -116,7 +116,7 @@ func (w *walk) done() bool {
 	return len(w.queue) == 0 && w.running == 0
 }
 
-// work looks at up to so many directories.
+// work looks at up to dirs directories.
 func (w *walk) work(ctx context.Context, dirs int) {
 	for range dirs {
 		t, ok := w.next(ctx)

@@ -112,7 +112,7 @@ func (a Answer[R]) ExitStatus() int {
 func (a Answer[R]) Failed() bool { return !a.Success }
 
 // Contracted returns the answer for a model, as JSON. It cuts text that was read or printed
-// after most bytes, and adds the contract's mark; nothing else is cut.
+// if that has more than most bytes, and adds the contract's mark; nothing else is cut.
 func (a Answer[R]) Contracted(most int) any {
 	if a.Result == nil {
 		return a

@@ -44,8 +44,8 @@ func (s *spool) Write(p []byte) (int, error) {
 	for len(p) > 0 && s.kept == s.total {
 		at, fits := s.place()
 		if at >= s.room && !s.reach() {
-			// The room must do. Its first half, or the beginning as far as it was written,
-			// stays; the rest is the ring.
+			// No more room is available. The first half of it, or the beginning as far as it
+			// was written, stays; the rest becomes the ring.
 			if s.room <= s.head {
 				s.head = s.room / 2
 			}

@@ -13,7 +13,7 @@ import (
 var nameBuffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
 
 // EachName calls visit for each name in an open directory except "." and "..", with its
-// type (DT_DIR, …; DT_UNKNOWN if the file system does not tell), until visit returns
+// type (DT_DIR, …; DT_UNKNOWN if the file system does not provide it), until visit returns
 // false. A name is valid only within visit.
 func EachName(dir int, visit func(name []byte, kind byte) bool) error {
 	buf := nameBuffers.Get().(*[8 << 10]byte)

@@ -38,12 +38,12 @@ type Identity struct {
 	Born int64 // when it was made, in nanoseconds since 1970; 0: the file system does not say
 }
 
-// Same reports whether two identities are those of the same file.
+// Same reports whether two identities belong to the same file.
 func (i Identity) Same(o Identity) bool {
 	return i.FileID == o.FileID && (i.Born == o.Born || i.Born == 0 || o.Born == 0)
 }
 
-// TypeOf returns the type of a name, for file systems that do not tell it with the name.
+// TypeOf returns the type of a name, for file systems that do not list it with the name.
 func TypeOf(dir int, name string) byte {
 	var st unix.Stat_t
 	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
@@ -81,8 +81,8 @@ func OpenByName(dir int, rel string, flags int) (int, error) {
 	return at, nil
 }
 
-// Gone reports whether an error means that nothing exists at a path, or that there is a
-// link, which is not followed.
+// Gone reports whether an error means that nothing exists at a path, or that a link, which is
+// not followed, is in the path.
 func Gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }

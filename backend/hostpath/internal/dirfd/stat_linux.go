@@ -12,7 +12,7 @@ import (
 // be read.
 const DirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW
 
-// Stat is what is known about a file.
+// Stat has the attributes of a file.
 type Stat struct {
 	Identity
 	Mode, UID, GID uint32

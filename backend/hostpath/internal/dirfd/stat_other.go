@@ -11,7 +11,7 @@ import (
 // DirFlags are the flags that open a directory to continue from it.
 const DirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 
-// Stat is what is known about a file.
+// Stat has the attributes of a file.
 type Stat struct {
 	Identity
 	Mode, UID, GID uint32
