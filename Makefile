@@ -103,7 +103,8 @@ test-user: build ## run the tests of what an ordinary user may see differently, 
 	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(escape|mcp))'),-timeout=15m $(ATONCE) $(TESTARGS))
 
 test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
-	@$(gotestsum) $(again) --raw-command -- $(GO) run ./test/vm $(VMFLAGS)
+	@mkdir -p .cache && $(GO) build -o .cache/test-vm ./test/vm # go run would add a line to what it prints
+	@$(gotestsum) $(again) --raw-command -- .cache/test-vm $(VMFLAGS)
 
 vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 	@sh test/vm/deps.sh

@@ -21,7 +21,8 @@ type event struct {
 
 var events struct {
 	sync.Mutex
-	to *json.Encoder
+	to     *json.Encoder
+	failed bool // one of them was a failure
 }
 
 func init() { events.to = json.NewEncoder(os.Stdout) }
@@ -29,6 +30,7 @@ func init() { events.to = json.NewEncoder(os.Stdout) }
 func (e event) tell() {
 	events.Lock()
 	defer events.Unlock()
+	events.failed = events.failed || e.Action == "fail"
 	_ = events.to.Encode(e) // gotestsum notices what is missing
 }
 

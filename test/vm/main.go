@@ -42,9 +42,15 @@ func main() {
 	}
 }
 
+// errFailed means that a test has failed. Like go test, vm then ends with 1 and prints no
+// error: gotestsum runs the test again.
+var errFailed = errors.New("a test failed")
+
 func exitOn(err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "vm:", err)
+		if !errors.Is(err, errFailed) {
+			fmt.Fprintln(os.Stderr, "vm:", err)
+		}
 		os.Exit(1)
 	}
 }
@@ -87,6 +93,9 @@ func onHost() error {
 		}
 	}
 	running.Wait()
+	if events.failed {
+		return errFailed
+	}
 	return nil
 }
 
