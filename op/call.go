@@ -311,6 +311,19 @@ func outputField(out any, name string) any {
 	return f.Interface()
 }
 
+// Flatten returns the errors that are joined in err. Each has a text and a hint of its own.
+func Flatten(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range several.Unwrap() {
+		all = append(all, Flatten(e)...)
+	}
+	return all
+}
+
 // HintOf returns what an error says to do about it, "" if nothing.
 func HintOf(err error) string {
 	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)

@@ -187,7 +187,7 @@ func (r *resolver) words(field string, list []string, known ...string) {
 	}
 	for i, word := range list[:min(len(list), maxAllowed)] {
 		if !slices.Contains(known, word) {
-			r.refuse(index(field, i), word, "there is none of this name", "the words are "+strings.Join(known, ", "))
+			r.refuse(index(field, i), word, "unknown value", "the words are "+strings.Join(known, ", "))
 		}
 	}
 }

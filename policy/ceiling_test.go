@@ -240,12 +240,12 @@ func TestCeilingValidate(t *testing.T) {
 		want   string
 	}{
 		{func(c *Ceiling) { *c = Ceiling{} }, "cannot use workspace: no directory may be a workspace, and every spec has one"},
-		{func(c *Ceiling) { c.Backends = []string{"vm"} }, `cannot use backends[0] "vm": there is none of this name`},
+		{func(c *Ceiling) { c.Backends = []string{"vm"} }, `cannot use backends[0] "vm": unknown value`},
 		{func(c *Ceiling) { c.Backends = []string{} }, "cannot use backends: it allows nothing, and every spec needs one"},
-		{func(c *Ceiling) { c.Levels = []string{"full", "none"} }, `cannot use levels[1] "none": there is none of this name`},
+		{func(c *Ceiling) { c.Levels = []string{"full", "none"} }, `cannot use levels[1] "none": unknown value`},
 		{func(c *Ceiling) { c.Levels = []string{} }, "cannot use levels: it allows nothing, and every spec needs one"},
-		{func(c *Ceiling) { c.Seccomp = []string{"off"} }, `cannot use seccomp[0] "off": there is none of this name`},
-		{func(c *Ceiling) { c.Network = []string{""} }, `cannot use network[0]: there is none of this name`},
+		{func(c *Ceiling) { c.Seccomp = []string{"off"} }, `cannot use seccomp[0] "off": unknown value`},
+		{func(c *Ceiling) { c.Network = []string{""} }, `cannot use network[0]: unknown value`},
 		{func(c *Ceiling) { c.RootFS = []string{} }, "cannot use rootfs: it allows nothing, and every spec needs one"},
 		{func(c *Ceiling) { c.RootFS = []string{"images"} }, `cannot use rootfs[0] "images": it is not an absolute path`},
 		{func(c *Ceiling) { c.RootFS = long }, "cannot use rootfs: it has more than 1024 entries"},

@@ -105,7 +105,7 @@ func guest(req backend.Request, workspace string) wire.Guest {
 	return wire.Guest{Workspace: workspace, Env: env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: wire.NoFilter}
 }
 
-// promised returns the isolation: there is none.
+// promised returns the isolation, which says that nothing is isolated.
 func promised(s policy.Spec) policy.Isolation {
 	uid := uint32(os.Geteuid())
 	i := policy.Isolation{

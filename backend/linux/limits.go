@@ -23,7 +23,7 @@ import (
 // hierarchy is where a sandbox's control groups can be made.
 type hierarchy struct {
 	place cgroup.Delegate // without Controllers if there is no such place
-	why   error           // why there is none
+	why   error           // why no place was found
 }
 
 // findHierarchy finds a place where groups with controllers can be made, and prepares it.

@@ -135,15 +135,15 @@ func TestSecretSets(t *testing.T) {
 		in   fields
 		want string
 	}{
-		{"secret_set", fields{}, "cannot use secrets: there is none"},
+		{"secret_set", fields{}, "cannot use secrets: it is missing"},
 		{"secret_set", fields{"secrets": fields{"A": "abc"}}, "cannot use secrets.A: a value must have at least 4 bytes"},
 		{"secret_set", fields{"secrets": fields{"A": "abc\r\n"}}, "cannot use secrets.A: a value must have at least 4 bytes"},
 		{"secret_set", fields{"secrets": fields{"A": "abc\x00d"}}, "cannot use secrets.A: a value cannot hold a NUL byte"},
 		{"secret_set", fields{"secrets": fields{"A": big + big}}, "cannot use secrets.A: a value must have at most 64 KiB"},
 		{"secret_set", fields{"secrets": fields{"A": big, "B": big, "C": big}}, "cannot use secrets: a sandbox has at most 128 secrets, of 128 KiB together"},
 		{"secret_set", fields{"secrets": fields{"../x": "abcd"}}, `cannot use secrets."../x": a name has 1 to 64 letters`},
-		{"secret_delete", fields{"names": []string{"E"}}, `cannot delete secret "E": there is none of that name`},
-		{"secret_delete", fields{}, "cannot use names: there is none"},
+		{"secret_delete", fields{"names": []string{"E"}}, `cannot delete secret "E": unknown name`},
+		{"secret_delete", fields{}, "cannot use names: it is missing"},
 	} {
 		if _, err := operationTried(t, env, tt.op, tt.in); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.op, err, tt.want)

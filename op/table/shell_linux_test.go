@@ -197,7 +197,7 @@ func TestShellErrors(t *testing.T) {
 		{"shell_open", fields{"cwd": "/etc"}, `cannot use cwd "/etc": it is outside the workspace`},
 		{"shell_open", fields{"cwd": "missing"}, "cannot open a shell: workspace path does not exist: /workspace/missing"},
 		{"shell_open", fields{"env": fields{"A-B": "secret"}}, "cannot use env.A-B: a name has 1 to 64 letters"},
-		{"shell_open", fields{"secret_env": []string{"NONE"}}, `cannot use secret "NONE": there is none of that name`},
+		{"shell_open", fields{"secret_env": []string{"NONE"}}, `cannot use secret "NONE": unknown name`},
 		{"shell_open", fields{"rows": 0}, "cannot read the input of shell_open: rows must be 1 at least"},
 		{"shell_open", fields{"timeout": "11m"}, `cannot use timeout "11m0s": it must be above 0 and at most 10m0s`},
 		{"shell_open", fields{"wait_for_idle_ms": 60001}, "cannot read the input of shell_open: wait_for_idle_ms must be 60000 at most"},

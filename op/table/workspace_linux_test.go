@@ -217,7 +217,7 @@ func TestImportErrors(t *testing.T) {
 		in   fields
 		want string
 	}{
-		{fields{}, "cannot use archive: there is none"},
+		{fields{}, "cannot use archive: it is missing"},
 		{fields{"archive": archive(first), "files": []fields{}}, "cannot use files: an archive is given, too"},
 		{fields{"archive": "***"}, "cannot read the input of workspace_import: archive must be written in base64"},
 		{fields{"archive": []byte("no archive")}, "cannot read the archive: "},

@@ -109,7 +109,7 @@ func TestContract(t *testing.T) {
 		{policy: ``, err: "p: cannot use type: it is missing"},
 		{policy: `[]`, err: "p: cannot use type: it is missing"},
 		{policy: `{"image":"x"}`, err: "p: cannot use type: it is missing"},
-		{policy: `{"type":"vm"}`, err: `p:1: cannot use type "vm": there is none of this name`},
+		{policy: `{"type":"vm"}`, err: `p:1: cannot use type "vm": unknown value`},
 		{policy: `{"type":"host","image":"x"}`, err: "p:1: cannot use image: unknown key"},
 		{policy: `{"type":"host","type":"docker"}`, err: "p:1: cannot use type: unknown key"},
 		{policy: `{"type":"docker","network_enabled":"false"}`, err: `p:1: cannot use network_enabled "false": it must be true or false`},

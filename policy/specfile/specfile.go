@@ -257,7 +257,7 @@ func (d *decoder) executionType(root *yaml.Node) execution.Policy {
 		root.Content = slices.Delete(root.Content, i, i+2)
 		p := execution.New(value.Value)
 		if p == nil || value.Kind != yaml.ScalarNode {
-			d.refuse(&policy.FieldError{Field: "type", Value: value.Value, Line: key.Line, Reason: "there is none of this name", Hint: hint})
+			d.refuse(&policy.FieldError{Field: "type", Value: value.Value, Line: key.Line, Reason: "unknown value", Hint: hint})
 			return nil
 		}
 		return p

@@ -20,7 +20,7 @@ const errorKey = "paddock/error"
 // which say rewords for this door.
 func errorText(err error, say func(string) string) string {
 	var b strings.Builder
-	for _, one := range flatten(err) {
+	for _, one := range op.Flatten(err) {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
@@ -45,7 +45,7 @@ type errorInfo struct {
 const maxErrors = 32
 
 func errorData(err error, say func(string) string) *errorInfo {
-	all := flatten(err)
+	all := op.Flatten(err)
 	info := errorOf(all[0], say)
 	if len(all) > 1 {
 		for _, one := range all[:min(len(all), maxErrors)] {
@@ -87,19 +87,6 @@ func coded(method string, err error) error {
 		}
 	}
 	return &jsonrpc.Error{Code: own.Code, Message: clip(err.Error(), maxNotes), Data: own.Data}
-}
-
-// flatten takes joined errors apart.
-func flatten(err error) []error {
-	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, e := range several.Unwrap() {
-		all = append(all, flatten(e)...)
-	}
-	return all
 }
 
 func oneLine(s string) string {

@@ -61,7 +61,7 @@ type extraction struct {
 // node is a path below the destination.
 type node struct {
 	known bool
-	kind  string // of the file, "" if there is none
+	kind  string // of the file, "" if it does not exist
 	below map[string]*node
 	// member is its name in the archive, "" if it is not a member;
 	// stripped says that white space was removed from that name.
@@ -193,7 +193,7 @@ func (x *extraction) at(names []string) core.Path {
 	return core.Path{Text: core.PathText(all), Names: all}
 }
 
-// kindOf returns the kind of the file at a path now, "" if there is none.
+// kindOf returns the kind of the file at a path now, "" if none exists.
 func (x *extraction) kindOf(names []string) (string, error) {
 	if !x.there.Valid() {
 		return "", nil

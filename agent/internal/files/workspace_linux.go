@@ -73,7 +73,7 @@ func (w *Workspace) parentOf(p core.Path, walk func(names []string) (beneath.Dir
 // Close closes the directory.
 func (p *Place) Close() { _ = p.dir.Close() }
 
-// Lstat describes the file. It fails if there is none.
+// Lstat describes the file. It returns an error if the file does not exist.
 func (p *Place) Lstat() (unix.Stat_t, error) {
 	st, err := p.dir.Lstat(p.name)
 	if err != nil {

@@ -153,7 +153,7 @@ func (t *Table) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *
 	return c, nil
 }
 
-// Read returns output from a cursor on. If there is none yet, it waits as long as the
+// Read returns output from a cursor on. Without new output it waits as long as the
 // request says.
 func (t *Table) Read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadShellResult, error) {
 	s, err := t.find(q.ShellID)

@@ -266,7 +266,7 @@ func (r *Reaper) Close() {
 }
 
 // run reaps until the init has ended. It waits for a child without reaping it, and
-// reaps it under the lock, so that no pid is freed while somebody may signal it.
+// reaps it under the lock, so that no pid is freed while another goroutine may signal it.
 func (r *Reaper) run() {
 	for {
 		var info unix.Siginfo

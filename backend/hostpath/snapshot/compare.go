@@ -39,7 +39,7 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 			weak = append(weak, full)
 		}
 		moved := i.to != "" && i.by.Path == ".git" && s.items[filepath.Join(i.to, "config")].kind == isFile && !now.compared(i.to) // for example over a link
-		if there && i.same(was) && !moved || !there && !s.knew(full) {
+		if there && i.same(was) && !moved || !there && !s.reached(full) {
 			continue
 		}
 		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
@@ -80,8 +80,8 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	return found
 }
 
-// knew reports whether the look of this snapshot has come to the place of a path.
-func (s *Snapshot) knew(full string) bool {
+// reached reports whether this snapshot got as far as the place of a path.
+func (s *Snapshot) reached(full string) bool {
 	if s.depth == 0 {
 		return true
 	}

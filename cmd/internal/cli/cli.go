@@ -122,12 +122,12 @@ const (
 
 // report prints what went wrong and returns the exit status for it.
 func report(w io.Writer, err error) int {
-	// Nobody reads our own standard output or error output any more. Other pipes and sockets
+	// No process reads our own standard output or error output any more. Other pipes and sockets
 	// break, too.
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) && errors.Is(failed, syscall.EPIPE) && (failed.Path == os.Stdout.Name() || failed.Path == os.Stderr.Name()) {
 		return statusSignal + int(syscall.SIGPIPE)
 	}
-	for _, one := range flatten(err) {
+	for _, one := range op.Flatten(err) {
 		fmt.Fprintf(w, "paddock: %s\n", oneLine(one.Error()))
 		if hint := op.FlagHint(op.HintOf(one)); hint != "" {
 			fmt.Fprintf(w, "paddock: hint: %s\n", oneLine(hint))
@@ -149,19 +149,6 @@ func report(w io.Writer, err error) int {
 	default:
 		return statusFailed
 	}
-}
-
-// flatten returns the errors that are joined in err; each is written on separate lines.
-func flatten(err error) []error {
-	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, e := range several.Unwrap() {
-		all = append(all, flatten(e)...)
-	}
-	return all
 }
 
 // oneLine returns a text as one line that a terminal can print: it may name files of commands.

@@ -79,7 +79,7 @@ func (in FileEditInput) check() error {
 		}
 	}
 	if len(in.Edits) == 0 {
-		return &policy.FieldError{Field: "edits", Reason: "there is none"}
+		return &policy.FieldError{Field: "edits", Reason: "it is missing"}
 	}
 	return op.CheckPath("path", in.Path)
 }

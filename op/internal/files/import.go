@@ -147,7 +147,7 @@ func (in WorkspaceImportInput) archive(env *op.Env, stream *op.Stream) (io.ReadC
 	case ways == 0 && stream.Stdin != nil:
 		return nil, 0, &paddock.Error{Message: "cannot import: there is no archive", Hint: "name one, or - for standard input"}
 	case ways == 0:
-		return nil, 0, &policy.FieldError{Field: "archive", Reason: "there is none", Hint: "give an archive, or files"}
+		return nil, 0, &policy.FieldError{Field: "archive", Reason: "it is missing", Hint: "give an archive, or files"}
 	case ways > 1:
 		return nil, 0, &policy.FieldError{Field: "files", Reason: "an archive is given, too", Hint: "give one of the two"}
 	case in.File != "":

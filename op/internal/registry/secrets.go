@@ -166,5 +166,5 @@ func (out SecretOutput) Render(w io.Writer) error {
 
 // ErrNoSecret returns the error of a secret that is unknown.
 func ErrNoSecret(verb, name string) error {
-	return &paddock.Error{Message: fmt.Sprintf("cannot %s secret %q: there is none of that name", verb, name), Hint: "secret_list names those that there are", Code: wire.CodeNotFound}
+	return &paddock.Error{Message: fmt.Sprintf("cannot %s secret %q: unknown name", verb, name), Hint: "secret_list names those that there are", Code: wire.CodeNotFound}
 }

@@ -84,7 +84,7 @@ func (in SecretSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 
 func (in SecretDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
 	if len(in.Names) == 0 {
-		return out, &policy.FieldError{Field: "names", Reason: "there is none"}
+		return out, &policy.FieldError{Field: "names", Reason: "it is missing"}
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		out, err = s.ChangeSecrets(ctx, func(now map[string]string) error {
@@ -115,7 +115,7 @@ func checkSecrets(given map[string]string) error {
 		return &policy.FieldError{Field: policy.FieldPath("secrets", name), Reason: reason}
 	}
 	if len(given) == 0 {
-		return &policy.FieldError{Field: "secrets", Reason: "there is none"}
+		return &policy.FieldError{Field: "secrets", Reason: "it is missing"}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value := given[name]
