@@ -44,7 +44,9 @@ func tree(t *testing.T) (tr *Tree, rel string) {
 	return tr, rel
 }
 
-// sleeper is a process that is not part of Paddock.
+// sleeper returns a process that is not part of Paddock. It waits until the kernel says so,
+// too: in a loaded virtual machine with Linux 6.12 a process that has just been started still
+// showed the program of its parent.
 func sleeper(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
@@ -55,7 +57,20 @@ func sleeper(t *testing.T) int {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd.Process.Pid
+	exe := fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)
+	own, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if info, err := os.Stat(exe); err == nil && !os.SameFile(own, info) {
+			return cmd.Process.Pid
+		}
+		if time.Now().After(deadline) {
+			text, err := os.Readlink(exe)
+			t.Fatalf("sleep is shown as %s (%v)", text, err)
+		}
+	}
 }
 
 func TestTree(t *testing.T) {
