@@ -185,7 +185,7 @@ func (g *grid) count(out *strings.Builder, c column) {
 		}
 		kinds[got.Kind]++
 		switch without := g.control(name); {
-		case got.Kind != stopped || without == succeeded:
+		case got.Kind != stopped || strings.HasPrefix(without, succeeded):
 		case without == inVM:
 			vm++
 		case strings.HasPrefix(without, notRun):
