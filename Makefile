@@ -73,7 +73,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps modules lint linter bench bench-deps fuzz shape changelog clean
+.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps modules lint bench bench-deps fuzz shape changelog clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -98,6 +98,7 @@ test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race d
 HANDED := TestGrid.*|TestErrorsName.*|TestHTTPFlags|TestHeld.*|TestNotHeld|TestOperators.*|TestOneOfTwoTokens|TestOwnTimeout|TestProfiles|TestRevisions|TestRevoked|TestTokenBounds
 
 test-user: RACE = off
+test-user: export PADDOCK_TEST_CONTROLLED = by make test
 test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
 	@$(call tests,./test/escape ./test/mcp,-timeout=15m -skip='^($(HANDED))$$' $(TESTARGS))
 	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(escape|mcp))'),-timeout=15m $(ATONCE) $(TESTARGS))
@@ -153,9 +154,7 @@ lint: $(LINT) ## check format, vet and style, on every platform
 	$(GO) build $(PACKAGES)
 	GOARCH=arm64 $(GO) build $(PACKAGES)
 	GOOS=darwin $(GO) vet . ./internal/run ./wire ./policy/... ./op/... ./backend/hostpath/...
-	$(LINT) run --allow-parallel-runners $(PACKAGES)
-
-linter: $(LINT) ## build the linter, once
+	GOGC=400 $(LINT) run --allow-parallel-runners $(PACKAGES)
 
 $(LINT):
 	@mkdir -p $(TOOLS)

@@ -17,8 +17,9 @@ import (
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
-// TestInspectorHTTP lists and calls every tool with the official inspector's
-// command line, over HTTP: each call is a client, and a session, of its own.
+// TestInspectorHTTP lists the tools with the official inspector's command line, over HTTP,
+// and calls one well and one wrongly: each call is a client, and a session, of its own.
+// Every tool over HTTP is TestToolsHTTP's.
 func TestInspectorHTTP(t *testing.T) {
 	boxtest.RequireWalls(t)
 	requireSuites(t)
@@ -28,13 +29,20 @@ func TestInspectorHTTP(t *testing.T) {
 	token := s.token(t, localPrincipal(t), s.workspace)
 	h := startHTTP(t, s)
 	i := newInspector(t, "--cli", h.url, "--transport", "http", "--connect-timeout", "0", "--header", "Authorization: Bearer "+token)
-	i.tries(t, h.connect(t, token).tools(t), func(tool, args string) []string {
-		return []string{"--method", "tools/call", "--tool-name", tool, "--tool-args-json", args, "--format", "json"}
-	}, "--method", "tools/list", "--format", "json")
+	i.lists(t, h.connect(t, token).tools(t), "--method", "tools/list", "--format", "json")
+	exec := func(args string) answer {
+		return i.answer(t, "--method", "tools/call", "--tool-name", "exec", "--tool-args-json", args, "--format", "json")
+	}
+	if got := exec(`{"command":"echo over HTTP"}`); got.failed || !strings.Contains(got.text, "over HTTP") {
+		t.Errorf("one call over HTTP: %+v", got)
+	}
+	if got := exec(`{"comand":"echo over HTTP"}`); !got.failed || !strings.Contains(got.text, "comand") {
+		t.Errorf("one wrong call over HTTP: %+v", got)
+	}
 }
 
-// TestInspectorStdio does the same over standard input and output, where one server
-// has to stay for all calls: the inspector's program for connections that stay
+// TestInspectorStdio lists and calls every tool over standard input and output, where one
+// server has to stay for all calls: the inspector's program for connections that stay
 // has it. The one for single calls is tried as well.
 func TestInspectorStdio(t *testing.T) {
 	boxtest.RequireWalls(t)

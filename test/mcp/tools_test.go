@@ -238,6 +238,16 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// TestToolsHTTP does the same over HTTP.
+func TestToolsHTTP(t *testing.T) {
+	boxtest.RequireWalls(t)
+	t.Parallel()
+	s := everything(t)
+	token := s.token(t, localPrincipal(t), s.workspace) // without one there is no server
+	c := startHTTP(t, s).connect(t, token)
+	runExamples(t, c.tools(t), c.caller())
+}
+
 // caller calls tools with the Go client.
 func (c *client) caller() caller {
 	return func(t *testing.T, tool, args string) answer {
