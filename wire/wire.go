@@ -35,11 +35,6 @@ package wire
 // ready message. Two sides with different versions refuse each other.
 const Version = 1
 
-// Build identifies the build of this binary. Release and make builds set it
-// with -ldflags "-X github.com/paddock-dev/paddock/wire.Build=…"; it is empty
-// in a plain go build. If both sides have one, they must be equal.
-var Build string
-
 // Bounds of the protocol. A side that exceeds one gets an error with code
 // CodeTooLarge, or is disconnected if no answer can be given any more.
 const (
