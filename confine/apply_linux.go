@@ -20,6 +20,8 @@ type Applier struct {
 	// mount, and is called before a step needs it.
 	Proc func(path string) (await func() error, err error)
 
+	// Self is a handle of a proc that shows this process, 0 for /proc.
+	Self int
 	// InPlace means that the process stays in the host's mount namespace.
 	InPlace bool
 	// Cgroup is the handle of the sandbox's control group, 0 if it has none.
@@ -131,7 +133,7 @@ func (a *Applier) step(i int, s *Step) error {
 		if slices.Contains(s.Flags, FlagBounding) {
 			return keepForSelf()
 		}
-		return keepCaps(s.Caps)
+		return keepCaps(a.Self, s.Caps)
 	case OpNoNew:
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	case OpLandlock:

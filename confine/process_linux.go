@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"runtime"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -73,7 +70,8 @@ func CapNumber(name string) (uint, bool) {
 // keepCaps empties the calling thread's bounding set, so that no program it
 // starts can gain a capability, and reduces every thread of the process to the
 // named capabilities. Lowering the permitted set empties the ambient one, too.
-func keepCaps(names []string) error {
+// proc is as in capset.
+func keepCaps(proc int, names []string) error {
 	var set [2]unix.CapUserData
 	for _, name := range names {
 		n, ok := CapNumber(name)
@@ -86,18 +84,7 @@ func keepCaps(names []string) error {
 	if err := emptyBounding(len(names) == 0); err != nil {
 		return err
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
-		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&set[0])), 0)
-	runtime.KeepAlive(&header)
-	runtime.KeepAlive(&set)
-	if errno == syscall.ENOTSUP { // with cgo, the runtime cannot reach all threads
-		return &Error{Op: string(OpCaps), Errno: int(errno), Hint: "this paddock-agent was built with cgo, so that it cannot confine all its threads: build it with CGO_ENABLED=0"}
-	}
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return capset(proc, set)
 }
 
 // emptyBounding empties the calling thread's bounding set. With unable, a

@@ -3,6 +3,7 @@ package confine
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +34,13 @@ var only = map[string]func() error{}
 func TestMain(m *testing.M) {
 	if order := os.Getenv(childEnv); order != "" {
 		os.Exit(child(order))
+	}
+	if how := os.Getenv(capsetEnv); how != "" {
+		if err := capsetChild(how); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

@@ -69,8 +69,14 @@ func setUp(plan *confine.Plan, fds []int) (*Spawner, []*confine.Error, *confine.
 	for i, name := range plan.Files {
 		files[name] = fds[i]
 	}
+	// The agent's own proc has to be mounted while the host's proc can still be
+	// seen: the kernel requires one to copy its masks from.
+	proc, err := confine.DetachedProc()
+	if err != nil {
+		return nil, nil, procError(err)
+	}
 	var initPID int
-	applier := confine.Applier{Files: files, Proc: func(path string) (func() error, error) {
+	applier := confine.Applier{Files: files, Self: proc, Proc: func(path string) (func() error, error) {
 		i, err := startInit(path)
 		if err != nil {
 			return nil, err
@@ -78,12 +84,6 @@ func setUp(plan *confine.Plan, fds []int) (*Spawner, []*confine.Error, *confine.
 		initPID = i.child.PID
 		return i.await, nil
 	}}
-	// The agent's own proc has to be mounted while the host's proc can still be
-	// seen: the kernel requires one to copy its masks from.
-	proc, err := confine.DetachedProc()
-	if err != nil {
-		return nil, nil, procError(err)
-	}
 	if err := applier.Setup(plan); err != nil {
 		return nil, nil, err
 	}
