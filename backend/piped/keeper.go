@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/keeper"
@@ -132,6 +133,9 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 		if said = printable(f.Said); said != "" {
 			e.Cause += ": " + lastLines(said)
 		}
+		if e.Hint == "" && e.Op == "await" && lacksLibrary(s.agent, said) {
+			e.Hint = "paddock-agent needs the C library of this machine, which may be missing there; build it without: CGO_ENABLED=0 go install github.com/paddock-dev/paddock/cmd/...@latest"
+		}
 	case errors.As(err, &e) && e.Stage == "keeper":
 		if e.Hint == notAgent {
 			// A keeper always answers, if only to say why it cannot start the wall.
@@ -148,6 +152,23 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 		s.wall.Explain(e, said)
 	}
 	return e
+}
+
+// lacksLibrary reports whether an agent that was linked dynamically may have found no loader
+// or no library behind the wall, by what the wall's programs said.
+func lacksLibrary(agent, said string) bool {
+	said = strings.ToLower(said)
+	if !strings.Contains(said, "no such file") && !strings.Contains(said, "not found") {
+		return false
+	}
+	f, err := os.Open(agent)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 4096)
+	n, _ := io.ReadFull(f, head) // of a shorter file, all of it
+	return hostpath.ELFLoader(f, head[:n]) != ""
 }
 
 // lastLines returns the last lines of a text as one line: programs print the failure last.
