@@ -50,7 +50,7 @@ may change, a read-only system around it, and no network unless you give one.`,
 	root.PersistentFlags().StringVar(&a.audit, "audit", auditRequired,
 		"refuse what cannot be put on record (required), or do it all the same (best-effort), as `MODE`; what needs a privilege is always refused")
 	a.addCommands(root, table.All(), args)
-	root.AddCommand(completionCommand())
+	root.AddCommand(completionCommand(), a.manCommand())
 	root.InitDefaultHelpCmd()
 	refuseUnknownTopics(root)
 	for _, g := range groups {
