@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/elsewhere"
 	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
@@ -151,7 +152,7 @@ func (o Options) backend() (backend.Backend, error) {
 	if be := run.DefaultBackend(); be != nil {
 		return be, nil
 	}
-	return nil, &Error{Message: "cannot choose a backend: this platform has no default one", Hint: "set Options.Backend"}
+	return nil, &Error{Message: "cannot start a sandbox: " + elsewhere.Problem, Hint: elsewhere.Hint}
 }
 
 // AgentEnv is the environment variable with the path of the agent.
@@ -214,7 +215,7 @@ func namedAgent(path, from string) (string, error) {
 func agentMissing(tried []string) error {
 	return &Error{
 		Message: "cannot find the agent: tried " + strings.Join(tried, ", "),
-		Hint:    "keep paddock-agent beside the program that uses it, or set " + AgentEnv + " to its path",
+		Hint:    "keep paddock-agent beside the program that uses it, or set " + AgentEnv + " to its path; it comes with: go install github.com/paddock-dev/paddock/cmd/...@latest",
 	}
 }
 

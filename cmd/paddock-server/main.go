@@ -1,3 +1,5 @@
+//go:build unix
+
 // Paddock-server is the command line of paddock with everything linked that would make
 // each start of paddock slower: the server for models and what sets up its clients,
 // HTTP, and the client of Redis. It is installed beside paddock, which becomes it when it

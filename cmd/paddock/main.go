@@ -1,3 +1,5 @@
+//go:build unix
+
 // Paddock runs commands inside real walls. "paddock help" lists its commands, and
 // each command is described by --help.
 //

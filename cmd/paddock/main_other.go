@@ -1,0 +1,7 @@
+//go:build !unix
+
+package main
+
+import "github.com/paddock-dev/paddock/internal/elsewhere"
+
+func main() { elsewhere.Main("paddock") }
