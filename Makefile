@@ -8,8 +8,9 @@ TESTARGS ?=
 BENCHARGS ?=
 
 # The product, its tests and its benchmarks are modules of their own, which
-# go.work joins. A pattern matches packages of one module alone.
-MODULES  := . test bench
+# go.work joins. A pattern matches packages of one module alone. What makes releases
+# stays outside of go.work.
+MODULES  := . test bench release
 # Those that take longest come first, so that nothing waits for one of them at the end.
 PACKAGES := ./test/... ./... ./bench/...
 
@@ -63,7 +64,7 @@ SAME := policy(/.*)? wire internal/(redact|relay|search|stdiomux|strictjson|text
 # everything that is compiled into them, because a commit alone does not tell
 # one edited tree from another.
 COMMIT = $(shell git describe --always 2>/dev/null || echo none)
-HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin -o -path ./test -o -path ./bench \) -prune -o -type f \
+HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin -o -path ./test -o -path ./bench -o -path ./release \) -prune -o -type f \
 	\( -name '*.go' -o -name '*.s' -o -name 'go.*' \) ! -name '*_test.go' ! -name 'go.work*' -print | LC_ALL=C sort | \
 	xargs cat | git hash-object --stdin | cut -c1-12)
 BUILD ?= $(COMMIT).$(HASH)
@@ -73,7 +74,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps modules lint bench bench-deps fuzz shape changelog clean
+.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps test-release modules lint bench bench-deps fuzz shape changelog release clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -88,7 +89,7 @@ demo: build ## run a real test suite inside a sandbox, and see what the sandbox 
 	@sh test/demo/demo.sh
 
 test-redis test-engines test-mcp test-mcp-newest test-readme: SKIPS =
-test-vm test-mcp test-mcp-newest test-readme: RACE = off
+test-vm test-mcp test-mcp-newest test-readme test-release: RACE = off
 
 test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
 	@$(call tests,$(PACKAGES),-timeout=15m $(ATONCE) $(TESTARGS))
@@ -144,7 +145,10 @@ test-readme: ## run every command of the README and docs in a new Debian, as an 
 readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
 	@sh test/readme/deps.sh
 
-modules: ## get the modules that the product, its tests and its benchmarks need
+test-release: ## install the programs as a user does, with cgo and without, and make a release twice, once with nothing compiled
+	@$(gotestsum) --raw-command -- env GOWORK=off $(GO) -C release test -json -vet=off -count=1 -timeout=30m $(TESTARGS) .
+
+modules: ## get the modules that the product, its tests, its benchmarks and its releases need
 	@for module in $(MODULES); do GOWORK=off $(GO) -C $$module mod download || exit; done
 
 # What go vet looks for is among what the linter does.
@@ -153,8 +157,11 @@ lint: $(LINT) ## check format, vet and style, on every platform
 	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
 	$(GO) build $(PACKAGES)
 	GOARCH=arm64 $(GO) build $(PACKAGES)
-	GOOS=darwin $(GO) vet . ./internal/run ./wire ./policy/... ./op/... ./backend/hostpath/...
+	GOOS=darwin $(GO) vet . ./cmd/... ./internal/run ./wire ./policy/... ./op/... ./backend/hostpath/...
+	GOOS=windows $(GO) vet ./cmd/paddock ./cmd/paddock-agent ./cmd/paddock-server ./wire ./policy/...
+	GOWORK=off $(GO) -C release vet .
 	GOGC=400 $(LINT) run --allow-parallel-runners $(PACKAGES)
+	cd release && GOWORK=off GOGC=400 ../$(LINT) run --allow-parallel-runners .
 
 $(LINT):
 	@mkdir -p $(TOOLS)
@@ -181,6 +188,9 @@ changelog: ## move the entries in changes/unreleased to the top of CHANGELOG.md
 	@set -e; entries=$$(ls changes/unreleased/*.md); \
 	{ sed '/^## Unreleased$$/q' CHANGELOG.md; echo; cat $$entries; sed '1,/^## Unreleased$$/d' CHANGELOG.md | sed 1d; } >CHANGELOG.new; \
 	mv CHANGELOG.new CHANGELOG.md; rm $$entries
+
+release: ## write archives for both architectures, images and checksums to bin/release; VERSION is the commit's, or vX.Y.Z
+	@GOWORK=off $(GO) run -C release . $(if $(VERSION),-version '$(VERSION)')
 
 shape: ## print how much there is to read, beside code that others like to live in; TIMES=1 for a cold build, SHAPEARGS=-list for names
 	@$(GO) run -C test ./shape -root .. $(if $(TIMES),-times) $(SHAPEARGS)

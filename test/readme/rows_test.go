@@ -49,6 +49,8 @@ func rows() []row {
 		{of: "./bin/paddock run -- sh -c 'echo built >result; cat ~/.ssh/id_rsa; touch /usr/bin/x'", dir: "paddock", steps: []step{{status: 1}}},
 		{of: "cat result", dir: "paddock", steps: []step{{}}},
 		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
+		{of: "go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock version | grep ' v0.9.9$' && ~/go/bin/paddock run -- true"}}},
+		{of: `export PATH="$(go env GOPATH)/bin:$PATH"`, steps: []step{{after: `PATH="$(go env GOPATH)/bin:$PATH"; paddock version | grep ' v0.9.9$'`}}},
 		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-server"}}},
 		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
 		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
@@ -194,6 +196,16 @@ func rows() []row {
 		{of: "echo $?", dir: "paddock", steps: []step{{}}},
 		{of: "PADDOCK_AGENT=/nowhere paddock run -- true", steps: []step{{status: 125}}},
 
+		// docs/install.md
+		{of: "paddock version", steps: []step{{see: []string{"platform linux/"}}}},
+		{of: "CGO_ENABLED=0 go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock run -- true"}}},
+		{of: "sha256sum -c --ignore-missing SHA256SUMS", why: released},
+		{of: "tar -xzf paddock-VERSION-linux-amd64.tar.gz --strip-components=1 -C ~/.local", why: released},
+		{of: "make release", why: released},
+		{of: "paddock man", steps: []step{{see: []string{`.TH "PADDOCK" "1"`, `.SS "paddock mcp install`}}}},
+		{of: "COPY --from=paddock:VERSION /usr/local/bin/ /usr/local/bin/", why: released},
+		{of: "limactl start --name=paddock --mount-writable", why: "it needs macOS"},
+
 		// docs/sessions.md
 		{of: `printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`, steps: []step{{see: []string{`"output":"/tmp\n1"`}}}},
 	}
@@ -205,6 +217,13 @@ func hostTool(held step) []step {
 	held.before, held.after = grant, take
 	return []step{{status: 125, see: []string{denied}}, held}
 }
+
+// fromFiles has the go command get Paddock from a module proxy in files. The checksums of
+// all modules are on the network.
+const fromFiles = "export GOPROXY=file:///srv/paddock,file:///srv/modules GOSUMDB=off"
+
+// released says why what a release has is not made here.
+const released = "a release takes minutes: make test-release makes one, checks its sums, unpacks it and runs what is in it"
 
 // inAProgram makes a program of the README's lines.
 const inAProgram = `cat >go.mod <<END
