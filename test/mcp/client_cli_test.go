@@ -39,7 +39,9 @@ func newCodex(t *testing.T, more ...string) *cli {
 func newClaude(t *testing.T) *cli {
 	t.Helper()
 	a := newAgent(t, "@anthropic-ai/claude-code")
-	a.env = append(a.env, "ANTHROPIC_BASE_URL="+a.model.url, "ANTHROPIC_API_KEY=none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+	a.env = append(a.env, "ANTHROPIC_BASE_URL="+a.model.url, "ANTHROPIC_API_KEY=none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		// Else it asks its model before the server has answered, where the machine is busy.
+		"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=600000", "MCP_TIMEOUT=600000")
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
 	if arch == "" {
 		arch = runtime.GOARCH
