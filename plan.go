@@ -28,12 +28,17 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	if err != nil {
 		return nil, Spec{}, err
 	}
+	kept, err := opts.stay(&req, false)
+	if err != nil {
+		return nil, Spec{}, err
+	}
 	protection, err := opts.protect(ctx, &req)
 	if err != nil {
 		return nil, Spec{}, err
 	}
 	plan, err := be.Plan(ctx, req)
 	if plan != nil {
+		plan.Holds.Lost = append(plan.Holds.Lost, kept.lost...)
 		plan.Holds.Lost = append(plan.Holds.Lost, losses(protection)...)
 	}
 	return plan, req.Spec, err

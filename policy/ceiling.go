@@ -313,6 +313,9 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		c.Workspace = []Place{{w.Source, mode}}
 	}
 	c.Mounts = places(s.Mounts)
+	if s.Home != "" && s.Home != HomeKeep {
+		c.Mounts = places(append(slices.Clone(s.Mounts), Mount{Source: s.Home, Mode: "rw"}))
+	}
 	switch backend {
 	case BackendDocker:
 		c.docker(s)
