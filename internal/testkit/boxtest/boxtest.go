@@ -52,11 +52,12 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Usual has the usual place of state be below a directory, for this process and what
-// it starts, and gives the flag that builds programs which think so as root, too.
+// Usual has the usual place of state, and the caches, be below a directory, for this process
+// and what it starts, and gives the flag that builds programs which think so as root, too.
 func Usual(dir string) (flag string) {
 	hostpath.RootState = filepath.Join(dir, "paddock")
 	_ = os.Setenv("XDG_STATE_HOME", dir)
+	_ = os.Setenv("PADDOCK_CACHE_DIR", dir+"-caches")
 	return "-ldflags=-X=github.com/paddock-dev/paddock/backend/hostpath.RootState=" + hostpath.RootState
 }
 
