@@ -92,7 +92,7 @@ func (o Options) stay(req *backend.Request, make bool) (*stays, error) {
 	if err != nil && k.auto {
 		k.release()
 		if worthSaying(err) {
-			k.lost = append(k.lost, "caches: "+err.Error())
+			k.lost = append(k.lost, "caches: "+err.Error()+" ("+CacheDirEnv+" names another place for them)")
 		}
 		err = nil
 	}
@@ -178,9 +178,6 @@ func (o Options) addCaches(k *stays, req *backend.Request, tools []string, make 
 		if err != nil {
 			return err
 		}
-		if err := clear(spec, dir); err != nil {
-			return err
-		}
 		set(cache.Env(tool, dir))
 		stored = append(stored, backend.Stored{Source: dir, Tool: tool})
 		if there {
@@ -205,8 +202,12 @@ func (o Options) addCaches(k *stays, req *backend.Request, tools []string, make 
 // place returns the directory of a tool's cache, and whether it exists.
 func (k *stays) place(o Options, req *backend.Request, tool string, make bool) (dir string, there bool, err error) {
 	key := cache.Key{Workspace: hostpath.Real(req.Spec.Workspace.Source), Principal: o.Caches.Principal, Tool: tool}
-	if !make {
-		return k.store.Find(key)
+	dir, there, err = k.store.Find(key)
+	if err == nil && tool != cache.Home {
+		err = clear(req.Spec, dir)
+	}
+	if err != nil || !make {
+		return dir, there, err
 	}
 	u, err := k.store.Use(key, k.most)
 	if err != nil {
