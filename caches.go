@@ -1,12 +1,10 @@
 package paddock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -41,7 +39,8 @@ type CacheOptions struct {
 	Auto bool
 	// Principal is whose caches they are. No two principals share one.
 	Principal string
-	// Host lets tools also read what the caller's own caches have downloaded: Go's modules.
+	// Host lets tools in a sandbox without a network also read what the caller's own caches
+	// have downloaded: go's modules, and cargo's packages.
 	Host bool
 }
 
@@ -50,6 +49,7 @@ type stays struct {
 	store *cache.Store
 	used  []*cache.Used
 	most  int64
+	make  bool // what does not exist is made
 	// lost says why there is no cache, if that is worth saying.
 	lost []string
 	// auto: the sandbox is started without caches if they cannot be mounted.
@@ -75,7 +75,7 @@ func (o Options) stay(req *backend.Request, make bool) (*stays, error) {
 	if len(words) == 0 && o.Caches.Auto {
 		words = []string{policy.CachesAuto}
 	}
-	k := &stays{auto: slices.Equal(words, []string{policy.CachesAuto})}
+	k := &stays{make: make, auto: slices.Equal(words, []string{policy.CachesAuto})}
 	spec := &req.Spec
 	var tools []string
 	if cachesFit(*spec) || !k.auto {
@@ -87,7 +87,7 @@ func (o Options) stay(req *backend.Request, make bool) (*stays, error) {
 	}
 	err := k.open(req)
 	if err == nil && len(tools) > 0 {
-		err = o.addCaches(k, req, tools, make)
+		err = o.addCaches(k, req, tools)
 	}
 	if err != nil && k.auto {
 		k.release()
@@ -97,7 +97,7 @@ func (o Options) stay(req *backend.Request, make bool) (*stays, error) {
 		err = nil
 	}
 	if err == nil && keepHome {
-		err = o.addHome(k, req, make)
+		err = o.addHome(k, req)
 	}
 	if err != nil {
 		k.release()
@@ -157,7 +157,7 @@ func cacheMax() (int64, error) {
 }
 
 // addCaches adds the caches of these tools.
-func (o Options) addCaches(k *stays, req *backend.Request, tools []string, make bool) error {
+func (o Options) addCaches(k *stays, req *backend.Request, tools []string) error {
 	spec := req.Spec
 	spec.Mounts, spec.Env = slices.Clone(spec.Mounts), maps.Clone(spec.Env)
 	if spec.Env == nil {
@@ -174,7 +174,7 @@ func (o Options) addCaches(k *stays, req *backend.Request, tools []string, make 
 		}
 	}
 	for _, tool := range tools {
-		dir, there, err := k.place(o, req, tool, make)
+		dir, there, err := k.place(o, req, tool)
 		if err != nil {
 			return err
 		}
@@ -183,12 +183,13 @@ func (o Options) addCaches(k *stays, req *backend.Request, tools []string, make 
 		if there {
 			spec.Mounts = append(spec.Mounts, Mount{Source: dir, Target: dir, Mode: "rw"})
 		}
-		if tool == cache.Go && o.Caches.Host {
-			if from := goDownloads(req, spec); from != "" {
-				spec.Mounts = append(spec.Mounts, Mount{Source: from, Target: from, Mode: "ro"})
-				stored = append(stored, backend.Stored{Source: from})
-				set(map[string]string{"GOPROXY": goProxy(from, spec.Network)})
+		if o.Caches.Host {
+			mounts, vars := k.sources(req, spec, tool, dir, there)
+			for _, m := range mounts {
+				stored = append(stored, backend.Stored{Source: m.Source})
 			}
+			spec.Mounts = append(spec.Mounts, mounts...)
+			set(vars)
 		}
 	}
 	checked, err := spec.Resolve(policy.Base{}) // targets that a sandbox cannot have, for example
@@ -200,13 +201,13 @@ func (o Options) addCaches(k *stays, req *backend.Request, tools []string, make 
 }
 
 // place returns the directory of a tool's cache, and whether it exists.
-func (k *stays) place(o Options, req *backend.Request, tool string, make bool) (dir string, there bool, err error) {
+func (k *stays) place(o Options, req *backend.Request, tool string) (dir string, there bool, err error) {
 	key := cache.Key{Workspace: hostpath.Real(req.Spec.Workspace.Source), Principal: o.Caches.Principal, Tool: tool}
 	dir, there, err = k.store.Find(key)
 	if err == nil && tool != cache.Home {
 		err = clear(req.Spec, dir)
 	}
-	if err != nil || !make {
+	if err != nil || !k.make {
 		return dir, there, err
 	}
 	u, err := k.store.Use(key, k.most)
@@ -235,8 +236,8 @@ func clear(spec Spec, dir string) error {
 }
 
 // addHome replaces "keep" by the directory of the store.
-func (o Options) addHome(k *stays, req *backend.Request, make bool) error {
-	dir, there, err := k.place(o, req, cache.Home, make)
+func (o Options) addHome(k *stays, req *backend.Request) error {
+	dir, there, err := k.place(o, req, cache.Home)
 	if err != nil {
 		return err
 	}
@@ -247,41 +248,6 @@ func (o Options) addHome(k *stays, req *backend.Request, make bool) error {
 	req.Spec.Home = dir
 	req.Stored = append(req.Stored, backend.Stored{Source: dir})
 	return nil
-}
-
-// goDownloads returns the directory with the modules that the caller's go has downloaded, if
-// it lies below the caller's home and no sandbox could have written there. What go has from
-// version control systems lies beside it, and is not shown.
-func goDownloads(req *backend.Request, spec Spec) string {
-	if req.Home == "" {
-		return ""
-	}
-	mod := os.Getenv("GOMODCACHE")
-	if mod == "" {
-		first, _, _ := strings.Cut(cmp.Or(os.Getenv("GOPATH"), filepath.Join(req.Home, "go")), string(filepath.ListSeparator))
-		mod = filepath.Join(first, "pkg", "mod")
-	}
-	dir := filepath.Join(mod, "cache", "download")
-	if !filepath.IsAbs(dir) || strings.ContainsAny(dir, ",|") {
-		return ""
-	}
-	way, err := seenOf(req).Trust(backend.OwnFile{Path: dir, What: "go's modules", Dir: true})
-	if err != nil || !way.IsDir() || mappable(way.Path) != nil || clear(spec, way.Path) != nil {
-		return ""
-	}
-	if _, below := hostpath.Within(way.Path, hostpath.Real(req.Home)); !below {
-		return ""
-	}
-	return way.Path
-}
-
-// goProxy returns a GOPROXY that begins with a directory of modules.
-func goProxy(dir, network string) string {
-	from := (&url.URL{Scheme: "file", Path: dir}).String()
-	if network == "none" {
-		return from + ",off"
-	}
-	return from + ",https://proxy.golang.org,direct" // go's default
 }
 
 // errUnmappable is the error of root's store on a file system that has no id-mapped mounts.
@@ -351,133 +317,4 @@ func (k *stays) upkeep(ctx context.Context) {
 			}
 		}
 	}()
-}
-
-// Cache is a directory that stays between sandboxes: the cache of a tool, or a HOME.
-type Cache struct {
-	Tool      string // "home" is a HOME
-	Workspace string // empty if its record is damaged
-	Principal string
-	Dir       string
-	Used      time.Time // when a sandbox last began to use it
-	InUse     bool
-	Bytes     int64 // on the disk, when it was last measured
-	Partial   bool  // it has more
-	Measured  bool
-}
-
-// CacheChoice chooses caches.
-type CacheChoice struct {
-	// Workspace is a directory; "" chooses all workspaces.
-	Workspace string
-	// Tool is a word of policy.CacheTools, or "home". "" chooses all tools; [RemoveCaches]
-	// then leaves HOME as it is.
-	Tool string
-}
-
-// listTime is how long [Caches] may measure.
-const listTime = 5 * time.Second
-
-// Caches returns the directories that stay between sandboxes, the last used first. It measures
-// those that were not measured for a day, for at most a few seconds.
-func Caches(ctx context.Context, what CacheChoice, opts Options) ([]Cache, error) {
-	store, chosen, err := opts.chooseCaches(what)
-	if err != nil {
-		return nil, err
-	}
-	measuring, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	var all []Cache
-	for _, c := range chosen {
-		if now, err := store.Measure(measuring, c); err == nil {
-			c = now
-		}
-		all = append(all, cacheOf(c))
-	}
-	return all, ctx.Err()
-}
-
-// RemovedCache is a cache that [RemoveCaches] has removed, or could not: Err says why.
-type RemovedCache struct {
-	Cache
-	Err error
-}
-
-// RemoveCaches removes the chosen caches with everything in them. One that a sandbox uses is
-// left as it is.
-func RemoveCaches(ctx context.Context, what CacheChoice, opts Options) ([]RemovedCache, error) {
-	store, chosen, err := opts.chooseCaches(what)
-	if err != nil {
-		return nil, err
-	}
-	var all []RemovedCache
-	for _, c := range chosen {
-		if what.Tool == "" && c.Tool == cache.Home {
-			continue // it is no cache: what is in it cannot be made again
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		all = append(all, RemovedCache{cacheOf(c), removeError(c, store.Remove(ctx, c))})
-	}
-	_, trash, err := store.List()
-	if err == nil && ctx.Err() == nil {
-		err = store.Clean(ctx, trash) // of removals that were interrupted
-	}
-	if err != nil {
-		err = removeError(cache.Cache{Dir: store.Dir}, err)
-	}
-	return all, errors.Join(err, ctx.Err())
-}
-
-// removeError returns the error of a cache that could not be removed.
-func removeError(c cache.Cache, err error) error {
-	if err == nil {
-		return nil
-	}
-	message := "cannot remove " + c.Dir + ": " + hostpath.Reason(err)
-	switch {
-	case errors.Is(err, cache.ErrInUse):
-		return &Error{Message: message, Hint: "it can be removed once that has ended: paddock list shows the sandboxes that run"}
-	case errors.Is(err, unix.EPERM):
-		return &Error{Message: message, Hint: "something in it may be immutable: look with lsattr -R, and take that away with chattr -R -i"}
-	case errors.Is(err, unix.EACCES):
-		return &Error{Message: message, Hint: "something in it may belong to another user"}
-	}
-	return &Error{Message: message}
-}
-
-func cacheOf(c cache.Cache) Cache {
-	return Cache{Tool: c.Tool, Workspace: c.Workspace, Principal: c.Principal, Dir: c.Dir, Used: c.Used, InUse: c.InUse,
-		Bytes: c.Bytes, Partial: c.Partial, Measured: !c.Measured.IsZero()}
-}
-
-// chooseCaches opens the store and returns the chosen caches.
-func (o Options) chooseCaches(what CacheChoice) (*cache.Store, []cache.Cache, error) {
-	if known := append(policy.CacheTools(), cache.Home); what.Tool != "" && !slices.Contains(known, what.Tool) {
-		return nil, nil, &policy.FieldError{Field: "tool", Value: what.Tool, Reason: "unknown tool", Hint: "the tools are " + strings.Join(known, ", ")}
-	}
-	workspace := ""
-	if what.Workspace != "" {
-		abs, err := hostpath.Abs(what.Workspace)
-		if err != nil {
-			return nil, nil, &Error{Message: "cannot use " + what.Workspace + ": " + hostpath.Reason(err)}
-		}
-		workspace = hostpath.Future(abs) // it may be gone
-	}
-	_, seen, err := o.stateDir()
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := cache.Open(seen)
-	if err != nil {
-		return nil, nil, cacheError(err)
-	}
-	all, _, err := store.List()
-	if err != nil {
-		return nil, nil, cacheError(err)
-	}
-	return store, slices.DeleteFunc(all, func(c cache.Cache) bool {
-		return workspace != "" && c.Workspace != workspace || what.Tool != "" && c.Tool != what.Tool
-	}), nil
 }

@@ -1,12 +1,20 @@
 package script
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,5 +174,97 @@ func TestCacheOfKilled(t *testing.T) {
 	}
 	if all := list(); len(all.Caches) > 0 {
 		t.Errorf("then: %+v", all)
+	}
+}
+
+// crateServer serves a registry with one package, and writes a project that needs it.
+func crateServer(t *testing.T, ws string) {
+	t.Helper()
+	var b bytes.Buffer
+	zw := gzip.NewWriter(&b)
+	tw := tar.NewWriter(zw)
+	for name, text := range map[string]string{
+		"mydep-1.0.0/Cargo.toml": "[package]\nname = \"mydep\"\nversion = \"1.0.0\"\nedition = \"2021\"\n",
+		"mydep-1.0.0/src/lib.rs": "pub fn text() -> &'static str { \"from the package\" }\n",
+	} {
+		err := tw.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))})
+		if err == nil {
+			_, err = tw.Write([]byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(tw.Close(), zw.Close()); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/config.json":
+			_, _ = fmt.Fprintf(w, `{"dl":"http://%s/dl"}`, r.Host)
+		case "/my/de/mydep":
+			_, _ = fmt.Fprintf(w, `{"name":"mydep","vers":"1.0.0","deps":[],"cksum":"%x","features":{},"yanked":false}`+"\n", sha256.Sum256(b.Bytes()))
+		case "/dl/mydep/1.0.0/download", "/dl":
+			_, _ = w.Write(b.Bytes())
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	writeFiles(t, ws, map[string]string{
+		"Cargo.toml":         "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nmydep = \"1\"\n",
+		"src/main.rs":        "fn main() { println!(\"{}\", mydep::text()); }\n",
+		".cargo/config.toml": "[source.crates-io]\nreplace-with = \"local\"\n[source.local]\nregistry = \"sparse+" + server.URL + "/\"\n",
+	})
+}
+
+// TestCargoCache: a project whose packages the caller has downloaded builds without a network,
+// and nothing else of the caller's cargo comes inside.
+func TestCargoCache(t *testing.T) {
+	sysroot, err := exec.Command("rustc", "--print", "sysroot").Output()
+	if err != nil {
+		t.Skip("there is no rust here: ", err)
+	}
+	rust := strings.TrimSpace(string(sysroot))
+	ws, home := t.TempDir(), t.TempDir()
+	paddock := withCaches(t, ws)
+	crateServer(t, ws)
+	fetch := exec.Command(filepath.Join(rust, "bin", "cargo"), "fetch")
+	fetch.Dir, fetch.Env = ws, append(os.Environ(), "CARGO_HOME="+filepath.Join(home, ".cargo"))
+	if out, err := fetch.CombinedOutput(); err != nil {
+		t.Fatalf("cargo fetch: %v\n%s", err, out)
+	}
+	writeFiles(t, home, map[string]string{".cargo/credentials.toml": "x", ".cargo/config.toml": "x", ".cargo/git/x": "x"})
+	build := func(args ...string) string {
+		t.Helper()
+		args = append([]string{"run", "--ro", rust, "-e", "PATH=" + rust + "/bin:/usr/bin:/bin", "-e", "CARGO_TARGET_DIR=/tmp/target"}, args...)
+		if rust == "/usr" {
+			args = slices.Delete(args, 1, 3)
+		}
+		cmd := paddock(append(args, "--", "sh", "-c", "cargo run --locked 2>&1; find "+home+" 2>&1")...)
+		cmd.Env = append(cmd.Env, "HOME="+home, "CARGO_HOME=")
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	for range 2 {
+		out := build()
+		if !strings.Contains(out, "from the package") {
+			t.Fatalf("it does not build: %s", out)
+		}
+		for _, secret := range []string{"credentials.toml", ".cargo/config.toml", ".cargo/git"} {
+			if strings.Contains(out, secret) {
+				t.Errorf("inside there is %s: %s", secret, out)
+			}
+		}
+	}
+	if out := build("--cache", "none"); strings.Contains(out, "from the package") {
+		t.Errorf("without caches the package comes from somewhere: %s", out)
+	}
+	// A hostile run leaves a link where the registry is mounted: later runs start all the same.
+	if out, err := paddock("run", "--", "sh", "-c", "rm -rf $CARGO_HOME/registry; ln -s /etc $CARGO_HOME/registry").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out := build(); !strings.Contains(out, home) || strings.Contains(out, "cannot start") {
+		t.Errorf("after a hostile run: %s", out)
 	}
 }

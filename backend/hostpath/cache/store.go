@@ -28,6 +28,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
 // DirEnv is the environment variable with the path of the store.
@@ -224,6 +225,37 @@ func (s *Store) ready(dir string, k Key) error {
 		err = s.private(dir)
 	}
 	return err
+}
+
+// MountPoints makes directories in a directory of a cache, for mounts of a sandbox. Commands
+// may have put anything there, and no link is followed.
+func (s *Store) MountPoints(cache, dir string, names ...string) error {
+	at, err := dirfd.Open(unix.AT_FDCWD, cache, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(at) }()
+	below, err := makeDir(at, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(below) }()
+	for _, name := range names {
+		fd, err := makeDir(below, name)
+		if err != nil {
+			return err
+		}
+		_ = unix.Close(fd)
+	}
+	return nil
+}
+
+// makeDir opens a directory in another one, and makes it if it does not exist.
+func makeDir(at int, name string) (int, error) {
+	if err := unix.Mkdirat(at, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, err
+	}
+	return dirfd.Open(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
 // acquire locks a cache: shared for its use, exclusively for its removal. An exclusive lock
