@@ -268,3 +268,37 @@ func TestCargoCache(t *testing.T) {
 		t.Errorf("after a hostile run: %s", out)
 	}
 }
+
+// TestCacheTrimmed: a start over one workspace removes the caches of others when all together
+// are too large, and not its own.
+func TestCacheTrimmed(t *testing.T) {
+	big, small := t.TempDir(), t.TempDir()
+	for _, ws := range []string{big, small} {
+		writeFiles(t, ws, map[string]string{"package.json": "{}"})
+	}
+	paddock := withCaches(t, big)
+	if out, err := paddock("run", "--", "sh", "-c", "head -c 3000000 /dev/zero > $npm_config_cache/f").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := paddock("run", "-w", small, "--", "sh", "-c", "head -c 3000000 /dev/zero > $npm_config_cache/f; cat; ls $npm_config_cache")
+	cmd.Env = append(cmd.Env, "PADDOCK_CACHE_MAX=1MiB")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the other cache is gone", func() bool {
+		text := outputOf(t, paddock("cache", "list"))
+		return !strings.Contains(text, big) && strings.Contains(text, small)
+	})
+	if err := stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || out.String() != "f\n" {
+		t.Errorf("its own cache has %q (%v)", out.String(), err)
+	}
+}
