@@ -46,10 +46,10 @@ type CacheOptions struct {
 
 // stays are the directories of the store that one sandbox uses.
 type stays struct {
-	store *cache.Store
-	used  []*cache.Used
-	most  int64
-	make  bool // what does not exist is made
+	store  *cache.Store
+	used   []*cache.Used
+	most   int64
+	making bool // what does not exist is made
 	// lost says why there is no cache, if that is worth saying.
 	lost []string
 	// auto: the sandbox is started without caches if they cannot be mounted.
@@ -65,17 +65,17 @@ func (k *stays) release() {
 }
 
 // stay adds the caches and the home that the spec asks for to the request: mounts, which
-// commands can change, and variables. make says whether those that do not exist are made and
+// commands can change, and variables. making says whether those that do not exist are made and
 // all of them locked; otherwise only those that exist are added.
 //
 // "auto" never keeps a sandbox from starting. An unsafe or full store is then an entry of
 // Isolation.Lost, and a store that cannot exist here is passed over.
-func (o Options) stay(req *backend.Request, make bool) (*stays, error) {
+func (o Options) stay(req *backend.Request, making bool) (*stays, error) {
 	words := req.Spec.Caches
 	if len(words) == 0 && o.Caches.Auto {
 		words = []string{policy.CachesAuto}
 	}
-	k := &stays{make: make, auto: slices.Equal(words, []string{policy.CachesAuto})}
+	k := &stays{making: making, auto: slices.Equal(words, []string{policy.CachesAuto})}
 	spec := &req.Spec
 	var tools []string
 	if cachesFit(*spec) || !k.auto {
@@ -114,7 +114,7 @@ func cachesFit(spec Spec) bool {
 
 // lendable returns why commands that root starts cannot use root's directories, or nil.
 func lendable(spec Spec) error {
-	if os.Geteuid() == 0 && spec.Level == policy.LevelLandlock {
+	if os.Geteuid() == 0 && (spec.Level == policy.LevelLandlock || spec.Allows(policy.DegradeNamespaces)) {
 		return hostpath.Refuse("caches", strings.Join(spec.Caches, ","), "at the landlock level root's commands are those of another user", "use level full, or leave it out")
 	}
 	return nil
@@ -205,9 +205,9 @@ func (k *stays) place(o Options, req *backend.Request, tool string) (dir string,
 	key := cache.Key{Workspace: hostpath.Real(req.Spec.Workspace.Source), Principal: o.Caches.Principal, Tool: tool}
 	dir, there, err = k.store.Find(key)
 	if err == nil && tool != cache.Home {
-		err = clear(req.Spec, dir)
+		err = unmounted(req.Spec, dir)
 	}
-	if err != nil || !k.make {
+	if err != nil || !k.making {
 		return dir, there, err
 	}
 	u, err := k.store.Use(key, k.most)
@@ -218,8 +218,8 @@ func (k *stays) place(o Options, req *backend.Request, tool string) (dir string,
 	return u.Dir, true, nil
 }
 
-// clear refuses a cache at whose path another mount would be.
-func clear(spec Spec, dir string) error {
+// unmounted refuses a cache at whose path another mount would be.
+func unmounted(spec Spec, dir string) error {
 	taken := []string{policy.WorkspacePath}
 	if spec.Home != "" {
 		taken = append(taken, policy.HomePath)

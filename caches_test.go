@@ -310,3 +310,27 @@ func TestCachePlan(t *testing.T) {
 		t.Errorf("then: %+v, home %q (%v)", spec.Mounts, spec.Home, err)
 	}
 }
+
+// TestCacheOverLink: a link of the user's on the way to the store is followed until commands
+// could have made it. It never keeps a sandbox from starting, and the store stays covered.
+func TestCacheOverLink(t *testing.T) {
+	storeOf(t)
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(CacheDirEnv, filepath.Join(dir, "link", "caches"))
+	shell(t, Spec{Workspace: Workspace{Source: t.TempDir()}}, Options{}, "true") // from now on there is a list
+	spec := Spec{Workspace: Workspace{Source: goWorkspace(t)}}
+	if out, iso := shell(t, spec, auto("ann"), `touch "$GOCACHE.x"; echo "$GOCACHE"`); !strings.HasPrefix(out, filepath.Join(dir, "real", "caches")) {
+		t.Fatalf("over a link of the user's: %s, lost %q", out, iso.Lost)
+	}
+	out, _ := shell(t, Spec{Workspace: Workspace{Source: dir}}, auto("ann"), `ls -A real/caches; rm link && ln -s /tmp link && mkdir -p /tmp/caches`)
+	if out != "" {
+		t.Errorf("the store has %s", out)
+	}
+	out, iso := shell(t, spec, auto("ann"), `echo "[$GOCACHE]"`)
+	if out != "[]\n" || !strings.Contains(strings.Join(iso.Lost, "\n"), "is a symbolic link to /tmp, and commands of a sandbox could have made it") {
+		t.Errorf("over a link of commands: %s, lost %q", out, iso.Lost)
+	}
+}

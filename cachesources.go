@@ -30,13 +30,14 @@ func (k *stays) sources(req *backend.Request, spec Spec, tool, dir string, there
 		first, _, _ := strings.Cut(cmp.Or(os.Getenv("GOPATH"), filepath.Join(req.Home, "go")), string(filepath.ListSeparator))
 		mod := cmp.Or(os.Getenv("GOMODCACHE"), filepath.Join(first, "pkg", "mod"))
 		from := source(req, filepath.Join(mod, "cache", "download"))
-		if from == "" || strings.ContainsAny(from, ",|") || clear(spec, from) != nil { // which separate proxies
+		if from == "" || strings.ContainsAny(from, ",|") || unmounted(spec, from) != nil { // which separate proxies
 			return nil, nil
 		}
 		proxy := (&url.URL{Scheme: "file", Path: from}).String() + ",off"
 		return []Mount{{Source: from, Target: from, Mode: "ro"}}, map[string]string{"GOPROXY": proxy}
 	case cache.Cargo:
-		if spec.Level == policy.LevelLandlock || !there { // which shows everything where it is on the host
+		// The landlock level shows everything where it is on the host.
+		if spec.Level == policy.LevelLandlock || spec.Allows(policy.DegradeNamespaces) || !there {
 			return nil, nil
 		}
 		// Cargo unpacks the packages into its own cache, and needs an index beside them.
@@ -49,7 +50,7 @@ func (k *stays) sources(req *backend.Request, spec Spec, tool, dir string, there
 			}
 			mounts = append(mounts, Mount{Source: from, Target: filepath.Join(dir, "registry", name), Mode: "ro"})
 		}
-		if k.make && k.store.MountPoints(dir, "registry", names...) != nil {
+		if k.making && k.store.MountPoints(dir, "registry", names...) != nil {
 			return nil, nil
 		}
 	}

@@ -66,7 +66,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		}
 		way, err := s.follow(own.Path)
 		switch {
-		case err != nil:
+		case err != nil, own.What == OwnStore: // its links are checked before it is used
 		case own.Dir: // a state directory: its links were checked already, or it is not in use now
 			for _, l := range way.Links {
 				err = cmp.Or(err, way.changeable(l, more))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/cache"
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
@@ -57,8 +58,10 @@ func Main(m *testing.M) {
 func Usual(dir string) (flag string) {
 	hostpath.RootState = filepath.Join(dir, "paddock")
 	_ = os.Setenv("XDG_STATE_HOME", dir)
-	_ = os.Setenv("PADDOCK_CACHE_DIR", dir+"-caches")
-	return "-ldflags=-X=github.com/paddock-dev/paddock/backend/hostpath.RootState=" + hostpath.RootState
+	cache.RootStore = dir + "-caches"
+	_ = os.Setenv(cache.DirEnv, cache.RootStore)
+	const pkg = "-X=github.com/paddock-dev/paddock/backend/hostpath"
+	return "-ldflags=" + pkg + ".RootState=" + hostpath.RootState + " " + pkg + "/cache.RootStore=" + cache.RootStore
 }
 
 // Wallless says why no sandbox with namespaces can be made here. It is empty
