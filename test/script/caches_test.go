@@ -158,7 +158,7 @@ func TestCacheOfKilled(t *testing.T) {
 		t.Errorf("while it runs: %+v", all)
 	}
 	out, err := paddock("cache", "rm").CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 || !strings.Contains(string(out), "a sandbox uses it") || !strings.Contains(string(out), "hint: it can be removed once that has ended") {
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "a sandbox uses it") || !strings.Contains(string(out), "hint: it can be removed once that has ended") {
 		t.Errorf("cache rm: %v\n%s", err, out)
 	}
 	if err := cmd.Process.Kill(); err != nil {

@@ -223,7 +223,7 @@ func TestRemove(t *testing.T) {
 	outside := plant(t, u.Dir)
 	u.Release()
 	for _, c := range list(t, s) {
-		if err := s.Remove(context.Background(), c); err != nil {
+		if err := s.Remove(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -243,7 +243,7 @@ func TestRemoveInterrupted(t *testing.T) {
 	u := use(t, s, k)
 	plant(t, u.Dir)
 	u.Release()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Remove(ctx, list(t, s)[0]); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the error is %v", err)
@@ -256,7 +256,7 @@ func TestRemoveInterrupted(t *testing.T) {
 	if left, err := os.ReadDir(again.Dir); err != nil || len(left) > 0 {
 		t.Errorf("a new cache has %v (%v)", left, err)
 	}
-	if _, err := s.Trim(context.Background(), plenty); err != nil {
+	if _, err := s.Trim(t.Context(), plenty); err != nil {
 		t.Error(err)
 	}
 	if n := len(list(t, s)); n != 1 {
@@ -274,17 +274,17 @@ func TestInUse(t *testing.T) {
 	}
 	u.Release()
 	c := list(t, s)[0]
-	if err := s.Remove(context.Background(), c); !errors.Is(err, cache.ErrInUse) || !c.InUse {
+	if err := s.Remove(t.Context(), c); !errors.Is(err, cache.ErrInUse) || !c.InUse {
 		t.Errorf("in use: %t, the error is %v", c.InUse, err)
 	}
-	if removed, err := s.Trim(context.Background(), 1); err != nil || len(removed) > 0 {
+	if removed, err := s.Trim(t.Context(), 1); err != nil || len(removed) > 0 {
 		t.Errorf("removed %v (%v)", removed, err)
 	}
 	if _, err := os.Stat(filepath.Join(u.Dir, "file")); err != nil {
 		t.Error(err)
 	}
 	other.Release()
-	if err := s.Remove(context.Background(), c); err != nil {
+	if err := s.Remove(t.Context(), c); err != nil {
 		t.Error(err)
 	}
 }
@@ -309,11 +309,11 @@ func TestTrim(t *testing.T) {
 		}
 		dirs[tool] = u.Dir
 	}
-	removed, err := s.Trim(context.Background(), 3<<20+1<<19)
+	removed, err := s.Trim(t.Context(), 3<<20+1<<19)
 	if err != nil || len(removed) != 1 || removed[0].Tool != "go" {
 		t.Errorf("removed %v (%v), not go alone", removed, err)
 	}
-	removed, err = s.Trim(context.Background(), 1)
+	removed, err = s.Trim(t.Context(), 1)
 	if err != nil || len(removed) != 2 {
 		t.Errorf("removed %v (%v), not the other two caches", removed, err)
 	}
@@ -331,7 +331,7 @@ func TestTooLarge(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(u.Dir, "file"), make([]byte, 1<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Trim(context.Background(), plenty); err != nil { // which measures it
+		if _, err := s.Trim(t.Context(), plenty); err != nil { // which measures it
 			t.Fatal(err)
 		}
 		u.Release()
@@ -378,7 +378,7 @@ func TestTogether(t *testing.T) {
 				t.Error(err)
 			}
 			for _, c := range caches {
-				if err := s.Remove(context.Background(), c); err != nil && !errors.Is(err, cache.ErrInUse) {
+				if err := s.Remove(t.Context(), c); err != nil && !errors.Is(err, cache.ErrInUse) {
 					t.Error(err)
 				}
 			}

@@ -1,7 +1,6 @@
 package cache_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -31,7 +30,7 @@ func TestImmutable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0) })
 	u.Release()
-	if err := s.Remove(context.Background(), list(t, s)[0]); !errors.Is(err, unix.EPERM) {
+	if err := s.Remove(t.Context(), list(t, s)[0]); !errors.Is(err, unix.EPERM) {
 		t.Errorf("the error is %v", err)
 	}
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0); err != nil {
@@ -41,7 +40,7 @@ func TestImmutable(t *testing.T) {
 	if err != nil || len(trash) != 1 {
 		t.Fatalf("trash %q, error %v", trash, err)
 	}
-	if err := s.Clean(context.Background(), trash); err != nil {
+	if err := s.Clean(t.Context(), trash); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(s.Dir); err != nil || len(left) > 0 {

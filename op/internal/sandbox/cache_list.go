@@ -80,11 +80,11 @@ func (e CacheEntry) size() string {
 		return "-"
 	}
 	const step = int64(policy.MiB)
-	text := policy.Size((*e.Bytes + step - 1) / step * step).String()
+	size := policy.Size((*e.Bytes + step - 1) / step * step).String()
 	if e.Partial {
-		text = "over " + text
+		size = "over " + size
 	}
-	return text
+	return size
 }
 
 func (out CacheListOutput) Render(w io.Writer) error {
