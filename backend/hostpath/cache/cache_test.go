@@ -241,7 +241,9 @@ func TestRemoveInterrupted(t *testing.T) {
 	s, ws := newStore(t)
 	k := cache.Key{Workspace: ws, Tool: "go"}
 	u := use(t, s, k)
-	plant(t, u.Dir)
+	if err := file("file")(u.Dir); err != nil {
+		t.Fatal(err)
+	}
 	u.Release()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

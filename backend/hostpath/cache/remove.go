@@ -57,7 +57,7 @@ type remover struct {
 }
 
 // remove removes a trash directory with everything in it, however deep, wide or closed it
-// is. It opens each directory relative to the one above it, and follows no link. The error is
+// is, unless another process does that. It opens each directory relative to the one above it, and follows no link. The error is
 // of what cannot be removed, the rest is removed.
 func remove(ctx context.Context, trash string) error {
 	top, err := dirfd.Open(unix.AT_FDCWD, trash, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
@@ -67,20 +67,26 @@ func remove(ctx context.Context, trash string) error {
 	if err != nil {
 		return &fs.PathError{Op: "remove", Path: trash, Err: err}
 	}
+	defer func() { _ = unix.Close(top) }()
+	if err := unix.Flock(top, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return nil // another process removes it
+	}
 	r := &remover{ctx: ctx, top: top, name: rand.Text()[:16] + "-"}
 	// Each round removes at least the directories that the last one has moved up.
 	for before := -1; r.moved != before && len(r.errs) == 0 && ctx.Err() == nil; {
 		before = r.moved
 		r.empty(top, 0)
 	}
-	_ = unix.Close(top)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if len(r.errs) > 0 {
 		return &fs.PathError{Op: "remove", Path: trash, Err: r.errs[0]}
 	}
-	return os.Remove(trash)
+	if err := os.Remove(trash); !errors.Is(err, fs.ErrNotExist) { // another process may just have removed it
+		return err
+	}
+	return nil
 }
 
 const (
