@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -19,8 +20,9 @@ type Tool struct {
 	// Programs are paths of which one must exist on the host for "auto". Empty: the tool
 	// may come from anywhere.
 	Programs []string
-	// Env are the variables that name the cache, each with a directory in it.
-	Env map[string]string
+	// Env are the variables that name the cache, each with a directory in it, and Set
+	// are others that it needs.
+	Env, Set map[string]string
 }
 
 // The names of tools, as policy.CacheTools lists them. Home is not a tool's cache but the
@@ -41,7 +43,8 @@ func Tools() []Tool {
 		{Name: Go, Marks: []string{"go.mod", "go.work"}, Env: map[string]string{"GOCACHE": "build", "GOMODCACHE": "mod"}},
 		{Name: "npm", Marks: []string{"package.json"}, Env: map[string]string{"npm_config_cache": ""}},
 		{Name: "pip", Marks: python, Env: map[string]string{"PIP_CACHE_DIR": ""}},
-		{Name: "uv", Marks: python, Env: map[string]string{"UV_CACHE_DIR": ""}},
+		{Name: "uv", Marks: python, Env: map[string]string{"UV_CACHE_DIR": ""},
+			Set: map[string]string{"UV_LINK_MODE": "copy"}}, // files cannot have names in two mounts
 	}
 }
 
@@ -87,7 +90,10 @@ func Chosen(words []string, workspace string) []string {
 // Env returns the variables that make a tool use the cache in a directory.
 func Env(tool, dir string) map[string]string {
 	t, _ := find(tool)
-	env := make(map[string]string, len(t.Env))
+	env := maps.Clone(t.Set)
+	if env == nil {
+		env = map[string]string{}
+	}
 	for name, below := range t.Env {
 		env[name] = filepath.Join(dir, below)
 	}
