@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -248,6 +249,54 @@ func TestCacheFullDisk(t *testing.T) {
 	// Room for the cache, but not for what goes into it: only the command fails.
 	if out, _ := shell(t, spec, auto("ann"), `head -c 100000 /dev/zero > "$GOCACHE.x" || echo failed`); !strings.Contains(out, "failed") {
 		t.Errorf("a full cache: %q", out)
+	}
+}
+
+// TestCacheUnmapped: where root cannot lend its caches to the workspace's owner, a sandbox
+// starts without them, and those that were asked for are refused.
+func TestCacheUnmapped(t *testing.T) {
+	storeOf(t)
+	if os.Geteuid() != 0 || runtime.GOOS != "linux" {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // for the owner
+		t.Fatal(err)
+	}
+	ws := filepath.Join(dir, "ws")
+	for _, name := range []string{"lower", "upper", "work", "ws"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const owner = 12345
+	mod := filepath.Join(dir, "lower", "go.mod")
+	if err := errors.Join(os.WriteFile(mod, nil, 0o644), os.Chown(filepath.Dir(mod), owner, owner), os.Chown(mod, owner, owner)); err != nil {
+		t.Fatal(err)
+	}
+	layers := "lowerdir=" + dir + "/lower,upperdir=" + dir + "/upper,workdir=" + dir + "/work"
+	if err := os.Chown(filepath.Join(dir, "upper"), owner, owner); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-t", "overlay", "-o", layers, "overlay", ws).CombinedOutput(); err != nil {
+		t.Skipf("no mount can be made here: %s", out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", ws).Run() })
+	store := os.Getenv(CacheDirEnv)
+	t.Setenv(CacheDirEnv, filepath.Join(ws, "caches")) // before a sandbox could write there
+	_, err := Open(t.Context(), Spec{Workspace: Workspace{Source: t.TempDir()}, Caches: []string{"go"}}, auto("ann"))
+	if err == nil || !strings.Contains(err.Error(), "id-mapped") {
+		t.Errorf("caches on such a file system: the error is %v", err)
+	}
+	t.Setenv(CacheDirEnv, store)
+	spec := Spec{Workspace: Workspace{Source: ws}}
+	if out, iso := shell(t, spec, auto("ann"), `echo "[$GOCACHE]"; touch made`); out != "[]\n" || iso.UIDHost != owner {
+		t.Errorf("auto gives %s, as uid %d", out, iso.UIDHost)
+	}
+	spec.Caches = []string{"go"}
+	_, err = Open(t.Context(), spec, auto("ann"))
+	if e := (*backend.StartError)(nil); !errors.As(err, &e) || !strings.Contains(e.Hint, "leave `caches` and `home` out") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -67,11 +67,17 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	wall, protection, found, err := opts.start(ctx, be, &req)
 	if err != nil {
 		stays.release()
-		if failed := (*backend.StartError)(nil); stays.auto && len(req.Stored) > 0 && errors.As(err, &failed) && failed.Stage == "identity" {
-			spec.Caches, opts.Caches.Auto = nil, false // a file system that cannot be id-mapped
+		failed := (*backend.StartError)(nil)
+		switch {
+		case len(req.Stored) == 0 || !errors.As(err, &failed) || failed.Stage != "identity":
+			return nil, err
+		case stays.auto: // a file system cannot be id-mapped
+			spec.Caches, opts.Caches.Auto = nil, false
 			return Open(ctx, spec, opts)
 		}
-		return nil, err
+		own := *failed
+		own.Hint = "leave `caches` and `home` out, which are root's and cannot be shown to other users here; or " + failed.Hint
+		return nil, &own
 	}
 	s := newSandbox(wall, req.Spec)
 	s.search, s.discreet, s.stays = opts.Path, opts.NoLinks, stays
