@@ -85,8 +85,9 @@ func (o Options) stay(req *backend.Request, making bool) (*stays, error) {
 	if len(tools) == 0 && !keepHome {
 		return k, nil
 	}
-	err := k.open(req)
-	if err == nil && len(tools) > 0 {
+	closed := k.open(req)
+	err := closed
+	if err == nil {
 		err = o.addCaches(k, req, tools)
 	}
 	if err != nil && k.auto {
@@ -97,7 +98,9 @@ func (o Options) stay(req *backend.Request, making bool) (*stays, error) {
 		err = nil
 	}
 	if err == nil && keepHome {
-		err = o.addHome(k, req)
+		if err = closed; err == nil {
+			err = o.addHome(k, req)
+		}
 	}
 	if err != nil {
 		k.release()
@@ -158,6 +161,9 @@ func cacheMax() (int64, error) {
 
 // addCaches adds the caches of these tools.
 func (o Options) addCaches(k *stays, req *backend.Request, tools []string) error {
+	if len(tools) == 0 {
+		return nil
+	}
 	spec := req.Spec
 	spec.Mounts, spec.Env = slices.Clone(spec.Mounts), maps.Clone(spec.Env)
 	if spec.Env == nil {

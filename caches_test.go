@@ -202,6 +202,13 @@ func TestCacheErrors(t *testing.T) {
 			if told := strings.Contains(strings.Join(iso.Lost, "\n"), tt.want); told != tt.lost {
 				t.Errorf("auto loses %q", iso.Lost)
 			}
+			if tt.name != "a mount is in the way" { // a HOME has another place inside
+				home := tt.spec
+				home.Home = "keep"
+				if _, err := Open(t.Context(), home, auto("ann")); err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("the error of a HOME is %v", err)
+				}
+			}
 			tt.spec.Caches = []string{"go"}
 			_, err := Open(t.Context(), tt.spec, auto("ann"))
 			hint := ""
@@ -344,7 +351,7 @@ func TestCachePlan(t *testing.T) {
 	store := storeOf(t)
 	spec := Spec{Workspace: Workspace{Source: goWorkspace(t)}, Home: "keep"}
 	plan, _, err := Plan(t.Context(), spec, auto("ann"))
-	if err != nil || !slices.Equal(plan.Holds.Caches, []string{"go"}) || plan.Env["GOCACHE"] == "" {
+	if err != nil || !slices.Equal(plan.Holds.Caches, []string{"go"}) || plan.Env["GOCACHE"] == "" || plan.Holds.Home != "keep" {
 		t.Fatalf("the plan has %+v (%v)", plan.Holds, err)
 	}
 	if _, err := os.Lstat(store); !errors.Is(err, os.ErrNotExist) {

@@ -38,6 +38,9 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	}
 	plan, err := be.Plan(ctx, req)
 	if plan != nil {
+		if spec.Home == policy.HomeKeep && req.Spec.Home == "" { // it will be made
+			plan.Holds.Home, req.Spec.Home = policy.HomeKeep, policy.HomeKeep
+		}
 		plan.Holds.Lost = append(plan.Holds.Lost, kept.lost...)
 		plan.Holds.Lost = append(plan.Holds.Lost, losses(protection)...)
 	}
