@@ -45,6 +45,7 @@ func testMain(m *testing.M) int {
 	_ = os.Setenv(StateDirEnv, filepath.Join(dir, "state"))
 	hostpath.RootState = filepath.Join(dir, "usual", "paddock")
 	_ = os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "usual"))
+	_ = os.Setenv(CacheDirEnv, filepath.Join(dir, "caches"))
 	if wallless = probe(); wallless != "" {
 		flag.Parse()
 		fmt.Fprintln(os.Stderr, "SKIP: all examples: "+wallless)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
@@ -37,6 +38,9 @@ type Sandbox struct {
 	before *snapshot.Snapshot
 	kept   run.Unreported
 	state  string // the state directory
+	// stays are the caches and the home that it uses; nil: attached.
+	stays  *stays
+	upkeep context.CancelFunc
 
 	stopOnce sync.Once
 	stopped  chan struct{} // closed when the fields below are final
@@ -56,22 +60,31 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	protection, err := opts.protect(ctx, &req)
+	stays, err := opts.stay(&req, true)
 	if err != nil {
 		return nil, err
 	}
-	if err := opts.remember(req); err != nil {
-		return nil, err
-	}
-	wait := before(ctx, req, protection)
-	wall, err := be.Start(ctx, req)
-	found := wait()
+	wall, protection, found, err := opts.start(ctx, be, &req)
 	if err != nil {
-		return nil, err
+		stays.release()
+		failed := (*backend.StartError)(nil)
+		switch {
+		case len(req.Stored) == 0 || !errors.As(err, &failed) || failed.Stage != "identity":
+			return nil, err
+		case stays.auto: // a file system cannot be id-mapped
+			spec.Caches, opts.Caches.Auto = nil, false
+			return Open(ctx, spec, opts)
+		}
+		own := *failed
+		own.Hint = "leave `caches` and `home` out, which are root's and cannot be shown to other users here; or " + failed.Hint
+		return nil, &own
 	}
 	s := newSandbox(wall, req.Spec)
-	s.search, s.discreet = opts.Path, opts.NoLinks
-	s.planted, s.lost, s.before, s.state = opts.Planted, losses(protection), found, req.StateDir
+	s.search, s.discreet, s.stays = opts.Path, opts.NoLinks, stays
+	s.planted, s.lost, s.before, s.state = opts.Planted, append(losses(protection), stays.lost...), found, req.StateDir
+	keeping, cancel := context.WithCancel(context.Background())
+	s.upkeep = cancel
+	stays.upkeep(keeping)
 	if err = s.expectRedaction(ctx); err == nil {
 		err = writeSpec(req.StateDir, s.ID(), req.Spec)
 	}
@@ -94,6 +107,20 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// start protects what the host obeys, and starts the wall. It returns what was there before.
+func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Request) (backend.Sandbox, protect.Protection, *snapshot.Snapshot, error) {
+	protection, err := o.protect(ctx, req)
+	if err == nil {
+		err = o.remember(*req)
+	}
+	if err != nil {
+		return nil, protection, nil, err
+	}
+	wait := before(ctx, *req, protection)
+	wall, err := be.Start(ctx, *req)
+	return wall, protection, wait(), err
 }
 
 func newSandbox(wall backend.Sandbox, spec Spec) *Sandbox {
@@ -180,6 +207,10 @@ func (s *Sandbox) Close() error {
 func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
 		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
+		if s.stays != nil { // no command uses them any more
+			s.upkeep()
+			s.stays.release()
+		}
 		if s.before != nil { // commands could write to the host
 			s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
 			s.compareGit()

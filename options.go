@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/cache"
 	"github.com/paddock-dev/paddock/internal/elsewhere"
 	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/internal/run"
@@ -74,6 +75,8 @@ type Options struct {
 	// workspace, as GIT_AUTHOR_NAME and the like, unless the spec sets these variables:
 	// the user's own configuration is not visible inside.
 	GitUser bool
+	// Caches say whose caches commands get, and whether they get any without being asked.
+	Caches CacheOptions
 	// NoLinks refuses a workspace, mounts and a root file system that are named
 	// through symbolic links. It is for specs of people other than the operator:
 	// somebody who may write to one directory could name any other through a link in
@@ -99,6 +102,9 @@ func (o Options) own() []backend.OwnFile {
 		if path, err := hostpath.Abs(dir[0]); err == nil && dir[0] != "" {
 			own = append(own, backend.OwnFile{Path: path, Field: dir[1], What: "Paddock's own state", Hidden: true, Dir: true, Spare: true})
 		}
+	}
+	if dir, field, err := cache.Place(); err == nil {
+		own = append(own, backend.OwnFile{Path: dir, Field: field, What: hostpath.OwnStore, Hidden: true, Dir: true, Spare: true})
 	}
 	return own
 }

@@ -28,12 +28,20 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	if err != nil {
 		return nil, Spec{}, err
 	}
+	kept, err := opts.stay(&req, false)
+	if err != nil {
+		return nil, Spec{}, err
+	}
 	protection, err := opts.protect(ctx, &req)
 	if err != nil {
 		return nil, Spec{}, err
 	}
 	plan, err := be.Plan(ctx, req)
 	if plan != nil {
+		if spec.Home == policy.HomeKeep && req.Spec.Home == "" { // it will be made
+			plan.Holds.Home, req.Spec.Home = policy.HomeKeep, policy.HomeKeep
+		}
+		plan.Holds.Lost = append(plan.Holds.Lost, kept.lost...)
 		plan.Holds.Lost = append(plan.Holds.Lost, losses(protection)...)
 	}
 	return plan, req.Spec, err

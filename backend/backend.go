@@ -72,6 +72,9 @@ type Request struct {
 	// Guards are paths in writable mounts that commands must not change. They do not
 	// apply to mounts of such a path itself, or of something in it.
 	Guards []Guard
+	// Stored are the mounts of the spec, and its home, that lie in Paddock's own store of
+	// what stays between sandboxes. The host executes and obeys nothing in them.
+	Stored []Stored
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool
@@ -81,6 +84,12 @@ type Request struct {
 	// Seen is what package hostpath has read about the host for this start. nil: it
 	// reads everything again each time.
 	Seen any
+}
+
+// Stored is a directory of Paddock's own store, for the commands of one sandbox after another.
+type Stored struct {
+	Source string // on the host, free of symbolic links
+	Tool   string // whose cache it is; empty: it is HOME
 }
 
 // OwnFile is one of Paddock's own files or directories, which commands must not change. If

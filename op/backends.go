@@ -118,6 +118,8 @@ func (e *Env) OptionsFor(spec policy.Spec) (paddock.Options, error) {
 	o := e.Options
 	o.NoLinks = o.NoLinks || e.Ceiling != nil
 	o.Own = slices.Concat(o.Own, e.named)
+	o.Caches.Principal = e.PrincipalName()
+	o.Caches.Host = o.Caches.Host && e.Ceiling == nil // what the operator has downloaded is not the principal's to know
 	if o.Backend != nil || len(e.Backends) == 0 {
 		return o, nil
 	}

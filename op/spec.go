@@ -30,6 +30,8 @@ type SpecInput struct {
 	Level     *string  `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
 	Seccomp   *string  `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
 	Degraded  []string `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"accept that this is weaker than asked for if the host cannot enforce it (may be repeated)" within:"degraded"`
+	Caches    []string `json:"caches,omitempty" flag:"cache" arg:"TOOL" help:"keep the caches of these tools for later sandboxes over the workspace: cargo, ccache, go, npm, pip, uv; none; or auto (default: those that the workspace uses); names may be given together (may be repeated)"`
+	Home      *string  `json:"home,omitempty" flag:"home" arg:"DIR" complete:"dir" help:"what HOME is: keep, which stays for later sandboxes over the workspace, or a directory that commands may change (default: private and empty)"`
 	Network   *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with everything that listens there)" within:"network"`
 	Hostname  *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact    []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
@@ -57,6 +59,12 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 	for _, text := range in.Degraded { // names may be given together: --allow-degraded=a,b
 		spec.AllowDegraded = append(spec.AllowDegraded, strings.Split(text, ",")...)
 	}
+	if len(in.Caches) > 0 {
+		spec.Caches = nil
+		for _, text := range in.Caches { // as above
+			spec.Caches = append(spec.Caches, strings.Split(text, ",")...)
+		}
+	}
 	spec.Workspace.Unprotected = append(spec.Workspace.Unprotected, in.Unprotect...)
 	for _, text := range in.Redact {
 		spec.Redaction = append(spec.Redaction, policy.ParseRedaction(text))
@@ -72,6 +80,7 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		SetText(&spec.RootFS, in.RootFS, "rootfs"),
 		SetText(&spec.Level, in.Level, "level"),
 		SetText(&spec.Seccomp, in.Seccomp, "seccomp"),
+		SetText(&spec.Home, in.Home, "home"),
 		SetText(&spec.Network, in.Network, "network"),
 		SetText(&spec.Hostname, in.Hostname, "hostname"),
 		in.mounts(&spec),
@@ -219,6 +228,12 @@ func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 	}
 	for i := range spec.Mounts {
 		if err := resolveLinks("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
+			return spec, err
+		}
+	}
+	if spec.Home != "" && spec.Home != policy.HomeKeep {
+		spec.Home = resolved.Home
+		if err := resolveLinks("home", &spec.Home); err != nil {
 			return spec, err
 		}
 	}

@@ -42,7 +42,7 @@ type Ceiling struct {
 	// Unprotected are the protected paths of the workspace that may be opened,
 	// "*" for all. Default: none.
 	Unprotected []string `json:"unprotected,omitempty"`
-	// Mounts contains the sources that may be mounted. Default: none.
+	// Mounts contains the sources that may be mounted, at HOME too. Default: none.
 	Mounts []Place `json:"mounts,omitempty"`
 	// Network are the networks that may be used, by name or by default: "none",
 	// "host", "engine" ([NetworkEngine]). Default: "none".
@@ -313,6 +313,9 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		c.Workspace = []Place{{w.Source, mode}}
 	}
 	c.Mounts = places(s.Mounts)
+	if s.Home != "" && s.Home != HomeKeep {
+		c.Mounts = places(append(slices.Clone(s.Mounts), Mount{Source: s.Home, Mode: "rw"}))
+	}
 	switch backend {
 	case BackendDocker:
 		c.docker(s)

@@ -57,6 +57,9 @@ func (c *Ceiling) Apply(s Spec) (Spec, error) {
 	for i, m := range s.Mounts {
 		a.source(index("mounts", i)+".source", "mounts", m.Source, m.Mode == "rw", c.Mounts)
 	}
+	if s.Home != "" && s.Home != HomeKeep {
+		a.source("home", "mounts", s.Home, true, c.Mounts)
+	}
 	for i, name := range s.AllowDegraded {
 		a.word(index("allow_degraded", i), "allow_degraded", name, c.AllowDegraded)
 	}

@@ -121,6 +121,10 @@ func workspaceFields() []FieldRow {
 			}
 			return all
 		}, By: with(mounts, BackendWrapper, wrapped)},
+		{Field: "caches", written: func(s Spec) []writtenValue { return present("caches", s.keepsCaches()) },
+			By: others(Support{Reason: "this backend keeps no caches", Remedy: "leave it out, or use backend linux"}, BackendLinux)},
+		{Field: "home", written: text("home", func(s Spec) string { return s.Home }),
+			By: others(Support{Reason: "this backend cannot keep HOME", Remedy: "leave it out, or use backend linux"}, BackendLinux)},
 	}
 }
 

@@ -106,6 +106,14 @@ func (r *resolver) combine(s Spec) {
 	if s.Workspace.Mode == ModeCopy && s.Workspace.Access == "ro" {
 		r.refuse("workspace.access", "ro", "commands would get a copy that they cannot change", "use mode bind")
 	}
+	if len(s.Caches) > 0 && s.Caches[0] != CachesAuto && s.Caches[0] != CachesNone {
+		switch {
+		case s.Commands != nil:
+			r.refuse("caches", strings.Join(s.Caches, ","), "with commands nothing that commands have left is used again", "leave one of the two out")
+		case s.RootFS != RootHost && s.RootFS != "":
+			r.refuse("caches", strings.Join(s.Caches, ","), "the tools of another root file system are not the host's", "leave one of the two out")
+		}
+	}
 	if s.Commands != nil {
 		// They would find other programs, or load more into them, than the rules are
 		// about.

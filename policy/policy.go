@@ -31,6 +31,15 @@ type Spec struct {
 	Workspace Workspace `json:"workspace,omitzero"`
 	// Mounts are further host paths that are visible inside, at most 256.
 	Mounts []Mount `json:"mounts,omitempty"`
+	// Caches are the tools whose caches stay for later sandboxes over the same workspace,
+	// for the same principal: words of [CacheTools], or one of "auto" (those whose files
+	// the top directory of the workspace has) and "none". Empty: none, unless the options
+	// that open the sandbox say otherwise.
+	Caches []string `json:"caches,omitempty"`
+	// Home is what HOME is: empty (default: a private and empty directory), "keep" (one
+	// that stays for later sandboxes over the same workspace, for the same principal), or
+	// a host directory, which commands may change.
+	Home string `json:"home,omitempty"`
 	// Network is "none" (default: loopback only) or "host" (the host's own,
 	// with everything that listens there).
 	Network string `json:"network,omitempty"`
@@ -122,6 +131,10 @@ type Isolation struct {
 	// Workspace is "bind" or "copy", RootFS "host" or a directory.
 	Workspace string `json:"workspace"`
 	RootFS    string `json:"rootfs"`
+	// Caches are the tools whose caches are kept for later sandboxes; Home is the host
+	// directory at HOME, empty for a private one that ends with the sandbox.
+	Caches []string `json:"caches,omitempty"`
+	Home   string   `json:"home,omitempty"`
 	// OwnCopies are files inside (git's configuration) of which commands get a
 	// separate copy to change; the host's file stays unchanged.
 	OwnCopies []string `json:"own_copies,omitempty"`

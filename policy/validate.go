@@ -65,6 +65,8 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 	s.AllowDegraded = r.degradations(s.AllowDegraded)
 	s.Workspace = r.workspace(s.Workspace, s.elsewhere())
 	s.Mounts = r.mounts(s.Mounts)
+	s.Caches = r.caches(s.Caches)
+	s.Home = r.home(s.Home)
 	r.network(&s)
 	if s.Workspace.Mode == ModeCopy && s.Limits.Disk == 0 && r.keeps("limits.disk") {
 		s.Limits.Disk = DefaultDisk

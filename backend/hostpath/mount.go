@@ -34,6 +34,7 @@ type Mount struct {
 	Target   string // absolute, inside
 	Writable bool   // commands can change the host's files through it
 	Copied   bool   // commands get a copy instead
+	Stored   bool   // it lies in Paddock's own store, where the host executes and obeys nothing
 	Dir      bool
 	UID, GID uint32 // its owner
 	ID       dirfd.Identity
@@ -84,6 +85,25 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 			return nil, err
 		}
 		mounts, ways, written, fields = append(mounts, um), append(ways, way), append(written, m.Source), append(fields, um.named())
+	}
+	if spec.Home != "" {
+		home := Mount{Field: "home", Target: policy.HomePath, Writable: true}
+		way, err := home.locate(spec.Home)
+		if err != nil {
+			return nil, err
+		}
+		if !home.Dir {
+			return nil, Refuse(home.Field, spec.Home, "it is not a directory", "name a directory with `home`")
+		}
+		if spec.Level == policy.LevelLandlock {
+			home.Target = home.Source
+		}
+		// After the workspace, because other mounts may lie below HOME.
+		mounts, ways = slices.Insert(mounts, 1, home), slices.Insert(ways, 1, way)
+		written, fields = slices.Insert(written, 1, spec.Home), slices.Insert(fields, 1, home.Field)
+	}
+	for i := range mounts {
+		mounts[i].Stored = slices.ContainsFunc(req.Stored, func(s backend.Stored) bool { return s.Source == mounts[i].Source })
 	}
 	if spec.RootFS != policy.RootHost && spec.RootFS != "" {
 		way, err := Follow(spec.RootFS)

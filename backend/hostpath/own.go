@@ -21,6 +21,8 @@ var programs = []string{"paddock", "paddock-server", "paddock-agent"}
 const (
 	ownState   = "Paddock's own state"
 	ownProgram = "Paddock's own program"
+	// OwnStore is what stays between sandboxes, of which each sees only its own part.
+	OwnStore = "Paddock's own caches"
 )
 
 // OwnFiles returns the files and directories of Paddock's own that commands of a
@@ -64,7 +66,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		}
 		way, err := s.follow(own.Path)
 		switch {
-		case err != nil:
+		case err != nil, own.What == OwnStore: // its links are checked before it is used
 		case own.Dir: // a state directory: its links were checked already, or it is not in use now
 			for _, l := range way.Links {
 				err = cmp.Or(err, way.changeable(l, more))
@@ -127,6 +129,9 @@ func apart(file string, mounts []Mount, all map[string]mounted) bool {
 // change such a second mount at any time.
 func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 	for _, m := range mounts {
+		if m.Stored && c.What == OwnStore {
+			continue
+		}
 		field := m.named()
 		if at := c.other(way, o, m); at != "" && (m.Writable || c.Hidden) {
 			return true, Refuse(field, m.Source, at+" is another path to "+c.what(), "name another directory, or the path of what is mounted there"+c.elsewhere())
@@ -172,8 +177,11 @@ func (c Cover) what() string {
 
 // elsewhere returns the end of a hint about Paddock's state.
 func (c Cover) elsewhere() string {
-	if c.What == ownState {
+	switch c.What {
+	case ownState:
 		return ", or move the state with PADDOCK_STATE_DIR"
+	case OwnStore:
+		return ", or move the caches with PADDOCK_CACHE_DIR"
 	}
 	return ""
 }

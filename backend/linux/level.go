@@ -56,6 +56,9 @@ func landlockPlan(req backend.Request, id identity, mounts []hostpath.Mount, gro
 			"use level full, or a kernel from 6.12 on with landlock among its security modules")
 	}
 	b.plan.Env["HOME"], b.plan.Env["TMPDIR"] = path.Join(scratch, scratchHome), path.Join(scratch, scratchTmp)
+	if spec.Home != "" {
+		b.plan.Env["HOME"] = spec.Home
+	}
 	if u, err := user.LookupId(strconv.FormatUint(uint64(id.uid), 10)); err == nil {
 		b.plan.Env["USER"], b.plan.Env["LOGNAME"] = u.Username, u.Username
 	}
@@ -64,7 +67,7 @@ func landlockPlan(req backend.Request, id identity, mounts []hostpath.Mount, gro
 		return nil, err
 	}
 	b.searchPath(req)
-	b.plan.Holds = plannedIsolation(spec, id, nil)
+	b.plan.Holds = plannedIsolation(req, id, nil)
 	b.plan.Redaction = spec.Redaction
 	h := &b.plan.Holds
 	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}

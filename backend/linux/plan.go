@@ -57,7 +57,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	}}
 	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
-	b.plan.Holds = plannedIsolation(spec, id, b.plan.Namespaces)
+	b.plan.Holds = plannedIsolation(req, id, b.plan.Namespaces)
 	b.plan.Redaction = spec.Redaction
 	if err := b.limits(spec.Limits); err != nil {
 		return nil, err
@@ -168,7 +168,9 @@ func (b *builder) private() {
 		b.add(confine.Step{Do: confine.OpSymlink, Source: link[1], Target: "/dev/" + link[0], Why: "usual names"})
 	}
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files of its own, bounded"})
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
+	if b.spec.Home == "" {
+		b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
+	}
 	b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: "/var/tmp", Why: "usual names"})
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/run", Mode: 0o755, Size: runSize,
 		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "secrets and state of running programs, bounded"})
@@ -197,8 +199,15 @@ func (b *builder) userPaths(id identity) {
 			s.Flags, s.Why = roDir, "named in the spec, read-only"
 		}
 		s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved, confine.FlagBelowRO)
-		if m.Field == "workspace.source" {
+		switch {
+		case m.Field == "workspace.source":
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
+		case m.Field == "home":
+			s.Why = "a home that stays, read-write"
+		case m.Stored && m.Writable:
+			s.Why = "a cache that stays, read-write"
+		case m.Stored:
+			s.Why = "what the caller's own cache has, read-only"
 		}
 		if s.FD = fd; fd != "" {
 			s.Why += ", id-mapped so that files keep their owner"
@@ -232,7 +241,8 @@ func (b *builder) filters() error {
 }
 
 // plannedIsolation returns the isolation that a plan gives, as far as the spec determines it.
-func plannedIsolation(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {
+func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) policy.Isolation {
+	spec := req.Spec
 	iso := policy.Isolation{
 		Backend:      "linux",
 		Level:        spec.Level,
@@ -248,11 +258,17 @@ func plannedIsolation(spec policy.Spec, id identity, ns []confine.Namespace) pol
 		Cgroup:       "none",
 		Workspace:    spec.Workspace.Mode,
 		RootFS:       spec.RootFS,
+		Home:         spec.Home,
 		NestedUserns: "sysctl+seccomp",
 		Death:        "pidns+uts",
 	}
 	for _, n := range ns {
 		iso.Namespaces = append(iso.Namespaces, string(n))
+	}
+	for _, s := range req.Stored {
+		if s.Tool != "" {
+			iso.Caches = append(iso.Caches, s.Tool)
+		}
 	}
 	return iso
 }
@@ -273,7 +289,7 @@ func homeLinks(home string, mounts []hostpath.Mount) []homeLink {
 	var links []homeLink
 	for _, m := range mounts[1:] { // the workspace is elsewhere
 		rel, ok := hostpath.Within(m.Target, home)
-		if !ok || home == "" || home == "/" || rel == "" {
+		if !ok || m.Stored || home == "" || home == "/" || rel == "" {
 			continue
 		}
 		at := path.Join(homeDir, rel)

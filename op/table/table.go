@@ -19,6 +19,7 @@ import (
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
 	return map[string]string{
+		"cache":     "Look at what stays between sandboxes, and remove it",
 		"cgroup":    "Work with control groups of the host, outside every sandbox",
 		"git":       "Take over what commands changed of git's configuration",
 		"file":      "Work with files of a workspace, as its sandbox sees them",
@@ -95,6 +96,8 @@ func All() []op.Op {
 		op.Of[admin.AuditReadInput](),
 		op.Of[admin.AuditVerifyInput](),
 		op.Of[sandbox.GitAcceptInput](),
+		op.Of[sandbox.CacheListInput](),
+		op.Of[sandbox.CacheRemoveInput](),
 		op.Of[sandbox.DoctorInput](),
 		op.Of[sandbox.VersionInput](),
 	})

@@ -22,6 +22,8 @@ level: full
 seccomp: strict
 rootfs: ./image
 allow_degraded: [memory, cpus]
+caches: [go, npm]
+home: keep
 workspace: {source: ., mode: bind, access: ro, unprotected: [.envrc]}
 mounts:
   - {source: ~/go/pkg/mod}
@@ -43,7 +45,7 @@ wrapper: {command: [ssh, host], agent: /opt/agent, quote: never, workspace: /wor
 
 func fullSpec() policy.Spec {
 	return policy.Spec{
-		Backend: "linux", Level: "full", Seccomp: "strict", RootFS: "./image", AllowDegraded: []string{"memory", "cpus"},
+		Backend: "linux", Level: "full", Seccomp: "strict", RootFS: "./image", AllowDegraded: []string{"memory", "cpus"}, Caches: []string{"go", "npm"}, Home: "keep",
 		Workspace: policy.Workspace{Source: ".", Mode: "bind", Access: "ro", Unprotected: []string{".envrc"}},
 		Mounts:    []policy.Mount{{Source: "~/go/pkg/mod"}, {Source: "/data", Target: "/data", Mode: "rw"}},
 		Network:   "none",
@@ -148,13 +150,13 @@ func TestDecodeErrors(t *testing.T) {
 		{"limits: {processes: 99999999999999999999}", `f:1: cannot use limits.processes "99999999999999999999": it is too large`, ""},
 		{"limits: []", `f:1: cannot use limits: it must be a mapping of keys to values`, ""},
 		{"limits: 5", `f:1: cannot use limits "5": it must be a mapping of keys to values`, ""},
-		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, redaction, rootfs, seccomp, workspace, wrapper"},
+		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, hostname, level, limits, mounts, network, redaction, rootfs, seccomp, workspace, wrapper"},
 		{"\nnetwrok: none", `f:2: cannot use netwrok: unknown key`, `did you mean "network"?`},
 		{"timeout: 30s", `f:1: cannot use timeout: unknown key`, `did you mean "limits.timeout"?`},
 		{"Network: none", `f:1: cannot use Network: unknown key`, `did you mean "network"?`},
 		{"limits:\n  tmp: 1MiB\n  cputime: 1s", `f:3: cannot use limits.cputime: unknown key`, `did you mean "cpu_time"?`},
 		{"mounts: [{source: a, targte: /b}]", `f:1: cannot use mounts[0].targte: unknown key`, `did you mean "target"?`},
-		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, redaction, rootfs, seccomp, workspace, wrapper"},
+		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, hostname, level, limits, mounts, network, redaction, rootfs, seccomp, workspace, wrapper"},
 		{"network: none\n\nnetwork: host\n", `f:3: cannot use network: it is given twice, first on line 1`, ""},
 		{"env:\n  A: 1\n  A: 2\n", `f:3: cannot use env.A: it is given twice, first on line 2`, ""},
 		{"network:\nhostname: a", `f:1: cannot use network: it is null`, absent},

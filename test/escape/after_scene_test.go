@@ -66,7 +66,7 @@ func newScene(t *testing.T) *scene {
 func (s *scene) variables() []string {
 	return []string{
 		"DIR=" + s.dir, "WS=" + filepath.Join(s.dir, "app"), "CANARY=" + s.canary, "BIN=" + binDir,
-		"HOME=" + filepath.Join(s.dir, "home"), "PADDOCK_STATE_DIR=" + filepath.Join(s.dir, "state"),
+		"HOME=" + filepath.Join(s.dir, "home"), "PADDOCK_STATE_DIR=" + filepath.Join(s.dir, "state"), "PADDOCK_CACHE_DIR=" + filepath.Join(s.dir, "caches"),
 		"PATH=" + binDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@localhost", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@localhost",
 		"GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=true", "LANG=C.UTF-8", "USER=agent", "SHELL=/bin/sh",

@@ -150,6 +150,16 @@ func rows() []row {
 		}}}},
 		{of: "paddock mcp --http 127.0.0.1:8765", steps: []step{{see: []string{"listening on http://127.0.0.1:8765/mcp"}, while: overHTTP}}},
 
+		// docs/caches.md
+		{of: "paddock cache list", steps: []step{{see: []string{"TOOL ", "go ", "user:dev", "/home/dev/src/words"}}}},
+		{of: "paddock run --cache none -- go build", dir: "src/words", steps: []step{{}}},
+		{of: "paddock run --cache go,ccache -- make", steps: []step{{see: []string{"made one"}}}},
+		{of: "paddock run --home keep -- make", steps: []step{{see: []string{"made one"}}}},
+		{of: "paddock cache rm", steps: []step{{see: []string{"removed go of /home/dev/src/app", "removed ccache of /home/dev/src/app"}, never: []string{"removed home"}}}},
+		{of: `paddock run --home keep -- sh -c 'echo alias ll="ls -l" >>~/.bashrc'`, steps: []step{{}}},
+		{of: "paddock run --home ~/sandbox-home -- make", steps: []step{{before: "mkdir -p ~/sandbox-home", see: []string{"made one"}}}},
+		{of: "paddock cache rm --tool home", steps: []step{{see: []string{"removed home of /home/dev/src/app"}}}},
+
 		// docs/rules.md
 		{of: `paddock execute 'grep -rn "TODO" . | sort | head -3'`, steps: []step{{see: []string{"TODO: "}}}},
 		{of: "paddock execute", steps: []step{{status: 126, see: []string{"Empty command", "give a text for the shell"}}}},

@@ -77,6 +77,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", binDir+":"+os.Getenv("PATH"))
 			env.Setenv("PADDOCK_STATE_DIR", stateDir)
 			env.Setenv("XDG_STATE_HOME", os.Getenv("XDG_STATE_HOME"))
+			env.Setenv("PADDOCK_CACHE_DIR", os.Getenv("PADDOCK_CACHE_DIR"))
 			env.Setenv("MARK", newMark())
 			env.Setenv("BIN", binDir)
 			return nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/cache"
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
@@ -52,12 +53,15 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Usual has the usual place of state be below a directory, for this process and what
-// it starts, and gives the flag that builds programs which think so as root, too.
+// Usual has the usual place of state, and the caches, be below a directory, for this process
+// and what it starts, and gives the flag that builds programs which think so as root, too.
 func Usual(dir string) (flag string) {
 	hostpath.RootState = filepath.Join(dir, "paddock")
 	_ = os.Setenv("XDG_STATE_HOME", dir)
-	return "-ldflags=-X=github.com/paddock-dev/paddock/backend/hostpath.RootState=" + hostpath.RootState
+	cache.RootStore = dir + "-caches"
+	_ = os.Setenv(cache.DirEnv, cache.RootStore)
+	const pkg = "-X=github.com/paddock-dev/paddock/backend/hostpath"
+	return "-ldflags=" + pkg + ".RootState=" + hostpath.RootState + " " + pkg + "/cache.RootStore=" + cache.RootStore
 }
 
 // Wallless says why no sandbox with namespaces can be made here. It is empty

@@ -188,6 +188,12 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 		row("kept groups", strings.Trim(fmt.Sprint(h.KeptGroups), "[]"))
 	}
 	row("file owners", h.Identity)
+	if len(h.Caches) > 0 {
+		row("caches that stay", joined(h.Caches))
+	}
+	if h.Home != "" {
+		row("HOME", h.Home)
+	}
 	row("network", h.Network)
 	row("capabilities", h.Capabilities)
 	row("no new privileges", strconv.FormatBool(h.NoNewPrivs))

@@ -1,0 +1,74 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+)
+
+// The bounds of one measurement.
+const (
+	measureTime  = 10 * time.Second
+	measureDepth = 256
+	// fresh is how long a measurement counts.
+	fresh = 24 * time.Hour
+)
+
+// measure returns how many bytes of the disk a directory takes. partial says that it takes
+// more: a bound was reached, or a directory is closed to the caller. A file with several
+// names counts for each of them.
+func measure(ctx context.Context, dir string) (bytes int64, partial bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, measureTime)
+	defer cancel()
+	top, err := dirfd.Open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return 0, false, err
+	}
+	m := measurer{ctx: ctx}
+	m.add(top, 0)
+	return m.bytes, m.partial, nil
+}
+
+type measurer struct {
+	ctx     context.Context
+	bytes   int64
+	partial bool
+	seen    int
+}
+
+// add adds what is in an open directory, and closes it.
+func (m *measurer) add(dir, depth int) {
+	defer func() { _ = unix.Close(dir) }()
+	err := dirfd.EachName(dir, func(name []byte, _ byte) bool {
+		if m.seen++; m.seen%256 == 0 && m.ctx.Err() != nil {
+			m.partial = true
+			return false
+		}
+		var st unix.Stat_t
+		if unix.Fstatat(dir, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			return true // it is gone
+		}
+		m.bytes += st.Blocks * 512
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return true
+		}
+		sub := -1
+		if depth < measureDepth {
+			var err error
+			if sub, err = dirfd.Open(dir, string(name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW); errors.Is(err, unix.ENOENT) {
+				return true
+			}
+		}
+		if sub < 0 {
+			m.partial = true
+			return true
+		}
+		m.add(sub, depth+1)
+		return !m.partial || m.ctx.Err() == nil
+	})
+	m.partial = m.partial || err != nil
+}
