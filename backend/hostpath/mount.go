@@ -251,6 +251,11 @@ type Seen struct {
 // list stands for a list that is missing or cannot be trusted.
 func NewSeen(list *Written) *Seen { return &Seen{list: list, ways: map[string]*Way{}} }
 
+// Apart returns a Seen of the same start for a request with other mounts.
+func (s *Seen) Apart() *Seen {
+	return &Seen{list: s.list, ways: s.ways, mounted: s.host()}
+}
+
 // Written returns the list, which this start uses, of what commands could write.
 func (s *Seen) Written() *Written { return s.list }
 

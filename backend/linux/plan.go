@@ -58,6 +58,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
 	b.plan.Holds = plannedIsolation(spec, id, b.plan.Namespaces)
+	b.plan.Holds.Toolchains = req.Toolchains.Shown
 	b.plan.Redaction = spec.Redaction
 	if err := b.limits(spec.Limits); err != nil {
 		return nil, err
@@ -69,6 +70,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	b.private()
 	b.useGroup(group)
 	b.userPaths(id)
+	b.toolLinks(req)
 	for _, l := range homeLinks(req.Home, mounts) { // after all mounts, so that no mount passes through a link
 		b.add(confine.Step{Do: confine.OpSymlink, Source: l.text, Target: path.Join(homeDir, l.rel), Why: "what is mounted below the caller's home is found below HOME, too"})
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,6 +79,13 @@ func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts [
 	}
 	s, err := start(ctx, req, dir, id, mounts)
 	var unmapped *unmappedError
+	if tools := req.Toolchains.Mounts; errors.As(err, &unmapped) && tools > 0 { // which never fail a start
+		own := mounts[:len(mounts)-tools]
+		req, mounts = withoutToolchains(req, mounts, "its file system cannot be id-mapped")
+		if !slices.ContainsFunc(own, func(m hostpath.Mount) bool { return m.Source == unmapped.source }) {
+			s, err = start(ctx, req, dir, id, mounts)
+		}
+	}
 	if !errors.As(err, &unmapped) {
 		return s, err
 	}
@@ -103,6 +111,7 @@ func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, moun
 // cause is why that failed.
 func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount, cause error) (s *sandbox, err error) {
 	req.Spec.Level = policy.LevelLandlock
+	req, mounts = bareToolchains(req, mounts)
 	if req.Spec, err = req.Spec.Resolve(policy.Base{}); err == nil {
 		s, err = startLandlock(ctx, req, dir, mounts)
 	}
