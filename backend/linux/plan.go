@@ -36,6 +36,7 @@ type builder struct {
 	plan   *confine.Plan
 	spec   policy.Spec
 	mounts []hostpath.Mount
+	tools  int             // how many of the last mounts are toolchains'
 	pinned map[string]bool // directories that are mount points, so that they cannot be renamed
 	fixed  map[string]bool // paths that are read-only with everything in them
 	copies []ownCopy       // files that commands have a copy of
@@ -49,7 +50,7 @@ func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 // newPlan turns a resolved spec into the steps that enforce it.
 func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy, group string) (*builder, error) {
 	spec := req.Spec
-	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
+	b := &builder{spec: spec, mounts: mounts, tools: req.Toolchains.Mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
 		Env:        environment(spec),
@@ -199,8 +200,11 @@ func (b *builder) userPaths(id identity) {
 			s.Flags, s.Why = roDir, "named in the spec, read-only"
 		}
 		s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved, confine.FlagBelowRO)
-		if m.Field == "workspace.source" {
+		switch {
+		case m.Field == "workspace.source":
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
+		case i >= len(b.mounts)-b.tools:
+			s.Why = strings.Replace(s.Why, "named in the spec", "a toolchain of the caller's", 1)
 		}
 		if s.FD = fd; fd != "" {
 			s.Why += ", id-mapped so that files keep their owner"

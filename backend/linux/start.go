@@ -172,8 +172,22 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 	if err != nil || id.kind != idmap {
 		return err
 	}
+	owners := map[[2]uint32]*os.File{} // their user namespaces
+	defer func() {
+		for _, userns := range owners {
+			_ = userns.Close()
+		}
+	}()
 	for _, m := range mounts {
-		f, err := idmapMount(m, id, &s.helpers)
+		userns := owners[[2]uint32{m.UID, m.GID}]
+		if userns == nil {
+			if userns, err = ownerUserns(m, id, &s.helpers); err != nil {
+				s.closeFiles()
+				return &unmappedError{m.Source, err}
+			}
+			owners[[2]uint32{m.UID, m.GID}] = userns
+		}
+		f, err := mountMapped(m, userns)
 		if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) {
 			s.closeFiles()
 			hint := "something else has taken its place meanwhile"

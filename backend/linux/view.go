@@ -134,13 +134,13 @@ func (b *builder) searchPath(req backend.Request) {
 		seen[dir] = true
 		if !slices.Contains(standard, dir) {
 			why := v.unsearchable(req, entry)
-			if tools := b.toolDir(req, v, entry); why != "" && tools != "" {
-				if !seen[tools] {
-					seen[tools], dirs = true, append(dirs, tools)
-				}
-				continue
-			}
-			if why != "" {
+			switch tools := b.toolDir(req, v, entry); {
+			case why == "" || tools == dir:
+			case tools != "" && !seen[tools]:
+				seen[tools], dir = true, tools
+			case tools != "":
+				continue // it is searched already
+			default:
 				why = cmp.Or(req.Toolchains.LeftOut[entry], why)
 				b.plan.LeftOut = append(b.plan.LeftOut, confine.LeftOut{Dir: entry, Why: text.Escape(why)})
 				continue
