@@ -7,8 +7,8 @@
 // identity, or leaves that to an engine and verifies the engine's mounts.
 //
 // In its subdirectories, protect finds the files that commands must not change, snapshot
-// compares the files that the host executes or obeys before and after, and gitconfig reads
-// git's configuration.
+// compares the files that the host executes or obeys before and after, gitconfig reads
+// git's configuration, and toolchain finds the toolchains below the caller's home.
 package hostpath
 
 import (
