@@ -1,7 +1,9 @@
 package paddock
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/toolchain"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -214,6 +218,9 @@ func TestNoToolchains(t *testing.T) {
 				spec.AllowDegraded = []string{policy.DegradeIdentity}
 			}
 			plan, _, err := Plan(t.Context(), spec, tt.opts)
+			if e := (*backend.StartError)(nil); errors.As(err, &e) && strings.HasPrefix(e.Cause, "the kernel's Landlock ABI is ") {
+				t.Skip(e.Cause)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,5 +235,57 @@ func TestNoToolchains(t *testing.T) {
 				t.Errorf("left out:\n%s\nwant\n%s", strings.Join(left, "\n"), tt.left)
 			}
 		})
+	}
+}
+
+// The version managers of this machine's user, where there are any: what runs inside is what runs
+// outside.
+func TestRealToolchains(t *testing.T) {
+	requireWalls(t)
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Skip("no version manager is installed: " + err.Error())
+	}
+	found := map[string][]string{} // what to ask them
+	for name, argv := range map[string]string{"node": "--version", "npm": "--version", "python3": "--version", "cargo": "--version", "rustc": "--version",
+		"java": "-version", "go": "version", "bun": "--version", "deno": "--version", "uv": "--version"} {
+		if at, err := exec.LookPath(name); err == nil && toolchain.Named(filepath.Dir(at), home) {
+			found[name] = []string{name, argv}
+		}
+	}
+	workspace, err := os.MkdirTemp("", "paddock-home-") //nolint:usetesting // other identities must reach it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(workspace) })
+	s, err := Open(t.Context(), Spec{Workspace: Workspace{Source: workspace}}, Options{Path: os.Getenv("PATH"), Toolchains: allToolchains})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if len(s.Isolation().Toolchains) == 0 {
+		t.Skip("no version manager is installed: PATH names none below " + home)
+	}
+	for name, argv := range found {
+		outside := exec.Command(argv[0], argv[1:]...)
+		outside.Dir = workspace
+		want, err := outside.CombinedOutput()
+		if err != nil {
+			continue // it does not work outside either
+		}
+		c := s.Command(t.Context(), argv[0], argv[1:]...)
+		out := &Capture{Max: 1 << 20}
+		c.Stdout, c.Stderr = out, out
+		if err := c.Run(); err != nil || string(out.Bytes()) != string(want) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, out.Bytes(), want)
+		}
+	}
+	if found["cargo"] != nil { // which writes below HOME
+		c := s.Command(t.Context(), "sh", "-c", "cargo init --quiet --offline --vcs none --name hello && cargo test --offline")
+		out := &Capture{Max: 1 << 20}
+		c.Stdout, c.Stderr = out, out
+		if err := c.Run(); err != nil || !strings.Contains(string(out.Bytes()), "test result: ok") {
+			t.Errorf("cargo test: %v\n%s", err, out.Bytes())
+		}
 	}
 }
