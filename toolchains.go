@@ -32,7 +32,7 @@ func (o Options) showToolchains(req *backend.Request, seen *hostpath.Seen) {
 		return // the start reports the error
 	}
 	found, left := toolchain.Find(plain, os.Getenv)
-	all := backend.Toolchains{LeftOut: left, Search: map[string]string{}, Links: map[string]string{}}
+	all := backend.Toolchains{Home: hostpath.Real(req.Home), LeftOut: left, Search: map[string]string{}, Links: map[string]string{}}
 	env, base := map[string]string{}, len(spec.Mounts)
 	for _, t := range found {
 		next, err := o.withToolchain(*req, t, base, seen)

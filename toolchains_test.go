@@ -162,7 +162,7 @@ func TestToolchains(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	want = append(slices.Compact(want), "$HOME/.local/bin/python3.12")
+	want = append(slices.Compact(want), "$HOME/.local/bin/python3.12", "$HOME/.sdkman/candidates/java/current")
 	slices.Sort(want)
 	got := strings.Split(strings.TrimSpace(sh("find "+home)), "\n")
 	slices.Sort(got)
@@ -171,6 +171,31 @@ func TestToolchains(t *testing.T) {
 	}
 	if found := sh("grep -rls secret " + home + " ~ | sort"); found != "" {
 		t.Errorf("credentials can be read: %s", found)
+	}
+}
+
+// Programs find each other by the names that links give them: of the home, and in it.
+func TestToolchainsByLinks(t *testing.T) {
+	requireWalls(t)
+	home, search, workspace := homeWithTools(t)
+	link := filepath.Join(filepath.Dir(home), "link")
+	if err := errors.Join(os.Symlink("home", link), os.Rename(home+"/.pyenv", home+"/python"), os.Symlink("python", home+"/.pyenv")); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Write(t, home+"/python/shims/python", "#!/bin/sh\nexec "+link+"/.pyenv/libexec/pyenv exec python\n", 0o755)
+	testkit.Write(t, home+"/.cargo/bin/script", "#!"+link+"/.pyenv/shims/python\n", 0o755)
+	t.Setenv("HOME", link)
+	s, err := Open(t.Context(), Spec{Workspace: Workspace{Source: workspace}}, Options{Path: strings.ReplaceAll(search, home, link), Toolchains: allToolchains})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := s.Command(t.Context(), "sh", "-c", "node; python; script; cd ~/.cargo/bin && ls; "+link+"/.nvm/versions/node/v20.1.0/bin/node; python3.12")
+	out := &Capture{Max: 1 << 20}
+	c.Stdout, c.Stderr = out, out
+	const want = "node v20.1.0\npython 3.12.1\npython 3.12.1\ncargo\nscript\nnode v20.1.0\nuv python\n"
+	if err := c.Run(); err != nil || string(out.Bytes()) != want {
+		t.Errorf("inside: %v\n%s\nwant\n%s", err, out.Bytes(), want)
 	}
 }
 

@@ -93,9 +93,10 @@ type Toolchains struct {
 	// Spec.Mounts, each at the same path inside and read-only.
 	Shown  []policy.Toolchain
 	Mounts int
-	// Links are symbolic links to make inside, beside the mounts: their texts by their
-	// paths.
+	// Links are symbolic links to make inside, to the mounts: their texts by their paths.
 	Links map[string]string
+	// Home is [Request].Home without symbolic links, below which the mounts lie.
+	Home string
 	// Search has, by entry of [Request].Path, the directory inside that takes its place.
 	Search map[string]string
 	// LeftOut says, by entry of [Request].Path, why the toolchain there is not shown.

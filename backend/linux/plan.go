@@ -72,7 +72,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	b.useGroup(group)
 	b.userPaths(id)
 	b.toolLinks(req)
-	for _, l := range homeLinks(req.Home, mounts) { // after all mounts, so that no mount passes through a link
+	for _, l := range homeLinks(req.Home, req.Toolchains.Home, mounts) { // after all mounts, so that no mount passes through a link
 		b.add(confine.Step{Do: confine.OpSymlink, Source: l.text, Target: path.Join(homeDir, l.rel), Why: "what is mounted below the caller's home is found below HOME, too"})
 	}
 	if err := b.guard(req); err != nil {
@@ -273,12 +273,16 @@ func (b *builder) degrade(name string) {
 type homeLink struct{ rel, text string }
 
 // homeLinks returns links that make mounts below the caller's home visible below HOME
-// too, where programs look for them: ~ means the same on both sides. home may be empty.
+// too, where programs look for them: ~ means the same on both sides. home may be empty, and
+// real, which is the same directory without links.
 // No link is below another one, or in the place of another mount.
-func homeLinks(home string, mounts []hostpath.Mount) []homeLink {
+func homeLinks(home, real string, mounts []hostpath.Mount) []homeLink {
 	var links []homeLink
 	for _, m := range mounts[1:] { // the workspace is elsewhere
 		rel, ok := hostpath.Within(m.Target, home)
+		if !ok && real != "" {
+			rel, ok = hostpath.Within(m.Target, real)
+		}
 		if !ok || home == "" || home == "/" || rel == "" {
 			continue
 		}

@@ -99,7 +99,7 @@ func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts [
 func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount) (*sandbox, error) {
 	id, err := landlockIdentity(req.Spec, mounts)
 	if err == nil {
-		err = dir.makeScratch(id, homeLinks(req.Home, mounts))
+		err = dir.makeScratch(id, homeLinks(req.Home, req.Toolchains.Home, mounts))
 	}
 	if err != nil {
 		return nil, err

@@ -27,9 +27,13 @@ func (b *builder) toolDir(req backend.Request, v view, entry string) string {
 	return dir
 }
 
-// toolLinks adds the links of toolchains, beside the mounts of what they lead to.
+// toolLinks adds the links of toolchains, beside the mounts of what they lead to. A link in
+// whose place something else is, or above it, is left out.
 func (b *builder) toolLinks(req backend.Request) {
 	for _, at := range slices.Sorted(maps.Keys(req.Toolchains.Links)) {
+		if hostpath.Under(homeDir, at) || hostpath.Under(at, homeDir) || slices.ContainsFunc(b.mounts, func(m hostpath.Mount) bool { return hostpath.Under(m.Target, at) || hostpath.Under(at, m.Target) }) {
+			continue
+		}
 		b.add(confine.Step{Do: confine.OpSymlink, Source: req.Toolchains.Links[at], Target: at, Why: "a link of the caller's to a toolchain"})
 	}
 }

@@ -30,7 +30,8 @@ type Toolchain struct {
 	// Shown are the directories and files that become visible, read-only, at the same
 	// path. None is in another.
 	Shown []string
-	// Links are links to make beside them inside: their texts by their paths.
+	// Links are links of the caller's to what is shown, or on the way there, by their
+	// paths, and where each leads or its text. Programs may know a path by them.
 	Links map[string]string
 	// Hidden are the files and directories in Shown that may have credentials.
 	Hidden []string
@@ -72,6 +73,9 @@ func Find(req backend.Request, lookup func(name string) string) (found []*Toolch
 	}
 	for _, t := range f.found {
 		t.Shown = outermost(t.Shown)
+		maps.DeleteFunc(t.Links, func(at, _ string) bool {
+			return slices.ContainsFunc(t.Shown, func(s string) bool { return hostpath.Under(at, s) })
+		})
 		t.Hidden = slices.Compact(slices.Sorted(slices.Values(t.Hidden)))
 	}
 	return f.found, f.left
@@ -222,6 +226,9 @@ func (f *finder) recognize(row *tool, at string) (base string, stars []string, o
 			if row.anywhere {
 				base, names = path.Dir(at), nil
 			}
+			if row.anywhere && (base == f.home || base == f.real) {
+				continue
+			}
 			if has(base, row.needs) && (len(row.programs) == 0 || row.offers(at)) {
 				return base, names, true
 			}
@@ -284,12 +291,14 @@ func (f *finder) place(p place) string {
 
 // show adds what a place shows.
 func (f *finder) show(t *Toolchain, p place, base string, stars []string) error {
+	named := base
 	if base != "" {
 		base = hostpath.Real(base)
 	}
 	if base == "" {
 		return errors.New("its directory does not exist")
 	}
+	f.onTheWay(t, named)
 	for _, pattern := range p.shows {
 		pattern, spare := strings.CutSuffix(pattern, "?")
 		files := glob(base, fill(pattern, stars))
@@ -298,6 +307,7 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 		}
 		for _, file := range files {
 			real, err := f.judge(file)
+			f.onTheWay(t, file)
 			if err != nil && spare && errors.Is(err, errOdd) {
 				continue
 			}
@@ -358,6 +368,19 @@ func (row *tool) offers(dir string) bool {
 // isLink reports whether a name is one of the row's links.
 func (row *tool) isLink(name string) bool {
 	return slices.ContainsFunc(row.links, func(p string) bool { ok, _ := path.Match(p, name); return ok })
+}
+
+// onTheWay adds the links on the way to a part of a toolchain: the home, or links in it.
+func (f *finder) onTheWay(t *Toolchain, name string) {
+	way, err := hostpath.Follow(name)
+	if err != nil {
+		return // judge reports it
+	}
+	for _, l := range way.Links {
+		if rel, ok := hostpath.Within(l.Path, f.real); l.Path == f.home || ok && rel != "" {
+			t.Links[l.Path] = l.Text
+		}
+	}
 }
 
 // programs adds single programs of a directory, and links there that lead to what is shown.

@@ -176,6 +176,7 @@ func TestTable(t *testing.T) {
 			"$HOME/.sdkman/candidates/java/current/bin:$HOME/.sdkman/candidates/maven/current/bin:$HOME/.sdkman/candidates/gradle/8/bin:$HOME/.sdkman/candidates/jbang/1/bin", nil,
 			"sdkman: $HOME/.sdkman/candidates/gradle/8/bin $HOME/.sdkman/candidates/gradle/8/lib $HOME/.sdkman/candidates/java/21-tem" +
 				" $HOME/.sdkman/candidates/maven/3.9/bin $HOME/.sdkman/candidates/maven/3.9/boot $HOME/.sdkman/candidates/maven/3.9/conf/logging $HOME/.sdkman/candidates/maven/3.9/lib" +
+				" $HOME/.sdkman/candidates/java/current->21-tem $HOME/.sdkman/candidates/maven/current->$HOME/.sdkman/candidates/maven/3.9" +
 				" -$HOME/.sdkman/candidates/java/21-tem/conf/management/jmxremote.password JAVA_HOME=$HOME/.sdkman/candidates/java/21-tem" +
 				" @$HOME/.sdkman/candidates/gradle/8/bin @$HOME/.sdkman/candidates/java/21-tem/bin @$HOME/.sdkman/candidates/maven/3.9/bin"},
 		"asdf": {`home/.asdf/shims/node; home/.asdf/bin/asdf; home/.asdf/lib/x; home/.asdf/asdf.sh; home/.asdf/installs/nodejs/20/bin/node; home/.asdf/installs/nodejs/20/etc/npmrc
@@ -191,7 +192,9 @@ func TestTable(t *testing.T) {
 			"mise: $HOME/.local/bin/mise $HOME/.local/share/mise/installs $HOME/.local/share/mise/shims -$HOME/.local/share/mise/installs/maven/4/conf/settings.xml" +
 				" MISE_DATA_DIR=$HOME/.local/share/mise MISE_NOT_FOUND_AUTO_INSTALL=0 MISE_OFFLINE=1 MISE_TRUSTED_CONFIG_PATHS=/ @$HOME/.local/share/mise/shims"},
 		"mise's installs": {`home/.local/share/mise/installs/node/20.1.0/bin/node; home/.local/share/mise/installs/node/20 -> ./20.1.0; home/.local/share/mise/installs/go/1.26/bin/x`,
-			"$HOME/.local/share/mise/installs/node/20/bin", nil, "mise: $HOME/.local/share/mise/installs/node/20.1.0 @$HOME/.local/share/mise/installs/node/20.1.0/bin"},
+			"$HOME/.local/share/mise/installs/node/20/bin", nil, "mise: $HOME/.local/share/mise/installs/node/20.1.0 $HOME/.local/share/mise/installs/node/20->./20.1.0 @$HOME/.local/share/mise/installs/node/20.1.0/bin"},
+		"the tool's directory is a link": {`home/.pyenv -> dotfiles/pyenv; home/dotfiles/pyenv/libexec/pyenv; home/dotfiles/pyenv/bin/x; home/dotfiles/secret`, "$HOME/.pyenv/bin", nil,
+			"pyenv: $HOME/dotfiles/pyenv/bin $HOME/dotfiles/pyenv/libexec $HOME/.pyenv->dotfiles/pyenv PYENV_ROOT=$HOME/dotfiles/pyenv @$HOME/dotfiles/pyenv/bin"},
 		"bun":         {`home/.bun/bin/bun; home/.bun/bin/bunx -> bun; home/.bun/install/cache/x; home/.bunfig.toml`, "$HOME/.bun/bin", nil, "bun: $HOME/.bun/bin @$HOME/.bun/bin"},
 		"deno":        {`home/d/bin/deno; home/d/x; home/.cache/deno/x`, "$HOME/d/bin", map[string]string{"DENO_INSTALL": "$HOME/d"}, "deno: $HOME/d/bin @$HOME/d/bin"},
 		"not bun":     {`home/.bun/bin/other`, "$HOME/.bun/bin", nil, ""},
@@ -199,6 +202,7 @@ func TestTable(t *testing.T) {
 		"go's GOPATH": {`home/go/bin/gopls; home/go/pkg/mod/x/y; home/go/src/z; home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64/bin/go; home/go/pkg/mod/golang.org/x/y; home/go/pkg/mod/cache/download/golang.org/toolchain/@v/x.ziphash; home/go/pkg/mod/cache/vcs/x`, "$HOME/go/bin", nil, "go: $HOME/go/bin $HOME/go/pkg/mod/cache/download/golang.org/toolchain $HOME/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64 @$HOME/go/bin"},
 		"a toolchain of go's": {in("home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64", goroot), "$HOME/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64/bin", nil,
 			strings.ReplaceAll("go: D/VERSION D/bin D/go.env D/lib D/pkg/include D/pkg/tool D/src @D/bin", "D", "$HOME/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64")},
+		"the home is no GOROOT":    {in("home", goroot), "$HOME/bin", nil, ""},
 		"GOROOT and GOPATH in one": {in("home/go", goroot), "$HOME/go/bin", nil, "go: $HOME/go/VERSION $HOME/go/bin $HOME/go/go.env $HOME/go/lib $HOME/go/pkg/include $HOME/go/pkg/tool $HOME/go/src @$HOME/go/bin"},
 		"what no row knows":        {`home/bin/x; home/.local/bin/y; home/node_modules/.bin/z`, "$HOME/bin:$HOME/.local/bin:$HOME/node_modules/.bin:$HOME:$HOME/:$HOME/..:/usr/bin", nil, ""},
 		"nothing below the home":   {nvm, "/usr/bin:/bin::.", nil, ""},
@@ -211,5 +215,21 @@ func TestTable(t *testing.T) {
 				t.Errorf("found (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A home that is named by a link is found by its name and without it.
+func TestLinkedHome(t *testing.T) {
+	root := newRoot(t)
+	makeTree(t, root, "data/.cargo/bin/cargo")
+	if err := os.Remove(root + "/home"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("data", root+"/home"); err != nil {
+		t.Fatal(err)
+	}
+	want := "rustup: $ROOT/data/.cargo/bin $HOME->data @$ROOT/data/.cargo/bin"
+	if diff := cmp.Diff(want, find(t, root, "$HOME/.cargo/bin", nil, nil)); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
 	}
 }
