@@ -32,21 +32,31 @@ func (o Options) showToolchains(req *backend.Request, seen *hostpath.Seen) {
 		return // the start reports the error
 	}
 	found, left := toolchain.Find(plain, os.Getenv)
-	all := backend.Toolchains{Home: hostpath.Real(req.Home), LeftOut: left, Search: map[string]string{}, Links: map[string]string{}}
-	env, base := map[string]string{}, len(spec.Mounts)
-	for _, t := range found {
-		next, err := o.withToolchain(*req, t, base, seen)
-		if err != nil {
-			for entry := range t.Search {
-				all.LeftOut[entry] = "the toolchain " + t.Name + ": " + toolchainReason(err)
+	with, err := o.withToolchains(*req, found, seen)
+	if err != nil { // of one of them: each is tried with those before it
+		all := found
+		with, found = *req, nil
+		for _, t := range all {
+			tried := append(found[:len(found):len(found)], t)
+			next, err := o.withToolchains(*req, tried, seen)
+			if err == nil {
+				with, found = next, tried
+				continue
 			}
-			continue
+			for entry := range t.Search {
+				left[entry] = "the toolchain " + t.Name + ": " + toolchainReason(err)
+			}
 		}
-		req.Spec.Mounts, req.Own = next.Spec.Mounts, next.Own
-		all.Shown = append(all.Shown, policy.Toolchain{Name: t.Name, Dirs: t.Shown})
-		all.Covered = all.Covered || len(t.Hidden) > 0
-		maps.Copy(all.Search, t.Search)
-		maps.Copy(all.Links, t.Links)
+	}
+	own := len(req.Spec.Mounts)
+	*req = with
+	shown := backend.Toolchains{Home: hostpath.Real(req.Home), Mounts: len(req.Spec.Mounts) - own, LeftOut: left, Search: map[string]string{}, Links: map[string]string{}}
+	env := map[string]string{}
+	for _, t := range found {
+		shown.Shown = append(shown.Shown, policy.Toolchain{Name: t.Name, Dirs: t.Shown})
+		shown.Covered = shown.Covered || len(t.Hidden) > 0
+		maps.Copy(shown.Search, t.Search)
+		maps.Copy(shown.Links, t.Links)
 		for name, value := range t.Env {
 			if _, set := env[name]; !set {
 				env[name] = value
@@ -54,39 +64,41 @@ func (o Options) showToolchains(req *backend.Request, seen *hostpath.Seen) {
 		}
 	}
 	maps.Copy(env, spec.Env) // which may set these too
-	all.Mounts = len(req.Spec.Mounts) - base
-	req.Spec.Env, req.Toolchains = env, all
+	req.Spec.Env, req.Toolchains = env, shown
 }
 
-// withToolchain returns the request with a toolchain, or an error if a start with it would fail.
-// The first mounts, as many as base, are the spec's own.
-func (o Options) withToolchain(req backend.Request, t *toolchain.Toolchain, base int, seen *hostpath.Seen) (backend.Request, error) {
-	req.Spec.Mounts, req.Own = slices.Clone(req.Spec.Mounts), slices.Clone(req.Own)
-	bare := req.Spec.Level == policy.LevelLandlock
-	switch {
-	case bare && os.Geteuid() == 0:
-		return req, errors.New("at level landlock commands of root's run as another user")
-	case bare && len(t.Hidden) > 0:
-		return req, errors.New(t.Hidden[0] + " may have credentials, which level landlock cannot cover")
-	}
-	for _, dir := range t.Shown {
-		for _, m := range req.Spec.Mounts[:base] {
-			if hostpath.Under(dir, m.Target) || hostpath.Under(m.Target, dir) {
-				return req, errors.New(m.Target + " is a mount of the spec's")
+// withToolchains returns the request with mounts of toolchains, and files to cover in them, or an
+// error if a start with it would fail. It has then read all that the start needs of the mounts.
+func (o Options) withToolchains(req backend.Request, found []*toolchain.Toolchain, seen *hostpath.Seen) (backend.Request, error) {
+	own := req.Spec.Mounts
+	req.Own = slices.Clone(req.Own)
+	var tools []Mount
+	for _, t := range found {
+		switch bare := req.Spec.Level == policy.LevelLandlock; {
+		case bare && os.Geteuid() == 0:
+			return req, errors.New("at level landlock commands of root's run as another user")
+		case bare && len(t.Hidden) > 0:
+			return req, errors.New(t.Hidden[0] + " may have credentials, which level landlock cannot cover")
+		}
+		for _, dir := range t.Shown {
+			for _, m := range own {
+				if hostpath.Under(dir, m.Target) || hostpath.Under(m.Target, dir) {
+					return req, errors.New(m.Target + " is a mount of the spec's")
+				}
+			}
+			m := Mount{Source: dir, Target: dir, Mode: "ro"}
+			if !o.Toolchains(m) {
+				return req, errors.New(dir + " is not allowed")
+			}
+			if !slices.ContainsFunc(tools, func(o Mount) bool { return hostpath.Under(dir, o.Source) }) {
+				tools = append(slices.DeleteFunc(tools, func(o Mount) bool { return hostpath.Under(o.Source, dir) }), m)
 			}
 		}
-		m := Mount{Source: dir, Target: dir, Mode: "ro"}
-		if !o.Toolchains(m) {
-			return req, errors.New(dir + " is not allowed")
-		}
-		if others := req.Spec.Mounts[base:]; !slices.ContainsFunc(others, func(o Mount) bool { return hostpath.Under(dir, o.Source) }) {
-			others = slices.DeleteFunc(others, func(o Mount) bool { return hostpath.Under(o.Source, dir) })
-			req.Spec.Mounts = append(req.Spec.Mounts[:base+len(others)], m)
+		for _, file := range t.Hidden {
+			req.Own = append(req.Own, backend.OwnFile{Path: file, What: toolchainSecret, Hidden: true, Spare: true})
 		}
 	}
-	for _, file := range t.Hidden {
-		req.Own = append(req.Own, backend.OwnFile{Path: file, What: toolchainSecret, Hidden: true, Spare: true})
-	}
+	req.Spec.Mounts = slices.Concat(own, tools)
 	if _, err := req.Spec.Resolve(policy.Base{}); err != nil {
 		return req, err
 	}

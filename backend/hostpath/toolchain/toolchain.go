@@ -10,12 +10,9 @@ package toolchain
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +43,6 @@ type Toolchain struct {
 const (
 	maxEntries = 256 // entries of PATH below HOME
 	maxShown   = 64  // directories and files of one toolchain
-	maxNames   = 4096
 )
 
 // Find returns the toolchains that the PATH of a request names below its home, and the
@@ -54,7 +50,7 @@ const (
 // the caller's environment, or "". The request must be one whose mounts [hostpath.Mounts]
 // accepts. If no entry is [Named], Find looks at nothing.
 func Find(req backend.Request, lookup func(name string) string) (found []*Toolchain, left map[string]string) {
-	f := finder{req: req, home: path.Clean(req.Home), lookup: lookup, left: map[string]string{}}
+	f := finder{req: req, home: path.Clean(req.Home), lookup: lookup, left: map[string]string{}, judged: map[string]verdict{}}
 	looked := map[string]bool{}
 	for entry := range strings.SplitSeq(req.Path, ":") {
 		if !own(entry, req.Home) || looked[entry] {
@@ -88,6 +84,13 @@ type finder struct {
 	lookup     func(string) string
 	found      []*Toolchain
 	left       map[string]string
+	judged     map[string]verdict
+}
+
+// verdict is where a part of a toolchain lies, or why it must not be used.
+type verdict struct {
+	real string
+	err  error
 }
 
 // shells is the name of the directories in which fnm makes a link for each shell. They are
@@ -298,7 +301,9 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 	if base == "" {
 		return errors.New("its directory does not exist")
 	}
-	f.onTheWay(t, named)
+	if base != named {
+		f.onTheWay(t, named)
+	}
 	for _, pattern := range p.shows {
 		pattern, spare := strings.CutSuffix(pattern, "?")
 		files := glob(base, fill(pattern, stars))
@@ -307,7 +312,9 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 		}
 		for _, file := range files {
 			real, err := f.judge(file)
-			f.onTheWay(t, file)
+			if real != file {
+				f.onTheWay(t, file)
+			}
 			if err != nil && spare && errors.Is(err, errOdd) {
 				continue
 			}
@@ -347,16 +354,22 @@ var errOdd = errors.New("it is neither a file nor a directory")
 
 // judge returns where a directory or a file of a toolchain lies, or why it must not be used.
 func (f *finder) judge(name string) (string, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return "", errors.New(hostpath.Reason(err))
-	case info.IsDir():
-		return hostpath.ToolDir(f.req, f.real, name)
-	case !info.Mode().IsRegular():
-		return "", errOdd
+	v, known := f.judged[name]
+	if known {
+		return v.real, v.err
 	}
-	return hostpath.ToolFile(f.req, f.real, name)
+	switch info, err := os.Stat(name); {
+	case err != nil:
+		v.err = errors.New(hostpath.Reason(err))
+	case info.IsDir():
+		v.real, v.err = hostpath.ToolDir(f.req, f.real, name)
+	case !info.Mode().IsRegular():
+		v.err = errOdd
+	default:
+		v.real, v.err = hostpath.ToolFile(f.req, f.real, name)
+	}
+	f.judged[name] = v
+	return v.real, v.err
 }
 
 // offers reports whether a directory has a name that may be one of the row's.
@@ -409,74 +422,4 @@ func (f *finder) programs(t *Toolchain, row *tool, dir string) (found bool, err 
 		}
 	}
 	return found, nil
-}
-
-// glob returns the files below a directory that a pattern names, sorted. Names that begin with
-// a point match only what says so.
-func glob(base, pattern string) []string {
-	found := []string{base}
-	for word := range strings.SplitSeq(pattern, "/") {
-		var next []string
-		for _, dir := range found {
-			names := []string{word}
-			if strings.Contains(word, "*") {
-				all, _ := namesIn(dir) // what cannot be read has none
-				names = slices.DeleteFunc(all, func(name string) bool {
-					ok, _ := path.Match(word, name)
-					return !ok || name[0] == '.' && word[0] != '.'
-				})
-			}
-			for _, name := range names {
-				if _, err := os.Stat(path.Join(dir, name)); err == nil {
-					next = append(next, path.Join(dir, name))
-				}
-			}
-		}
-		found = next
-	}
-	return found
-}
-
-// namesIn returns the names in a directory, sorted: not more than are looked at.
-func namesIn(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(maxNames)
-	slices.Sort(names)
-	return names, err
-}
-
-// outermost returns those paths that lie in none of the others, sorted.
-func outermost(paths []string) (all []string) {
-	for _, p := range slices.Compact(slices.Sorted(slices.Values(paths))) {
-		if !slices.ContainsFunc(paths, func(o string) bool { return o != p && hostpath.Under(p, o) }) {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-var (
-	comment  = regexp.MustCompile(`(?s)<!--.*?-->`)
-	password = regexp.MustCompile(`(?i)<(password|passphrase|privateKey)\b`)
-)
-
-// maxSettings is how large Maven's settings may be, in bytes, to be shown.
-const maxSettings = 1 << 20
-
-// secret reports whether a file of hides must be covered. Maven's settings, which it needs as
-// they were shipped, must be if they have a password outside of comments.
-func secret(file string) bool {
-	if filepath.Base(file) != filepath.Base(maven) {
-		return true
-	}
-	info, err := os.Stat(file)
-	if err != nil || info.Size() > maxSettings {
-		return !errors.Is(err, fs.ErrNotExist)
-	}
-	text, err := os.ReadFile(file)
-	return err != nil || password.Match(comment.ReplaceAll(text, nil))
 }
