@@ -157,10 +157,11 @@ func TestBounds(t *testing.T) {
 	}
 
 	for i := range maxShown + 1 {
-		makeTree(t, root, fmt.Sprintf("home/go/pkg/mod/golang.org/toolchain@%d/bin/go; home/go/bin/x", i))
+		makeTree(t, root, fmt.Sprintf("home/.volta/layout.v%d", i))
 	}
-	want := "left $HOME/go/bin: the toolchain go: it has more than 64 directories"
-	if diff := cmp.Diff(want, find(t, root, "$HOME/go/bin", nil, nil)); diff != "" {
+	makeTree(t, root, "home/.volta/bin/volta-shim")
+	want := "left $HOME/.volta/bin: the toolchain volta: it has more than 64 directories and files"
+	if diff := cmp.Diff(want, find(t, root, "$HOME/.volta/bin", nil, nil)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 }

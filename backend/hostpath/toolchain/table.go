@@ -232,15 +232,15 @@ var table = []tool{
 		places:  []place{{vars: []string{"DENO_INSTALL", "DENO_INSTALL_ROOT"}, usual: []string{".deno"}, shows: []string{"bin"}}},
 	},
 	{
-		name:    "go", // what "go install" has made, and the toolchains that go.mod files have asked for
+		name:    "go", // what "go install" has made
 		entries: []string{"bin"},
 		places: []place{{
 			vars: []string{"GOPATH"}, usual: []string{"go"},
-			shows: []string{"bin", "pkg/mod/golang.org/toolchain@*?", "pkg/mod/cache/download/golang.org/toolchain?"},
+			shows: []string{"bin"},
 		}},
 	},
 	{
-		name:     "go", // a whole Go: ~/sdk/go1.26.0, ~/.local/go, ~/.gvm/gos/go1.26
+		name:     "go", // a whole Go: ~/sdk/go1.26.0, ~/.local/go, ~/go/pkg/mod/golang.org/toolchain@…
 		entries:  []string{"*/bin"},
 		anywhere: true,
 		needs:    []string{"bin/go", "VERSION", "src/runtime"},

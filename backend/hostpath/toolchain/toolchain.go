@@ -204,7 +204,7 @@ func (f *finder) try(row *tool, entry, at string) (*Toolchain, error) {
 	}
 	t.Search[entry] = dir
 	if len(t.Shown) > maxShown {
-		return nil, fmt.Errorf("it has more than %d directories", maxShown)
+		return nil, fmt.Errorf("it has more than %d directories and files", maxShown)
 	}
 	return t, nil
 }

@@ -199,7 +199,7 @@ func TestTable(t *testing.T) {
 		"deno":        {`home/d/bin/deno; home/d/x; home/.cache/deno/x`, "$HOME/d/bin", map[string]string{"DENO_INSTALL": "$HOME/d"}, "deno: $HOME/d/bin @$HOME/d/bin"},
 		"not bun":     {`home/.bun/bin/other`, "$HOME/.bun/bin", nil, ""},
 		"go's SDK":    {in("home/sdk/go1.26.0", goroot), "$HOME/sdk/go1.26.0/bin", nil, "go: $HOME/sdk/go1.26.0/VERSION $HOME/sdk/go1.26.0/bin $HOME/sdk/go1.26.0/go.env $HOME/sdk/go1.26.0/lib $HOME/sdk/go1.26.0/pkg/include $HOME/sdk/go1.26.0/pkg/tool $HOME/sdk/go1.26.0/src @$HOME/sdk/go1.26.0/bin"},
-		"go's GOPATH": {`home/go/bin/gopls; home/go/pkg/mod/x/y; home/go/src/z; home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64/bin/go; home/go/pkg/mod/golang.org/x/y; home/go/pkg/mod/cache/download/golang.org/toolchain/@v/x.ziphash; home/go/pkg/mod/cache/vcs/x`, "$HOME/go/bin", nil, "go: $HOME/go/bin $HOME/go/pkg/mod/cache/download/golang.org/toolchain $HOME/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64 @$HOME/go/bin"},
+		"go's GOPATH": {`home/go/bin/gopls; home/go/pkg/mod/x/y; home/go/src/z; home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64/bin/go; home/go/pkg/mod/golang.org/x/y; home/go/pkg/mod/cache/download/golang.org/toolchain/@v/x.ziphash; home/go/pkg/mod/cache/vcs/x`, "$HOME/go/bin", nil, "go: $HOME/go/bin @$HOME/go/bin"},
 		"a toolchain of go's": {in("home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64", goroot), "$HOME/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64/bin", nil,
 			strings.ReplaceAll("go: D/VERSION D/bin D/go.env D/lib D/pkg/include D/pkg/tool D/src @D/bin", "D", "$HOME/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64")},
 		"the home is no GOROOT":    {in("home", goroot), "$HOME/bin", nil, ""},
