@@ -159,7 +159,10 @@ func searchDir(req backend.Request, dir string) (way *Way, list *Written, mounts
 			return nil, nil, nil, err
 		}
 	}
-	return way, list, mounts, list.Judge(way, writable(mounts))
+	if err := list.Judge(way, writable(mounts)); err != nil {
+		return nil, nil, nil, err
+	}
+	return way, list, mounts, nil
 }
 
 // writtenNow returns what commands could ever write, which may be nothing yet, and the mounts
@@ -231,7 +234,10 @@ func ToolFile(req backend.Request, home, file string) (string, error) {
 	if err := list.Judge(way, writable(mounts)); err != nil {
 		return "", err
 	}
-	return way.Path, way.ownTool(home)
+	if err := way.ownTool(home); err != nil {
+		return "", err
+	}
+	return way.Path, nil
 }
 
 // ownTool refuses a part of a toolchain that is not below the home, or that another user owns

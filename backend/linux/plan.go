@@ -274,14 +274,14 @@ type homeLink struct{ rel, text string }
 
 // homeLinks returns links that make mounts below the caller's home visible below HOME
 // too, where programs look for them: ~ means the same on both sides. home may be empty, and
-// real, which is the same directory without links.
+// bare, which is the same directory without links.
 // No link is below another one, or in the place of another mount.
-func homeLinks(home, real string, mounts []hostpath.Mount) []homeLink {
+func homeLinks(home, bare string, mounts []hostpath.Mount) []homeLink {
 	var links []homeLink
 	for _, m := range mounts[1:] { // the workspace is elsewhere
 		rel, ok := hostpath.Within(m.Target, home)
-		if !ok && real != "" {
-			rel, ok = hostpath.Within(m.Target, real)
+		if !ok && bare != "" {
+			rel, ok = hostpath.Within(m.Target, bare)
 		}
 		if !ok || home == "" || home == "/" || rel == "" {
 			continue

@@ -18,8 +18,6 @@ type tool struct {
 	// are links there, which become visible if they lead to what is visible of this tool.
 	programs, links []string
 	places          []place
-	// set has further variables with fixed values.
-	set map[string]string
 }
 
 // place is one directory of a tool.
@@ -34,7 +32,7 @@ type place struct {
 	// hides are files and directories in them that may have credentials. They are covered
 	// where they exist.
 	hides []string
-	// set are variables for commands; "$0" stands for the place.
+	// set are variables for commands. "$0" stands for the place.
 	set map[string]string
 	// spare says that the tool may exist without this place.
 	spare bool

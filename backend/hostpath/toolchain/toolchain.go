@@ -124,8 +124,8 @@ func (f *finder) look(entry string) {
 	if f.match(entry, at) {
 		return
 	}
-	if real := hostpath.Real(at); real != "" && real != at { // a link to a tool's directory
-		f.match(entry, real)
+	if to := hostpath.Real(at); to != "" && to != at { // a link to a tool's directory
+		f.match(entry, to)
 	}
 }
 
@@ -311,8 +311,8 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 			return fmt.Errorf("%s does not exist", path.Join(base, fill(pattern, stars)))
 		}
 		for _, file := range files {
-			real, err := f.judge(file)
-			if real != file {
+			at, err := f.judge(file)
+			if at != file {
 				f.onTheWay(t, file)
 			}
 			if err != nil && spare && errors.Is(err, errOdd) {
@@ -321,13 +321,13 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			t.Shown = append(t.Shown, real)
+			t.Shown = append(t.Shown, at)
 		}
 	}
 	for _, pattern := range p.hides {
 		for _, file := range glob(base, fill(pattern, stars)) {
-			if real := hostpath.Real(file); real != "" && secret(real) {
-				t.Hidden = append(t.Hidden, real)
+			if at := hostpath.Real(file); at != "" && secret(at) {
+				t.Hidden = append(t.Hidden, at)
 			}
 		}
 	}
@@ -406,19 +406,19 @@ func (f *finder) programs(t *Toolchain, row *tool, dir string) (found bool, err 
 		if !program && !row.isLink(name) {
 			continue
 		}
-		real := hostpath.Real(at)
-		within := slices.ContainsFunc(t.Shown, func(s string) bool { return hostpath.Under(real, s) })
+		to := hostpath.Real(at)
+		within := slices.ContainsFunc(t.Shown, func(s string) bool { return hostpath.Under(to, s) })
 		switch {
-		case real == "" || !within && !program:
+		case to == "" || !within && !program:
 			continue
 		case !within:
-			if real, err = f.judge(at); err != nil {
+			if to, err = f.judge(at); err != nil {
 				return false, fmt.Errorf("%s: %w", at, err)
 			}
-			t.Shown = append(t.Shown, real)
+			t.Shown = append(t.Shown, to)
 		}
-		if found = true; real != at {
-			t.Links[at] = real
+		if found = true; to != at {
+			t.Links[at] = to
 		}
 	}
 	return found, nil
