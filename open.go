@@ -64,6 +64,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts.showToolchains(&req)
 	wall, protection, found, err := opts.start(ctx, be, &req)
 	if err != nil {
 		stays.release()

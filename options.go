@@ -67,6 +67,14 @@ type Options struct {
 	// the spec neither sets PATH nor restricts which programs may be called. Hints about
 	// programs that are missing inside use it, too. Default: PATH is fixed.
 	Path string
+	// Toolchains, if not nil, makes the toolchains below the caller's home that Path names
+	// visible inside, read-only and at the same paths: those of package toolchain's
+	// table (nvm, pyenv, rustup, go and so on), as far as no command of a sandbox could
+	// ever write them. It is called with each mount of a toolchain, and returns whether
+	// that may be made. [Isolation] lists them, and [Plan] says what was left out, and
+	// why: a toolchain that cannot be shown never fails a start. It applies where Path
+	// does, unless the spec has NoToolchains. Default: none.
+	Toolchains func(Mount) bool
 	// Own are further files of the caller's that commands must not change, besides
 	// Paddock's programs and its state: the file with privileges, for example. If
 	// commands could write to one, it is covered, or the sandbox is refused.

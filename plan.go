@@ -32,6 +32,7 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	if err != nil {
 		return nil, Spec{}, err
 	}
+	opts.showToolchains(&req)
 	protection, err := opts.protect(ctx, &req)
 	if err != nil {
 		return nil, Spec{}, err

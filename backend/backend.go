@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -69,6 +70,9 @@ type Request struct {
 	// Path is the caller's PATH. A backend that knows what is visible inside makes PATH
 	// there follow it, as far as that is safe. Empty: PATH is [policy.SearchPath].
 	Path string
+	// Toolchains are those below the caller's home that Path names. Their mounts are the
+	// last ones of Spec.
+	Toolchains Toolchains
 	// Guards are paths in writable mounts that commands must not change. They do not
 	// apply to mounts of such a path itself, or of something in it.
 	Guards []Guard
@@ -90,6 +94,37 @@ type Request struct {
 type Stored struct {
 	Source string // on the host, free of symbolic links
 	Tool   string // whose cache it is; empty: it is HOME
+}
+
+// Toolchains is what a request shows of the toolchains below the caller's home.
+type Toolchains struct {
+	// Shown are the toolchains, with the sources of their mounts: the last Mounts of
+	// Spec.Mounts, each at the same path inside and read-only.
+	Shown  []policy.Toolchain
+	Mounts int
+	// Links are symbolic links to make inside, to the mounts: their texts by their paths.
+	Links map[string]string
+	// Home is [Request].Home without symbolic links, below which the mounts lie.
+	Home string
+	// Search has, by entry of [Request].Path, the directory inside that takes its place.
+	Search map[string]string
+	// LeftOut says, by entry of [Request].Path, why the toolchain there is not shown.
+	LeftOut map[string]string
+	// Covered says that files in the mounts are covered, because of credentials in them. They
+	// are among [Request].Own.
+	Covered bool
+}
+
+// Without returns the toolchains as they are left out of a request, for this reason.
+func (t Toolchains) Without(why string) Toolchains {
+	left := maps.Clone(t.LeftOut)
+	if left == nil {
+		left = map[string]string{}
+	}
+	for entry := range t.Search {
+		left[entry] = why
+	}
+	return Toolchains{LeftOut: left}
 }
 
 // OwnFile is one of Paddock's own files or directories, which commands must not change. If

@@ -21,7 +21,7 @@ func fill(v reflect.Value, n *uint64) {
 		fill(v.Elem(), n)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Name; name != "Why" && name != "Command" && name != "LeftOut" && name != "GroupLimits" { // which do not cross
+			if name := v.Type().Field(i).Name; name != "Why" && name != "Command" && name != "LeftOut" && name != "GroupLimits" && name != "Toolchains" { // which do not cross
 				fill(v.Field(i), n)
 			}
 		}

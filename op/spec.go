@@ -25,6 +25,7 @@ type SpecInput struct {
 	Unprotect []string `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)" within:"unprotected"`
 	Env       []string `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
 	EnvPass   []string `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
+	NoTools   bool     `json:"no_toolchains,omitempty" flag:"no-toolchains" help:"leave out the toolchains below the caller's home that PATH names: nvm's, pyenv's, rustup's and so on"`
 	Mode      *string  `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
 	RootFS    *string  `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
 	Level     *string  `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
@@ -65,6 +66,7 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 			spec.Caches = append(spec.Caches, strings.Split(text, ",")...)
 		}
 	}
+	spec.NoToolchains = spec.NoToolchains || in.NoTools
 	spec.Workspace.Unprotected = append(spec.Workspace.Unprotected, in.Unprotect...)
 	for _, text := range in.Redact {
 		spec.Redaction = append(spec.Redaction, policy.ParseRedaction(text))

@@ -93,6 +93,7 @@ func wallFields() []FieldRow {
 			By: others(Support{Reason: "this backend cannot keep other programs from being executed", Remedy: "use backend linux"}, BackendLinux)},
 		{Field: "redaction", written: func(Spec) []writtenValue { return nil }},
 		{Field: "env", written: func(Spec) []writtenValue { return nil }},
+		{Field: "no_toolchains", written: func(Spec) []writtenValue { return nil }},
 		{Field: "allow_degraded", written: func(Spec) []writtenValue { return nil }},
 	}
 }

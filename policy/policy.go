@@ -49,6 +49,9 @@ type Spec struct {
 	// is letters, digits and underscores; a variable is at most 128 KiB with
 	// its name (the kernel's bound), and all together are at most 1 MiB.
 	Env map[string]string `json:"env,omitempty"`
+	// NoToolchains leaves out the toolchains below the caller's home that the caller's
+	// PATH names, where they would be shown.
+	NoToolchains bool `json:"no_toolchains,omitempty"`
 	// Hostname is the host name inside, at most 64 bytes. Default: "paddock".
 	Hostname string `json:"hostname,omitempty"`
 	// AllowDegraded names the settings that may be weaker than written if this host
@@ -138,6 +141,8 @@ type Isolation struct {
 	// OwnCopies are files inside (git's configuration) of which commands get a
 	// separate copy to change; the host's file stays unchanged.
 	OwnCopies []string `json:"own_copies,omitempty"`
+	// Toolchains are those of the caller's home that are visible, read-only.
+	Toolchains []Toolchain `json:"toolchains,omitempty"`
 	// Limits says how each limit is enforced: "memory": "memory.max=64MiB".
 	Limits map[string]string `json:"limits,omitempty"`
 	// Degraded names the settings that are weaker than written, because the spec
@@ -153,4 +158,12 @@ type Isolation struct {
 	Death string `json:"death"`
 	// Verified says that the host side read the walls from the kernel itself.
 	Verified bool `json:"verified"`
+}
+
+// Toolchain is a toolchain below the caller's home, such as nvm's Node.
+type Toolchain struct {
+	// Name is that of the version manager: "nvm", "rustup".
+	Name string `json:"name"`
+	// Dirs are its directories and files that are visible, at the same paths.
+	Dirs []string `json:"dirs"`
 }

@@ -7,8 +7,8 @@
 // identity, or leaves that to an engine and verifies the engine's mounts.
 //
 // In its subdirectories, protect finds the files that commands must not change, snapshot
-// compares the files that the host executes or obeys before and after, and gitconfig reads
-// git's configuration.
+// compares the files that the host executes or obeys before and after, gitconfig reads
+// git's configuration, and toolchain finds the toolchains below the caller's home.
 package hostpath
 
 import (
@@ -270,6 +270,11 @@ type Seen struct {
 // NewSeen returns the Seen of a new start, with the list of its state directory. A nil
 // list stands for a list that is missing or cannot be trusted.
 func NewSeen(list *Written) *Seen { return &Seen{list: list, ways: map[string]*Way{}} }
+
+// Apart returns a Seen of the same start for a request with other mounts.
+func (s *Seen) Apart() *Seen {
+	return &Seen{list: s.list, ways: s.ways, mounted: s.host()}
+}
 
 // Written returns the list, which this start uses, of what commands could write.
 func (s *Seen) Written() *Written { return s.list }

@@ -129,41 +129,135 @@ func interpreterOf(file string) []string {
 // request's sandbox, or of any that was ever started, could put programs, or to which
 // they could make a link on the way.
 func SearchDir(req backend.Request, dir string) (string, error) {
-	way, err := Follow(dir)
-	if err != nil {
-		return "", errors.New(Reason(err))
-	}
-	mounts, err := Mounts(req, policy.WorkspacePath)
+	way, _, _, err := searchDir(req, dir)
 	if err != nil {
 		return "", err
+	}
+	return way.Path, nil
+}
+
+// searchDir does what SearchDir does. It also returns by what it judged.
+func searchDir(req backend.Request, dir string) (way *Way, list *Written, mounts []Mount, err error) {
+	if way, err = Follow(dir); err != nil {
+		return nil, nil, nil, errors.New(Reason(err))
+	}
+	if list, mounts, err = writtenNow(req); err != nil {
+		return nil, nil, nil, err
+	}
+	switch {
+	case !way.Exists:
+		return nil, nil, nil, errors.New("it does not exist")
+	case !way.IsDir():
+		return nil, nil, nil, errors.New("it is not a directory")
+	}
+	ways, err := otherWays(seenBy(req).host(), way)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, w := range ways {
+		if err := w.searchable(list, mounts); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if err := list.Judge(way, writable(mounts)); err != nil {
+		return nil, nil, nil, err
+	}
+	return way, list, mounts, nil
+}
+
+// writtenNow returns what commands could ever write, which may be nothing yet, and the mounts
+// of a request.
+func writtenNow(req backend.Request) (*Written, []Mount, error) {
+	mounts, err := Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return nil, nil, err
 	}
 	list := seenBy(req).list
 	if list == nil { // this may be the first start, or the list cannot be trusted
 		if list, err = readLists(req.StateDir); errors.Is(err, fs.ErrNotExist) {
-			list = &Written{}
+			return &Written{}, mounts, nil
 		} else if err != nil {
-			return "", fmt.Errorf("cannot tell what sandboxes could write: %w", err)
+			return nil, nil, fmt.Errorf("cannot tell what sandboxes could write: %w", err)
 		}
 	}
-	switch {
-	case !way.Exists:
-		return "", errors.New("it does not exist")
-	case !way.IsDir():
-		return "", errors.New("it is not a directory")
+	return list, mounts, nil
+}
+
+// ToolDir returns the directory of a toolchain to which a path below the caller's home leads,
+// without symbolic links. It refuses what [SearchDir] refuses, a directory outside of home,
+// one of another user's or that every user may change, and one in which commands could
+// ever change anything, at whatever depth. home is free of links.
+func ToolDir(req backend.Request, home, dir string) (string, error) {
+	way, list, mounts, err := searchDir(req, dir)
+	if err == nil {
+		err = way.ownTool(home)
 	}
-	ways, err := otherWays(seenBy(req).host(), way)
 	if err != nil {
 		return "", err
 	}
-	for _, w := range ways {
-		if err := w.searchable(list, mounts); err != nil {
-			return "", err
+	for _, m := range mounts {
+		if m.Writable && Under(m.Source, way.Path) {
+			return "", errors.New("commands can change what is in it: " + m.Source + " is writable")
 		}
+	}
+	if at := list.below(way.Path); at != "" {
+		return "", errors.New("commands of a sandbox could have changed what is in it: " + at + " was writable for them")
+	}
+	return way.Path, nil
+}
+
+// ToolFile is like [ToolDir], for a single file.
+func ToolFile(req backend.Request, home, file string) (string, error) {
+	way, err := Follow(file)
+	if err == nil {
+		err = way.absent()
+	}
+	if err != nil {
+		return "", errors.New(Reason(err))
+	}
+	if way.Mode&unix.S_IFMT != unix.S_IFREG {
+		return "", errors.New("it is not a regular file")
+	}
+	list, mounts, err := writtenNow(req)
+	if err != nil {
+		return "", err
+	}
+	at := append(way.Dirs[:len(way.Dirs):len(way.Dirs)], Dir{Path: way.Path, Identity: way.Identity})
+	for _, m := range mounts {
+		if m.Writable && slices.ContainsFunc(at, func(d Dir) bool { return d.Same(m.ID) }) {
+			return "", errors.New("commands can change it: it lies in " + m.Source + ", which is writable")
+		}
+	}
+	if d, ok := list.above(at); ok {
+		return "", errors.New("commands of a sandbox could have changed it: " + d.Path + " was writable for them")
 	}
 	if err := list.Judge(way, writable(mounts)); err != nil {
 		return "", err
 	}
+	if err := way.ownTool(home); err != nil {
+		return "", err
+	}
 	return way.Path, nil
+}
+
+// ownTool refuses a part of a toolchain that is not below the home, or that another user owns
+// or could change.
+func (w *Way) ownTool(home string) error {
+	if rel, ok := Within(w.Path, home); !ok || rel == "" {
+		return errors.New("it leads to " + w.Path + ", which is not below your home")
+	}
+	if w.Mode&0o002 != 0 {
+		return fmt.Errorf("every user of this host may write to it (mode %04o)", w.Mode&0o7777)
+	}
+	own := backend.OwnFile{Path: w.Path, What: "the toolchain", Dir: true}
+	err := w.guarded(own)
+	if err == nil {
+		err = w.ofStranger(own)
+	}
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
+		return errors.New(e.Reason)
+	}
+	return err
 }
 
 // otherWays returns the ways to a directory and to the programs that are mounted in it, and

@@ -159,6 +159,18 @@ func (w *Written) above(dirs []Dir) (Dir, bool) {
 	return Dir{}, false
 }
 
+// below returns the path of an entry, of any list, that lies in a directory, or "".
+func (w *Written) below(dir string) string {
+	for ; w != nil; w = w.more {
+		for i := range w.entries {
+			if Under(w.entries[i].path, dir) {
+				return w.entries[i].path
+			}
+		}
+	}
+	return ""
+}
+
 // Keeps reports whether a path in these directories was covered at every start: itself,
 // or a directory above it. If not, it returns a directory of the list through which
 // commands could reach it.

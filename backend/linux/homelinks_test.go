@@ -28,6 +28,7 @@ func TestHomeLinks(t *testing.T) {
 		"a mount above the link":   {"/home/u", "/home/u/x/y /home/agent/x", ""},
 		"the same home inside":     {"/home/agent", "/home/agent/x", ""},
 		"names that begin alike":   {"/home/u", "/home/u/x /home/u/xy", "x→/home/u/x xy→/home/u/xy"},
+		"without links":            {"/home/u", "/real/home/x /home/u/y", "x→/real/home/x y→/home/u/y"},
 		"a home below a workspace": {"/workspace/h", "/workspace/h/x", "x→/workspace/h/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestHomeLinks(t *testing.T) {
 				mounts = append(mounts, hostpath.Mount{Target: target})
 			}
 			var got []string
-			for _, l := range homeLinks(tt.home, mounts) {
+			for _, l := range homeLinks(tt.home, "/real/home", mounts) {
 				got = append(got, fmt.Sprintf("%s→%s", l.rel, l.text))
 			}
 			if !slices.Equal(got, strings.Fields(tt.want)) {

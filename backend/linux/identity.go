@@ -111,13 +111,16 @@ func asOwner(mounts []hostpath.Mount) (identity, error) {
 // files that everybody may read. helpers waits for processes that are still running after
 // the return.
 func idmapMount(m hostpath.Mount, id identity, helpers *sync.WaitGroup) (*os.File, error) {
-	userns, err := newUserns(helpers,
-		confine.IDMap{Inside: m.UID, Host: id.uid, Count: 1},
-		confine.IDMap{Inside: m.GID, Host: id.gid, Count: 1})
+	userns, err := ownerUserns(m, id, helpers)
 	if err != nil {
 		return nil, err
 	}
 	defer userns.Close()
+	return mountMapped(m, userns)
+}
+
+// mountMapped does what idmapMount does, with the user namespace of the mount's owner.
+func mountMapped(m hostpath.Mount, userns *os.File) (*os.File, error) {
 	tree, err := confine.OpenResolved(m.Source, m.ID.FileID)
 	if err != nil {
 		return nil, os.NewSyscallError("open", err)
@@ -135,6 +138,13 @@ func idmapMount(m hostpath.Mount, id identity, helpers *sync.WaitGroup) (*os.Fil
 		return nil, os.NewSyscallError("mount_setattr", err)
 	}
 	return f, nil
+}
+
+// ownerUserns makes a user namespace that maps the owner of a mount to an identity.
+func ownerUserns(m hostpath.Mount, id identity, helpers *sync.WaitGroup) (*os.File, error) {
+	return newUserns(helpers,
+		confine.IDMap{Inside: m.UID, Host: id.uid, Count: 1},
+		confine.IDMap{Inside: m.GID, Host: id.gid, Count: 1})
 }
 
 // newUserns makes a user namespace with these maps. A user namespace can only be made

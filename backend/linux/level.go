@@ -68,6 +68,7 @@ func landlockPlan(req backend.Request, id identity, mounts []hostpath.Mount, gro
 	}
 	b.searchPath(req)
 	b.plan.Holds = plannedIsolation(req, id, nil)
+	b.plan.Holds.Toolchains = req.Toolchains.Shown
 	b.plan.Redaction = spec.Redaction
 	h := &b.plan.Holds
 	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}

@@ -36,6 +36,7 @@ type builder struct {
 	plan   *confine.Plan
 	spec   policy.Spec
 	mounts []hostpath.Mount
+	tools  int             // how many of the last mounts are toolchains'
 	pinned map[string]bool // directories that are mount points, so that they cannot be renamed
 	fixed  map[string]bool // paths that are read-only with everything in them
 	copies []ownCopy       // files that commands have a copy of
@@ -49,7 +50,7 @@ func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 // newPlan turns a resolved spec into the steps that enforce it.
 func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy, group string) (*builder, error) {
 	spec := req.Spec
-	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
+	b := &builder{spec: spec, mounts: mounts, tools: req.Toolchains.Mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
 		Env:        environment(spec),
@@ -58,6 +59,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
 	b.plan.Holds = plannedIsolation(req, id, b.plan.Namespaces)
+	b.plan.Holds.Toolchains = req.Toolchains.Shown
 	b.plan.Redaction = spec.Redaction
 	if err := b.limits(spec.Limits); err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	b.private()
 	b.useGroup(group)
 	b.userPaths(id)
-	for _, l := range homeLinks(req.Home, mounts) { // after all mounts, so that no mount passes through a link
+	b.toolLinks(req)
+	for _, l := range homeLinks(req.Home, req.Toolchains.Home, mounts) { // after all mounts, so that no mount passes through a link
 		b.add(confine.Step{Do: confine.OpSymlink, Source: l.text, Target: path.Join(homeDir, l.rel), Why: "what is mounted below the caller's home is found below HOME, too"})
 	}
 	if err := b.guard(req); err != nil {
@@ -208,6 +211,8 @@ func (b *builder) userPaths(id identity) {
 			s.Why = "a cache that stays, read-write"
 		case m.Stored:
 			s.Why = "what the caller's own cache has, read-only"
+		case i >= len(b.mounts)-b.tools:
+			s.Why = strings.Replace(s.Why, "named in the spec", "a toolchain of the caller's", 1)
 		}
 		if s.FD = fd; fd != "" {
 			s.Why += ", id-mapped so that files keep their owner"
@@ -283,12 +288,16 @@ func (b *builder) degrade(name string) {
 type homeLink struct{ rel, text string }
 
 // homeLinks returns links that make mounts below the caller's home visible below HOME
-// too, where programs look for them: ~ means the same on both sides. home may be empty.
+// too, where programs look for them: ~ means the same on both sides. home may be empty, and
+// bare, which is the same directory without links.
 // No link is below another one, or in the place of another mount.
-func homeLinks(home string, mounts []hostpath.Mount) []homeLink {
+func homeLinks(home, bare string, mounts []hostpath.Mount) []homeLink {
 	var links []homeLink
 	for _, m := range mounts[1:] { // the workspace is elsewhere
 		rel, ok := hostpath.Within(m.Target, home)
+		if !ok && bare != "" {
+			rel, ok = hostpath.Within(m.Target, bare)
+		}
 		if !ok || m.Stored || home == "" || home == "/" || rel == "" {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,6 +79,13 @@ func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts [
 	}
 	s, err := start(ctx, req, dir, id, mounts)
 	var unmapped *unmappedError
+	if tools := req.Toolchains.Mounts; errors.As(err, &unmapped) && tools > 0 { // which never fail a start
+		own := mounts[:len(mounts)-tools]
+		req, mounts = withoutToolchains(req, mounts, "its file system cannot be id-mapped")
+		if !slices.ContainsFunc(own, func(m hostpath.Mount) bool { return m.Source == unmapped.source }) {
+			s, err = start(ctx, req, dir, id, mounts)
+		}
+	}
 	if !errors.As(err, &unmapped) {
 		return s, err
 	}
@@ -91,7 +99,7 @@ func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts [
 func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount) (*sandbox, error) {
 	id, err := landlockIdentity(req.Spec, mounts)
 	if err == nil {
-		err = dir.makeScratch(id, homeLinks(req.Home, mounts))
+		err = dir.makeScratch(id, homeLinks(req.Home, req.Toolchains.Home, mounts))
 	}
 	if err != nil {
 		return nil, err
@@ -103,6 +111,7 @@ func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, moun
 // cause is why that failed.
 func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount, cause error) (s *sandbox, err error) {
 	req.Spec.Level = policy.LevelLandlock
+	req, mounts = bareToolchains(req, mounts)
 	if req.Spec, err = req.Spec.Resolve(policy.Base{}); err == nil {
 		s, err = startLandlock(ctx, req, dir, mounts)
 	}
@@ -163,8 +172,22 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 	if err != nil || id.kind != idmap {
 		return err
 	}
+	owners := map[[2]uint32]*os.File{} // their user namespaces
+	defer func() {
+		for _, userns := range owners {
+			_ = userns.Close()
+		}
+	}()
 	for _, m := range mounts {
-		f, err := idmapMount(m, id, &s.helpers)
+		userns := owners[[2]uint32{m.UID, m.GID}]
+		if userns == nil {
+			if userns, err = ownerUserns(m, id, &s.helpers); err != nil {
+				s.closeFiles()
+				return &unmappedError{m.Source, err}
+			}
+			owners[[2]uint32{m.UID, m.GID}] = userns
+		}
+		f, err := mountMapped(m, userns)
 		if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) {
 			s.closeFiles()
 			hint := "something else has taken its place meanwhile"

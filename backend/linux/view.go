@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"cmp"
 	"os"
 	"path"
 	"path/filepath"
@@ -132,7 +133,15 @@ func (b *builder) searchPath(req backend.Request) {
 		}
 		seen[dir] = true
 		if !slices.Contains(standard, dir) {
-			if why := v.unsearchable(req, entry); why != "" {
+			why := v.unsearchable(req, entry)
+			switch tools := b.toolDir(req, v, entry); {
+			case why == "" || tools == dir:
+			case tools != "" && !seen[tools]:
+				seen[tools], dir = true, tools
+			case tools != "":
+				continue // it is searched already
+			default:
+				why = cmp.Or(req.Toolchains.LeftOut[entry], why)
 				b.plan.LeftOut = append(b.plan.LeftOut, confine.LeftOut{Dir: entry, Why: text.Escape(why)})
 				continue
 			}

@@ -159,6 +159,7 @@ func (f *mcpFlags) tokenOptions() (mcp.Options, *token.Store, error) {
 		env.Principal = &privilege.Principal{Name: principal}
 		env.Tokens = nil
 		env.Options.GitUser = false // it is the operator's, not the principal's
+		env.Options.Toolchains = bounds.Ceiling.Holds
 		return env, nil
 	}
 	return opts, store, nil

@@ -113,7 +113,11 @@ func (h Hints) whereIs(name string) string {
 		}
 		return policy.ShellWord(file) // not a whole home
 	}
-	hint := "it is at " + policy.ShellWord(files[0]) + " on this host, which the sandbox does not show: `mounts.ro` " + shown(files[0])
+	hint := "it is at " + policy.ShellWord(files[0]) + " on this host, which the sandbox does not show: "
+	if home, err := os.UserHomeDir(); err == nil && h.Spec.NoToolchains && hostpath.Under(files[0], filepath.Clean(home)) {
+		hint += "leave out `no_toolchains` for what a version manager has put there, or write "
+	}
+	hint += "`mounts.ro` " + shown(files[0])
 	if target, err := filepath.EvalSymlinks(files[0]); err == nil && filepath.Dir(target) != filepath.Dir(files[0]) && !strings.HasPrefix(target, "/usr/") {
 		hint += " `mounts.ro` " + shown(target)
 	}

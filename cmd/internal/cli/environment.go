@@ -48,7 +48,8 @@ func (a *App) Env() (*op.Env, error) {
 	}
 	where := a.where()
 	return &op.Env{
-		Options:  paddock.Options{Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH"), Caches: paddock.CacheOptions{Auto: true, Host: true}},
+		Options: paddock.Options{Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH"),
+			Caches: paddock.CacheOptions{Auto: true, Host: true}, Toolchains: func(paddock.Mount) bool { return true }},
 		Backends: backends(),
 		Audit:    log,
 		Warn: func(err error) { // the operation goes on

@@ -290,7 +290,7 @@ func shellArgv(v command.Verdict) []string {
 // operation.
 func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (out ExecuteOutput, err error) {
 	env := *x.env
-	env.Options.GitUser, env.Options.Caches.Auto = false, false // the environment is the policy's
+	env.Options.GitUser, env.Options.Caches.Auto, env.Options.Toolchains = false, false, nil // the environment is the policy's
 	sandbox, err := env.OpenFor(ctx, x.spec, x.limit, x.stream)
 	if err != nil {
 		return x.failed(ctx, err)

@@ -202,6 +202,9 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 	row("cgroup", h.Cgroup)
 	row("nested user namespaces", "denied by "+text.OrNone(h.NestedUserns))
 	row("proof of death", h.Death)
+	for _, t := range h.Toolchains {
+		row("toolchain "+text.Escape(t.Name), text.Escape(strings.Join(t.Dirs, " ")))
+	}
 	for _, name := range slices.Sorted(maps.Keys(h.Limits)) {
 		row("limit "+name, h.Limits[name])
 	}

@@ -1,0 +1,87 @@
+package toolchain
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+)
+
+// glob returns the files below a directory that a pattern names, sorted. Names that begin with
+// a point match only what says so.
+func glob(base, pattern string) []string {
+	found := []string{base}
+	for word := range strings.SplitSeq(pattern, "/") {
+		var next []string
+		for _, dir := range found {
+			names := []string{word}
+			if strings.Contains(word, "*") {
+				all, _ := namesIn(dir) // what cannot be read has none
+				names = slices.DeleteFunc(all, func(name string) bool {
+					ok, _ := path.Match(word, name)
+					return !ok || name[0] == '.' && word[0] != '.'
+				})
+			}
+			for _, name := range names {
+				if _, err := os.Stat(path.Join(dir, name)); err == nil {
+					next = append(next, path.Join(dir, name))
+				}
+			}
+		}
+		found = next
+	}
+	return found
+}
+
+// maxNames is how many names of a directory are looked at.
+const maxNames = 4096
+
+// namesIn returns the names in a directory, sorted, at most maxNames.
+func namesIn(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxNames)
+	slices.Sort(names)
+	return names, err
+}
+
+// outermost returns those paths that lie in none of the others, sorted.
+func outermost(paths []string) (all []string) {
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(paths))) {
+		if !slices.ContainsFunc(paths, func(o string) bool { return o != p && hostpath.Under(p, o) }) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+var (
+	comment  = regexp.MustCompile(`(?s)<!--.*?-->`)
+	password = regexp.MustCompile(`(?i)<(password|passphrase|privateKey)\b`)
+)
+
+// maxSettings is how large Maven's settings may be, in bytes, to be shown.
+const maxSettings = 1 << 20
+
+// secret reports whether a file of hides must be covered. Maven's settings, which it needs as
+// they were shipped, must be if they have a password outside of comments.
+func secret(file string) bool {
+	if filepath.Base(file) != filepath.Base(maven) {
+		return true
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Size() > maxSettings {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	text, err := os.ReadFile(file)
+	return err != nil || password.Match(comment.ReplaceAll(text, nil))
+}

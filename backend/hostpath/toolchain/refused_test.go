@@ -1,0 +1,183 @@
+package toolchain
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// What must not be shown is left out, with the reason, and never an error.
+func TestRefused(t *testing.T) {
+	const node = "$HOME/.nvm/versions/node/v1/bin"
+	rw := func(at string) func(string) func(*policy.Spec) {
+		return func(root string) func(*policy.Spec) {
+			return func(s *policy.Spec) {
+				s.Mounts = append(s.Mounts, policy.Mount{Source: root + "/" + at, Mode: "rw"})
+			}
+		}
+	}
+	workspace := func(at string) func(string) func(*policy.Spec) {
+		return func(root string) func(*policy.Spec) {
+			return func(s *policy.Spec) { s.Workspace.Source = root + "/" + at }
+		}
+	}
+	for name, tt := range map[string]struct {
+		files  string
+		path   string
+		change func(root string) func(*policy.Spec)
+		mode   string // of $HOME/.nvm/versions/node/v1, "0777" say
+		want   string
+	}{
+		"a link out of the home": {"home/.nvm/versions/node/v1 -> $ROOT/other/v1; other/v1/bin/node", node, nil, "",
+			"left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: it leads to $ROOT/other/v1, which is not below your home"},
+		"the root of the tool is a link out of the home": {"home/.nvm -> $ROOT/other; other/versions/node/v1/bin/node", node, nil, "",
+			"left " + node + ": the toolchain nvm: $ROOT/other/versions/node/v1: it leads to $ROOT/other/versions/node/v1, which is not below your home"},
+		"a link to the home itself": {"home/.nvm/versions/node/v1 -> $ROOT/home; home/bin/x", node, nil, "",
+			"left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: it leads to $HOME, which is not below your home"},
+		"the programs lie elsewhere": {"home/.nvm/versions/node/v1/bin -> $ROOT/home/private/bin; home/private/bin/x", node, nil, "",
+			"left " + node + ": the toolchain nvm: " + node + " leads to $HOME/private/bin, which is not its directory"},
+		"a link into the workspace": {"home/.nvm/versions/node/v1 -> $ROOT/ws/v1; ws/v1/bin/node", node, nil, "",
+			"left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands can change it: it lies in $ROOT/ws, which is writable"},
+		"a link in the home, into the workspace": {"home/.nvm/versions/node/v1 -> $ROOT/home/app/v1; home/app/v1/bin/node", node, workspace("home/app"), "",
+			"left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands can change it: it lies in $HOME/app, which is writable"},
+		"the home is the workspace": {"home/.nvm/versions/node/v1/bin/node", node, workspace("home"), "",
+			"left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands can change it: it lies in $HOME, which is writable"},
+		"a writable mount above": {"home/.nvm/versions/node/v1/bin/node", node, rw("home/.nvm"), "",
+			"left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands can change it: it lies in $HOME/.nvm, which is writable"},
+		"a writable mount in it": {"home/.nvm/versions/node/v1/bin/node; home/.nvm/versions/node/v1/lib/a/b/", node, rw("home/.nvm/versions/node/v1/lib/a"), "",
+			"left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands can change what is in it: $HOME/.nvm/versions/node/v1/lib/a is writable"},
+		"a loop": {"home/.nvm/versions/node/v1 -> v2; home/.nvm/versions/node/v2 -> v1", node, nil, "",
+			"left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1 does not exist"},
+		"a loop of entries":                  {"home/a -> b; home/b -> a", "$HOME/a/bin:$HOME/b", nil, "", ""},
+		"every user may write to it":         {"home/.nvm/versions/node/v1/bin/node", node, nil, "0777", "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: every user of this host may write to it (mode 0777)"},
+		"a group may write to it":            {"home/.nvm/versions/node/v1/bin/node", node, nil, "0775", "nvm: $HOME/.nvm/versions/node/v1 @" + node},
+		"a directory in the place of a file": {"home/.pyenv/libexec/pyenv; home/.pyenv/bin/x; home/.pyenv/version/", "$HOME/.pyenv/bin", nil, "", "pyenv: $HOME/.pyenv/bin $HOME/.pyenv/libexec $HOME/.pyenv/version PYENV_ROOT=$HOME/.pyenv @$HOME/.pyenv/bin"},
+		"empty, relative, other's":           {"home/.nvm/versions/node/v1/bin/node", ":.:home/.nvm/versions/node/v1/bin:~/.nvm/versions/node/v1/bin:$ROOT/home2/.nvm/versions/node/v1/bin:\xff:$HOME/../home2/.nvm", nil, "", ""},
+		"another name of the same place":     {"home/.nvm/versions/node/v1/bin/node", "$HOME/./.nvm//versions/node/v2/../v1/bin/", nil, "", "nvm: $HOME/.nvm/versions/node/v1 @" + node},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newRoot(t)
+			makeTree(t, root, tt.files)
+			if tt.mode != "" {
+				var mode uint32
+				if _, err := fmt.Sscanf(tt.mode, "%o", &mode); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(root+"/home/.nvm/versions/node/v1", os.FileMode(mode)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var change func(*policy.Spec)
+			if tt.change != nil {
+				change = tt.change(root)
+			}
+			if diff := cmp.Diff(tt.want, find(t, root, tt.path, nil, change)); diff != "" {
+				t.Errorf("found (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What a sandbox could ever write is not shown, however deep in a toolchain it lay.
+func TestWrittenOnce(t *testing.T) {
+	const node = "$HOME/.nvm/versions/node/v1/bin"
+	for name, tt := range map[string]struct{ written, files, path, want string }{
+		"above": {"home/.nvm", "", node, "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands of a sandbox could have changed what is in it: $HOME/.nvm was writable for them"},
+		"in it": {"home/.nvm/versions/node/v1/lib/a/b", "", node, "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands of a sandbox could have changed what is in it: $HOME/.nvm/versions/node/v1/lib/a/b was writable for them"},
+		"a single file": {"home/.pyenv/version", "home/.pyenv/version; home/.pyenv/libexec/pyenv; home/.pyenv/bin/x", "$HOME/.pyenv/bin",
+			"left $HOME/.pyenv/bin: the toolchain pyenv: $HOME/.pyenv/version: commands of a sandbox could have changed it: $HOME/.pyenv/version was writable for them"},
+		"where a link lies": {"home/links", "home/links/current -> $ROOT/home/.nvm/versions/node/v1", "$HOME/links/current/bin",
+			"left $HOME/links/current/bin: the toolchain nvm: $HOME/links/current is a symbolic link to $HOME/.nvm/versions/node/v1, and commands of a sandbox could have made it: $HOME/links was writable for them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newRoot(t)
+			makeTree(t, root, "home/.nvm/versions/node/v1/bin/node; home/.nvm/versions/node/v1/lib/a/b/; home/links/")
+			makeTree(t, root, tt.files)
+			if before := find(t, root, tt.path, nil, nil); strings.Contains(before, "left") {
+				t.Fatalf("before anything was writable: %s", before)
+			}
+			req := request(t, root, "", func(s *policy.Spec) { s.Mounts = []policy.Mount{{Source: root + "/" + tt.written, Mode: "rw"}} })
+			mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
+			if err == nil {
+				err = hostpath.Remember(req, mounts, false)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, find(t, root, tt.path, nil, nil)); diff != "" {
+				t.Errorf("found (-want +got):\n%s", diff)
+			}
+			if err := os.WriteFile(root+"/state/written", []byte("nonsense"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := find(t, root, tt.path, nil, nil); !strings.Contains(got, "cannot tell what sandboxes could write") {
+				t.Errorf("with a damaged list: %s", got)
+			}
+		})
+	}
+}
+
+// Only root can make files of other users.
+func TestOtherUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root can make files of other owners")
+	}
+	root := newRoot(t)
+	makeTree(t, root, "home/.nvm/versions/node/v1/bin/node")
+	if err := os.Lchown(root+"/home/.nvm", 4711, 4711); err != nil {
+		t.Fatal(err)
+	}
+	const node = "$HOME/.nvm/versions/node/v1/bin"
+	want := "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: $HOME/.nvm belongs to uid 4711, whose sandboxes could have put another in its place"
+	if diff := cmp.Diff(want, find(t, root, node, nil, nil)); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+// The entries that are looked at are bounded, and so are the files of a toolchain.
+func TestBounds(t *testing.T) {
+	root := newRoot(t)
+	makeTree(t, root, "home/.nvm/versions/node/v1/bin/node")
+	search := strings.Builder{}
+	for i := range 10_000 {
+		fmt.Fprintf(&search, "$HOME/d%d/bin:/usr/d%d:", i, i)
+	}
+	got := strings.Split(find(t, root, search.String()+"$HOME/.nvm/versions/node/v1/bin", nil, nil), "\n")
+	if last := got[len(got)-1]; len(got) != 10_001-maxEntries || !strings.Contains(last, "it is not among the first 256 directories of PATH below your home") {
+		t.Errorf("of 10,001 entries %d are left out, the last one: %s", len(got), last)
+	}
+	if got := find(t, root, "$HOME/.nvm/versions/node/v1/bin:"+search.String(), nil, nil); !strings.HasPrefix(got, "nvm: ") {
+		t.Errorf("the first of them is not found: %.200s", got)
+	}
+
+	for i := range maxShown + 1 {
+		makeTree(t, root, fmt.Sprintf("home/.volta/layout.v%d", i))
+	}
+	makeTree(t, root, "home/.volta/bin/volta-shim")
+	want := "left $HOME/.volta/bin: the toolchain volta: it has more than 64 directories and files"
+	if diff := cmp.Diff(want, find(t, root, "$HOME/.volta/bin", nil, nil)); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+func TestNamed(t *testing.T) {
+	for search, want := range map[string]bool{
+		"": false, "/usr/bin:/bin": false, "/home/a/bin": true, "/usr/bin:/home/a/x": true, "/home/a": false, "/home/a/": false, "/home/ab/x": false,
+		"home/a/x": false, "/home/a/../b": false, "/run/user/1/fnm_multishells/1_2/bin": true, "/usr/../home/a/x": true,
+	} {
+		if got := Named(search, "/home/a/"); got != want {
+			t.Errorf("Named(%q) = %v", search, got)
+		}
+	}
+	for _, home := range []string{"", "/", "home/a"} {
+		if Named("/home/a/bin:home/a/bin", home) {
+			t.Errorf("with the home %q there are toolchains", home)
+		}
+	}
+}
