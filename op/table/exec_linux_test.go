@@ -36,7 +36,7 @@ func TestExec(t *testing.T) {
 		{"shell text", fields{"command": "echo out; echo err >&2; echo kept > file; exit 3"}, 3, "out\n", "err\n", "exit status 3 after ", "\nout\n[stderr]\nerr\n"},
 		{"a list", fields{"argv": []string{"cat", "file", "-"}, "stdin": "in\n"}, 0, "kept\nin\n", "", "exit status 0 after ", "\nkept\nin\n"},
 		{"a directory and a variable", fields{"command": `cd ..; pwd; echo "$A"`, "cwd": "/usr/bin", "env": fields{"A": "b c"}}, 0, "/usr\nb c\n", "", "exit status 0", ""},
-		{"its time is up", fields{"command": "echo before; sleep 600", "timeout": "300ms"}, 124, "before\n", "", "timed out and was ended after ", ""},
+		{"its time is up", fields{"command": "echo before; sleep 600", "timeout": "3s"}, 124, "before\n", "", "timed out and was ended after ", ""},
 		{"a signal", fields{"command": "kill -9 $$"}, 137, "", "", "ended by SIGKILL after ", ""},
 		{"control sequences", fields{"command": `printf 'a\033[31mb\033[0m\r\nc\007'`}, 0, "ab\nc", "", "", ""},
 		{"something is left behind", fields{"command": "sleep 600 >/dev/null 2>&1 & setsid sleep 600 >/dev/null 2>&1 & echo x"}, 0, "x\n", "", "", "it left processes running, which were ended: 2\n"},
