@@ -49,8 +49,8 @@ type Plan struct {
 	Redaction []policy.Redaction `json:"redaction,omitempty"`
 	// Env is the base environment of every command.
 	Env map[string]string `json:"env"`
-	// LeftOut lists the directories of the caller's PATH that PATH in Env lacks. Neither
-	// it nor Holds.Toolchains is sent to the new process.
+	// LeftOut lists the directories of the caller's PATH that PATH in Env lacks. It is not
+	// sent to the new process, and neither are the toolchains, caches and home of Holds.
 	LeftOut []LeftOut `json:"path_left_out,omitempty"`
 	// Workspace is the directory inside where commands start.
 	Workspace string `json:"workspace"`
