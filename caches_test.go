@@ -361,7 +361,7 @@ func TestCachePlan(t *testing.T) {
 	if out != plan.Env["GOCACHE"]+"\n" {
 		t.Errorf("GOCACHE is %q, planned was %q", out, plan.Env["GOCACHE"])
 	}
-	plan, spec, err = Plan(t.Context(), spec, auto("ann"))
+	_, spec, err = Plan(t.Context(), spec, auto("ann"))
 	if err != nil || spec.Home == "" || len(spec.Mounts) != 1 || spec.Mounts[0].Mode != "rw" {
 		t.Errorf("then: %+v, home %q (%v)", spec.Mounts, spec.Home, err)
 	}

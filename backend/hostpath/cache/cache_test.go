@@ -190,7 +190,7 @@ func plant(t *testing.T, dir string) (outside string) {
 	must(os.WriteFile(outside, []byte("x"), 0o400))
 	must(os.Symlink(outside, filepath.Join(dir, "link")))
 	must(os.Symlink(filepath.Dir(outside), filepath.Join(dir, "dir link")))
-	must(os.WriteFile(filepath.Join(dir, "a\nb\x1b[31m\xff"), nil, 0))
+	must(os.WriteFile(dir+"/a\nb\x1b[31m\xff", nil, 0))
 	must(unix.Mkfifo(filepath.Join(dir, "fifo"), 0))
 	must(os.MkdirAll(filepath.Join(dir, "closed", "below", "more"), 0o700))
 	must(os.WriteFile(filepath.Join(dir, "closed", "below", "file"), nil, 0))
