@@ -94,6 +94,8 @@ func All() []op.Op {
 		op.Of[admin.TokenRevokeInput](),
 		op.Of[admin.AuditReadInput](),
 		op.Of[admin.AuditVerifyInput](),
+		op.Of[sandbox.InitInput](),
+		op.Of[sandbox.TrustInput](),
 		op.Of[sandbox.GitAcceptInput](),
 		op.Of[sandbox.DoctorInput](),
 		op.Of[sandbox.VersionInput](),
