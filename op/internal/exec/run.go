@@ -96,7 +96,8 @@ error says how much.
 Without a timeout the command may take as long as it needs, in a server at most 2m.
 A timeout also bounds the start of the sandbox.
 
-A trusted project's file (.paddock.yaml, see paddock trust) says what flags do not.
+On a command line a trusted project's file (.paddock.yaml) says what flags do not; see
+paddock trust.
 
 If the spec has "commands", those rules apply: a command that they refuse is not run,
 and only programs that they allow can be executed; see paddock execute.
