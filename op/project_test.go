@@ -102,6 +102,13 @@ func TestProjectFileUnused(t *testing.T) {
 			text, err := os.ReadFile(p)
 			return errors.Join(err, os.Rename(ws, ws+"2"), os.Mkdir(ws, 0o755), os.WriteFile(p, text, 0o644))
 		}, "you have trusted it in another directory that was here; to look"},
+		"no state": {func(p string, e *Env) error {
+			err := os.Rename(filepath.Join(e.StateDir(), project.FileName), filepath.Join(filepath.Dir(p), project.FileName))
+			e.Options.StateDir = ""
+			t.Setenv(paddock.StateDirEnv, "/dev/null/nowhere")
+			t.Chdir(filepath.Dir(p))
+			return err
+		}, "cannot use the list of trusted projects: there is no state directory"},
 		"another state": {func(_ string, e *Env) error { e.Options.StateDir += "2"; return nil }, "you have not trusted it; to look"},
 		"a damaged list": {func(_ string, e *Env) error {
 			return os.WriteFile(filepath.Join(e.StateDir(), project.FileName), []byte("{"), 0o600)

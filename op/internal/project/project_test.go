@@ -172,6 +172,22 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
+// A list that lies in the current directory is nobody's.
+func TestNoState(t *testing.T) {
+	ws, state := dirs(t)
+	store, err := Open(state)
+	if err == nil {
+		err = store.Trust(t.Context(), write(t, ws, "network: host\n"))
+	}
+	if err := errors.Join(err, os.Rename(filepath.Join(state, FileName), filepath.Join(ws, FileName))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(ws)
+	if store, err := Open(""); store != nil || err == nil {
+		t.Errorf("%v", err)
+	}
+}
+
 // Many processes trust at once, and nothing is lost.
 func TestStoreAtOnce(t *testing.T) {
 	_, state := dirs(t)

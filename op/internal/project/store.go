@@ -55,8 +55,12 @@ type document struct {
 	Projects []Trusted `json:"projects"`
 }
 
-// Open returns the list in a state directory. The list need not exist.
+// Open returns the list in a state directory. The list need not exist. Without a state
+// directory it fails: a list in the current directory could be anybody's.
 func Open(state string) (*Store, error) {
+	if state == "" {
+		return nil, &paddock.Error{Message: "cannot use the list of trusted projects: there is no state directory", Hint: "choose a directory of your own with " + paddock.StateDirEnv}
+	}
 	own, err := ownfile.New(filepath.Join(state, FileName), maxFile, func(data []byte) ([]Trusted, error) {
 		var doc document
 		err := strictjson.Unmarshal(data, &doc, strictjson.Options{})

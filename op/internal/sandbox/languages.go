@@ -61,8 +61,8 @@ func (l language) in(dir string) string {
 
 const projectHead = `# What sandboxes over this directory are like. Written by "paddock init"%s.
 # It is used after "paddock trust", and again after that when it has changed.
-# Commands in a sandbox cannot change it. Flags override it; docs/project.md says
-# what can be written here. A line with "# " before a key is a suggestion.
+# Commands in a sandbox cannot change it, and flags override it; paddock help trust
+# says what it cannot do. A line with "# " before a key is a suggestion.
 
 # none: loopback alone. host: this host's network, with everything that listens on it.
 network: none
@@ -102,7 +102,7 @@ func projectText(langs []language, found []string) string {
 	}
 	b.WriteString(strings.Join(env, "\n") + "\n")
 	if len(programs) > 0 {
-		b.WriteString("\n# Rules for commands: nothing but these programs can be started (docs/rules.md).\n# commands:\n#   allow: [" + strings.Join(programs, ", ") + "]\n")
+		b.WriteString("\n# Rules for commands: nothing but these programs can be started; see paddock help execute.\n# commands:\n#   allow: [" + strings.Join(programs, ", ") + "]\n")
 	}
 	b.WriteString("\n# Replace what looks like this in all output.\n# redaction:\n#   - {type: email, strategy: mask}\n")
 	if services {
