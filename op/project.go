@@ -34,9 +34,17 @@ func (in SpecInput) projectSpec(ctx context.Context, env *Env, spec policy.Spec)
 		return spec, nil, err
 	}
 	if env.Call != nil {
-		env.Call.spec = file
+		env.Call.spec, env.Call.project = file, file.Name()
 	}
 	return file.Spec, file, ctx.Err()
+}
+
+// ProjectFile returns the path of the project's file that this call has read, "" if none is used.
+func (e *Env) ProjectFile() string {
+	if e.Call == nil {
+		return ""
+	}
+	return e.Call.project
 }
 
 // otherWalls reports whether the input chooses a backend that has no walls, or whose walls are a

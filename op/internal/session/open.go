@@ -192,7 +192,8 @@ func (in SessionFields) plan(ctx context.Context, env *op.Env) (registry.Session
 		}
 		p.Spec, s = read.Spec(), read.Session()
 	}
-	over, err := in.Over, error(nil)
+	var err error
+	over := in.Over
 	if in.Policy == "" && in.Workspace != nil { // without a workspace it has an empty one
 		over = in.OverProject
 	}
@@ -201,7 +202,7 @@ func (in SessionFields) plan(ctx context.Context, env *op.Env) (registry.Session
 	}
 	if p.Spec.Commands != nil {
 		ruled := *errRuledSession
-		if in.SpecFile == "" && env.NamedSpec() != nil {
+		if env.ProjectFile() != "" {
 			ruled.Hint += "; --no-project-file leaves out the project's"
 		}
 		return p, &ruled
