@@ -92,6 +92,7 @@ type call struct {
 	needs   privilege.Set  // in addition to the operation's own, known once the input is decoded
 	begun   uint64         // the number of its begin record, 0 if none was written
 	spec    *specfile.File // the spec file that the call has read, or nil
+	project string         // its path if it is the workspace's own, else ""
 	warned  bool
 	lost    bool // the end could not be recorded, so the output must not be returned
 

@@ -40,6 +40,10 @@ type Env struct {
 	// worktree. It is mounted for workspaces that are worktrees of it although the ceiling
 	// does not have it; no other mount of it is allowed.
 	Repository string
+	// Project, if not nil, has the project's file of a workspace read (.paddock.yaml), if the
+	// user trusts it, for calls that name no spec file. It is called with one line if there is
+	// a file that is not used. It has no effect under a ceiling.
+	Project func(note string)
 	// Default is the spec of the sandbox for calls that name none. nil: one over the
 	// current directory.
 	Default *policy.Spec

@@ -13,37 +13,49 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // SpecInput has the fields that describe a sandbox: a spec file, and fields that override
 // it. A field that is absent leaves the file's value, or the default, as it is.
 type SpecInput struct {
-	SpecFile  string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it" within:"files"`
-	Workspace *string  `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory; for a session, an empty one)"`
-	RO        []string `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)" within:"mounts"`
-	RW        []string `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)" within:"mounts"`
-	Unprotect []string `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)" within:"unprotected"`
-	Env       []string `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
-	EnvPass   []string `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
-	NoTools   bool     `json:"no_toolchains,omitempty" flag:"no-toolchains" help:"leave out the toolchains below the caller's home that PATH names: nvm's, pyenv's, rustup's and so on"`
-	Mode      *string  `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
-	RootFS    *string  `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
-	Level     *string  `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
-	Seccomp   *string  `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
-	Degraded  []string `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"accept that this is weaker than asked for if the host cannot enforce it (may be repeated)" within:"degraded"`
-	Caches    []string `json:"caches,omitempty" flag:"cache" arg:"TOOL" help:"keep the caches of these tools for later sandboxes over the workspace: cargo, ccache, go, npm, pip, uv; none; or auto (default: those that the workspace uses); names may be given together (may be repeated)"`
-	Home      *string  `json:"home,omitempty" flag:"home" arg:"DIR" complete:"dir" help:"what HOME is: keep, which stays for later sandboxes over the workspace, or a directory that commands may change (default: private and empty)"`
-	Network   *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with everything that listens there)" within:"network"`
-	Hostname  *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
-	Redact    []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
+	SpecFile      string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it" within:"files"`
+	NoProjectFile bool     `json:"no_project_file,omitempty" flag:"no-project-file" only:"cli" help:"do not use the project's file (.paddock.yaml), and say nothing about it"`
+	Workspace     *string  `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory; for a session, an empty one)"`
+	RO            []string `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)" within:"mounts"`
+	RW            []string `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)" within:"mounts"`
+	Unprotect     []string `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)" within:"unprotected"`
+	Env           []string `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
+	EnvPass       []string `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
+	NoTools       bool     `json:"no_toolchains,omitempty" flag:"no-toolchains" help:"leave out the toolchains below the caller's home that PATH names: nvm's, pyenv's, rustup's and so on"`
+	Mode          *string  `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
+	RootFS        *string  `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
+	Level         *string  `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
+	Seccomp       *string  `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
+	Degraded      []string `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"accept that this is weaker than asked for if the host cannot enforce it (may be repeated)" within:"degraded"`
+	Caches        []string `json:"caches,omitempty" flag:"cache" arg:"TOOL" help:"keep the caches of these tools for later sandboxes over the workspace: cargo, ccache, go, npm, pip, uv; none; or auto (default: those that the workspace uses); names may be given together (may be repeated)"`
+	Home          *string  `json:"home,omitempty" flag:"home" arg:"DIR" complete:"dir" help:"what HOME is: keep, which stays for later sandboxes over the workspace, or a directory that commands may change (default: private and empty)"`
+	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with everything that listens there)" within:"network"`
+	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
+	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
 	BackendInput
 }
 
-// Spec returns the spec file, or without one the default sandbox's spec, with the fields
-// applied. It reports all errors of the fields at once.
+// Spec returns the spec file, or without one the trusted project's file, or without that the
+// default sandbox's spec, with the fields applied. It reports all errors of the fields at once.
 func (in SpecInput) Spec(ctx context.Context, env *Env) (policy.Spec, error) {
-	return in.Over(ctx, env, env.DefaultSpec())
+	return in.OverProject(ctx, env, env.DefaultSpec())
+}
+
+// OverProject is like Over, with the project's file of the workspace in place of spec, if the
+// user trusts it (see [Env.Project]).
+func (in SpecInput) OverProject(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
+	spec, _, err := in.projectSpec(ctx, env, spec)
+	if err != nil {
+		return policy.Spec{}, err
+	}
+	return in.Over(ctx, env, spec)
 }
 
 // Over is like Spec, with spec in place of the default sandbox's.
@@ -207,6 +219,22 @@ func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (po
 		return spec, err
 	}
 	return in.Over(ctx, env, spec)
+}
+
+// ProjectOver is like SpecOver, over the trusted project's file of a workspace (see
+// [Env.Project]), which it returns too, or over an empty spec.
+func ProjectOver(ctx context.Context, env *Env, workspace string, input []byte) (policy.Spec, *specfile.File, error) {
+	var in SpecInput
+	if err := decode("the sandbox", input, &in); err != nil {
+		return policy.Spec{}, nil, err
+	}
+	in.Workspace = &workspace
+	spec, file, err := in.projectSpec(ctx, env, policy.Spec{})
+	if err == nil {
+		in.Workspace = nil
+		spec, err = in.Over(ctx, env, spec)
+	}
+	return spec, file, err
 }
 
 // OperatorSpec prepares a spec that an operator has written for the sandboxes of others, for

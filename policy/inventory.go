@@ -248,7 +248,7 @@ func projectHooks() []Obeyed {
 	)
 }
 
-// projectEditors returns the files that shells and editors obey in a project.
+// projectEditors returns the files that shells, editors and Paddock itself obey in a project.
 func projectEditors() []Obeyed {
 	shells := everywhere(slices.Concat(
 		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc"),
@@ -257,6 +257,7 @@ func projectEditors() []Obeyed {
 		unaskedDirs(Project, "mise", "mise runs its hooks when a shell enters the directory", ".mise", ".config/mise"),
 	))
 	return slices.Concat(shells, nested(slices.Concat(
+		unasked(Project, "Paddock", "sandboxes over the directory are made as it says, once it is trusted", ".paddock.yaml"),
 		named(Project, "mise, asdf", "it chooses the versions of the programs that a shell finds", ".tool-versions"),
 		namedDirs(Project, "mise", "mise run runs its files", "mise-tasks", ".mise-tasks"),
 		named(Project, "nix", "nix, and direnv where .envrc says so, evaluate it", "flake.nix", "shell.nix", "default.nix", "devenv.nix", "devenv.yaml"),

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"iter"
 	"math"
 	"reflect"
 	"strconv"
@@ -159,6 +160,23 @@ func (v limitValue) like(n int64) string {
 	other := limitValue{reflect.New(v.v.Type()).Elem()}
 	other.set(n)
 	return other.String()
+}
+
+// Written yields each limit that is not 0 by its name in a spec, with the default beside a limit
+// that is above it.
+func (l Limits) Written() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, row := range limitTable() {
+			v := row.of(&l)
+			n, value := v.int64(), v.String()
+			if row.byDefault != 0 && n > row.byDefault {
+				value += ", above the default of " + v.like(row.byDefault)
+			}
+			if n != 0 && !yield(row.name, value) {
+				return
+			}
+		}
+	}
 }
 
 // limitFields returns the rows of [Fields] for limits.

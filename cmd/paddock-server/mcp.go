@@ -272,7 +272,12 @@ func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (spec policy.Spec, err 
 		op.LocateFields(err, input, file)
 		op.NameFields(op.SpecFields(), err, input, cli.FlagName)
 	}()
-	if spec, err = op.SpecOver(context.Background(), env, spec, input); err != nil {
+	if dir, ok := f.projectDir(named); ok && file == nil {
+		spec, file, err = op.ProjectOver(context.Background(), env, dir, input)
+	} else {
+		spec, err = op.SpecOver(context.Background(), env, spec, input)
+	}
+	if err != nil {
 		return spec, err
 	}
 	if named || spec.Workspace.Source == "" && spec.Backend != policy.BackendWrapper {
@@ -292,6 +297,21 @@ func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (spec policy.Spec, err 
 		spec.Workspace.Source = dir
 	}
 	return op.OperatorSpec(spec)
+}
+
+// projectDir returns the workspace whose project's file the server reads, once, at its start.
+// A server that listens reads none, since others than this user connect to it.
+func (f *mcpFlags) projectDir(named bool) (dir string, ok bool) {
+	if f.http.address != "" {
+		return "", false
+	}
+	if dir = f.workspace; !named {
+		var err error
+		if dir, err = currentDir(); err != nil {
+			return "", false // reported where it is needed
+		}
+	}
+	return dir, dir != ""
 }
 
 // currentDir returns the current directory as a workspace. Clients start servers in unexpected

@@ -95,6 +95,8 @@ func All() []op.Op {
 		op.Of[admin.TokenRevokeInput](),
 		op.Of[admin.AuditReadInput](),
 		op.Of[admin.AuditVerifyInput](),
+		op.Of[sandbox.InitInput](),
+		op.Of[sandbox.TrustInput](),
 		op.Of[sandbox.GitAcceptInput](),
 		op.Of[sandbox.CacheListInput](),
 		op.Of[sandbox.CacheRemoveInput](),

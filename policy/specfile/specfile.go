@@ -48,6 +48,9 @@ type File struct {
 	lines map[string]int // by field path
 }
 
+// Name returns the name that the file was read by.
+func (f *File) Name() string { return f.name }
+
 // Decode reads a spec from data. The name is for error messages; if it ends in ".json",
 // data must be JSON, otherwise YAML, which includes JSON.
 func Decode(name string, data []byte) (policy.Spec, error) {

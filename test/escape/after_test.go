@@ -59,6 +59,7 @@ func TestAfter(t *testing.T) {
 		{"links and the next start", linkAttacks()},
 		{"what was closed", closedAttacks()},
 		{"Paddock's own files", ownAttacks()},
+		{"a project's file", projectAttacks()},
 		{"git", gitAttacks()},
 		{"nested repositories", nestedAttacks()},
 		{"tools", toolAttacks()},

@@ -160,6 +160,19 @@ func rows() []row {
 		{of: "paddock run --home ~/sandbox-home -- make", steps: []step{{before: "mkdir -p ~/sandbox-home", see: []string{"made one"}}}},
 		{of: "paddock cache rm --tool home", steps: []step{{see: []string{"removed home of /home/dev/src/app"}}}},
 
+		// docs/project.md
+		{of: "paddock init", steps: []step{{see: []string{"wrote /home/dev/src/app/.paddock.yaml", "look at it, then: paddock trust"}}}},
+		{of: "paddock trust", steps: []step{
+			{status: 1, see: []string{"  | network: none", "  network: none but loopback", "nothing was trusted; to trust it: paddock trust --yes"}},
+			{tty: true, stdin: "y\n", see: []string{"Trust this file? [y/N]", "trusted: /home/dev/src/app/.paddock.yaml"}},
+		}},
+		{of: "paddock run -- ./app", steps: []step{{see: []string{"app runs"}, never: []string{"not used"}}}},
+		{of: "paddock trust --list", steps: []step{{see: []string{"  trusted  /home/dev/src/app"}}}},
+		{of: "paddock trust --remove", steps: []step{{see: []string{"no longer trusted: /home/dev/src/app/.paddock.yaml"}, after: "rm .paddock.yaml"}}},
+		{of: "network: host", path: "project.yaml", steps: []step{
+			{before: "mkdir ~/project; cp ~/project.yaml ~/project/.paddock.yaml", instead: "paddock trust --yes ~/project", see: []string{"  network: commands can use this host's network", "trusted: "}, after: "~/paddock/bin/paddock trust --remove ~/project"},
+		}},
+
 		// docs/rules.md
 		{of: `paddock execute 'grep -rn "TODO" . | sort | head -3'`, steps: []step{{see: []string{"TODO: "}}}},
 		{of: "paddock execute", steps: []step{{status: 126, see: []string{"Empty command", "give a text for the shell"}}}},

@@ -22,7 +22,7 @@ import (
 
 // What the host side reads of a workspace, or beside it, by name.
 var plantedNames = []string{".git", ".git/config", ".git/HEAD", ".git/commondir", ".git/hooks", ".git/hooks/pre-commit", ".gitmodules", ".envrc", ".husky",
-	".vscode", ".mcp.json", ".claude/settings.json", "spec.yaml", "config.json", "sub", "sub/.git"}
+	".vscode", ".mcp.json", ".claude/settings.json", "spec.yaml", ".paddock.yaml", "config.json", "sub", "sub/.git"}
 
 // plant puts something in the place of a name, whatever was there. It follows no
 // link out of the directory itself.
@@ -70,7 +70,7 @@ func TestStartsAmidPlanting(t *testing.T) {
 	root := t.TempDir()
 	dir, outside := filepath.Join(root, "ws"), filepath.Join(root, "outside")
 	// What lies outside would show in what a start does.
-	files := map[string]string{"spec.yaml": "hostname: evil\n", "config.json": `{"command": {"enabled": false}}`, "config": "[core]\n\thooksPath = evil\n", "canary": "canary\n"}
+	files := map[string]string{"spec.yaml": "hostname: evil\n", ".paddock.yaml": "hostname: evil\n", "config.json": `{"command": {"enabled": false}}`, "config": "[core]\n\thooksPath = evil\n", "canary": "canary\n"}
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.Mkdir(outside, 0o755)); err != nil {
 		t.Fatal(err)
 	}

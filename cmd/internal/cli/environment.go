@@ -61,6 +61,9 @@ func (a *App) Env() (*op.Env, error) {
 				fmt.Fprintln(os.Stderr, "paddock: "+strings.ReplaceAll(text, "\n", "\npaddock: "))
 			}
 		},
+		Project: func(note string) {
+			fmt.Fprintf(os.Stderr, "paddock: %s\n", note)
+		},
 
 		AuditBestEffort: a.audit == auditBestEffort,
 

@@ -195,6 +195,7 @@ var groups = []struct {
 }{
 	{"Run commands in sandboxes:", []string{"run", "session", "exec", "execute", "service", "list"}},
 	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
+	{"Set up a project:", []string{"init", "trust"}},
 	{"Serve models:", []string{"mcp", "token"}},
 	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "version"}},
 	{"Reach the host itself, with a privilege:", []string{"cgroup", "unshare", "nsenter", "privilege"}},

@@ -98,6 +98,9 @@ error says how much.
 Without a timeout the command may take as long as it needs, in a server at most 2m.
 A timeout also bounds the start of the sandbox.
 
+On a command line a trusted project's file (.paddock.yaml) says what flags do not; see
+paddock trust.
+
 If the spec has "commands", those rules apply: a command that they refuse is not run,
 and only programs that they allow can be executed; see paddock execute.
 
@@ -113,6 +116,9 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	tty := in.terminal(stream)
 	if err := in.check(env, stream, tty); err != nil {
 		return RunOutput{}, err
+	}
+	if in.Quiet && env.Project != nil {
+		env.Project = func(string) {}
 	}
 	spec, err := in.Spec(ctx, env)
 	if err != nil {

@@ -28,6 +28,8 @@ type PlanOutput struct {
 	Plan *confine.Plan `json:"plan"`
 	// Protected are the paths of the workspace that commands cannot change.
 	Protected []string `json:"protected"`
+	// Project is the project's file that the spec begins with, if it is trusted.
+	Project string `json:"project,omitempty"`
 }
 
 func (PlanInput) Desc() op.Desc {
@@ -58,7 +60,7 @@ func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutp
 	if env.Ceiling != nil {
 		p.LeftOut = nil // the caller must not learn where the operator's programs are
 	}
-	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec)}, nil
+	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec), Project: env.ProjectFile()}, nil
 }
 
 // protected returns the paths of the workspace that commands cannot change.
@@ -84,6 +86,9 @@ func (out PlanOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	p := out.Plan
 	fmt.Fprintf(&b, "workspace   %s (%s)\n", out.Spec.Workspace.Source, out.Spec.Workspace.Access)
+	if out.Project != "" {
+		fmt.Fprintf(&b, "as in       %s, which you trust\n", text.Escape(out.Project))
+	}
 	fmt.Fprintf(&b, "namespaces  %s\n", text.OrNone(joined(p.Namespaces)))
 	for _, m := range p.UIDs {
 		fmt.Fprintf(&b, "uid         %d inside is %d outside (%d)\n", m.Inside, m.Host, m.Count)

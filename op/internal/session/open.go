@@ -193,11 +193,19 @@ func (in SessionFields) plan(ctx context.Context, env *op.Env) (registry.Session
 		p.Spec, s = read.Spec(), read.Session()
 	}
 	var err error
-	if p.Spec, err = in.Over(ctx, env, p.Spec); err != nil {
+	over := in.Over
+	if in.Policy == "" && in.Workspace != nil { // without a workspace it has an empty one
+		over = in.OverProject
+	}
+	if p.Spec, err = over(ctx, env, p.Spec); err != nil {
 		return p, err
 	}
 	if p.Spec.Commands != nil {
-		return p, errRuledSession
+		ruled := *errRuledSession
+		if env.ProjectFile() != "" {
+			ruled.Hint += "; --no-project-file leaves out the project's"
+		}
+		return p, &ruled
 	}
 	p.Bounded = in.bounded() || s.MaxOutputLines > 0 || s.MaxOutputBytes > 0
 	p.Opts, err = in.options(s, p.Spec)

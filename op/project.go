@@ -1,0 +1,128 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op/internal/project"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/specfile"
+)
+
+// projectSpec returns the spec in the project's file of the workspace, if the user trusts it,
+// else the given spec. The file is read once, and what was read is what is compared and
+// parsed. It is not read under a ceiling, if the input names a spec or rejects the file, for
+// backends without walls of ours, and in homes and directories of the system that nobody named.
+func (in SpecInput) projectSpec(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, *specfile.File, error) {
+	if env.Project == nil || env.Ceiling != nil || in.SpecFile != "" || in.NoProjectFile || in.otherWalls() {
+		return spec, nil, nil
+	}
+	dir := in.workspaceDir(env)
+	if dir == "" || !project.Exists(dir) {
+		return spec, nil, nil
+	}
+	file, err := trustedProject(env, dir)
+	if unused := (*unusedError)(nil); errors.As(err, &unused) {
+		env.Project(unused.note(dir))
+		return spec, nil, nil
+	}
+	if err != nil || file == nil {
+		return spec, nil, err
+	}
+	if env.Call != nil {
+		env.Call.spec, env.Call.project = file, file.Name()
+	}
+	return file.Spec, file, ctx.Err()
+}
+
+// ProjectFile returns the path of the project's file that this call has read, "" if none is used.
+func (e *Env) ProjectFile() string {
+	if e.Call == nil {
+		return ""
+	}
+	return e.Call.project
+}
+
+// otherWalls reports whether the input chooses a backend that has no walls, or whose walls are a
+// command of the caller's: it would not keep what the file says.
+func (in SpecInput) otherWalls() bool {
+	return in.Wrapper != nil || in.Backend != nil && (*in.Backend == policy.BackendHost || *in.Backend == policy.BackendWrapper)
+}
+
+// workspaceDir returns the absolute path of the workspace, "" if it has none or the start
+// will refuse it.
+func (in SpecInput) workspaceDir(env *Env) string {
+	base := policy.Base{Dir: env.Options.Dir}
+	base.Home, _ = os.UserHomeDir() // without one, "~" is refused
+	if dir, err := hostpath.Abs(base.Dir); err == nil {
+		base.Dir = dir
+	}
+	if in.Workspace == nil {
+		if hostpath.Unasked(base.Dir) != "" {
+			return ""
+		}
+		return base.Dir
+	}
+	resolved, err := policy.Spec{Workspace: policy.Workspace{Source: *in.Workspace}}.Resolve(base)
+	if err != nil || *in.Workspace == "" {
+		return ""
+	}
+	return resolved.Workspace.Source
+}
+
+// unusedError says why a project's file is not used.
+type unusedError struct {
+	reason string
+	trust  bool // trusting it would help
+}
+
+// Error returns the reason.
+func (e *unusedError) Error() string { return e.reason }
+
+// note returns the line for people, with the command to type.
+func (e *unusedError) note(dir string) string {
+	line := text.Escape(specfile.ProjectName + " is not used: " + e.reason)
+	if !e.trust {
+		return line + "; --no-project-file starts without this line"
+	}
+	if here, err := hostpath.Getwd(); err == nil && here == dir {
+		return line + "; to look at it and decide: paddock trust"
+	}
+	return line + "; to look at it and decide: paddock trust " + policy.ShellWord(dir)
+}
+
+// trustedProject returns the project's file of a directory, if the user trusts it. It returns
+// nil if there is none. The error of a file that is not used is not that of a file that is
+// trusted and invalid, which is one or more [*policy.FieldError].
+func trustedProject(env *Env, dir string) (*specfile.File, error) {
+	file, err := project.Read(env.StateDir(), dir)
+	unfit := (*project.UnfitError)(nil)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.As(err, &unfit):
+		return nil, &unusedError{reason: unfit.Reason}
+	case err != nil: // the start reports what is wrong with the directory
+		return nil, nil //nolint:nilerr // see above
+	}
+	store, err := project.Open(env.StateDir())
+	if err != nil {
+		return nil, &unusedError{reason: err.Error()}
+	}
+	trusted, err := store.Find(file.Dir)
+	switch {
+	case err != nil:
+		return nil, &unusedError{reason: err.Error()}
+	case trusted == nil:
+		return nil, &unusedError{reason: "you have not trusted it", trust: true}
+	case !trusted.Here(file):
+		return nil, &unusedError{reason: "you have trusted it in another directory that was here", trust: true}
+	case !trusted.Same(file):
+		return nil, &unusedError{reason: "it has changed since you trusted it", trust: true}
+	}
+	return specfile.ParseProject(file.Path(), file.Text)
+}

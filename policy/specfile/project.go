@@ -1,0 +1,102 @@
+package specfile
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// ProjectName is the name of a project's file, in the top directory of a workspace.
+const ProjectName = ".paddock.yaml"
+
+// MaxProject bounds a project's file, in bytes: a person reads all of it before trusting it.
+const MaxProject = 16 << 10
+
+// projectField is a field that a project's file may have.
+type projectField struct {
+	path string
+	// value returns what the spec says, if only some values are allowed: those of values.
+	value  func(policy.Spec) string
+	values []string
+}
+
+// projectFields returns what a project's file may say. It is the word of whoever wrote the
+// repository, or of commands that ran in it, so that it may make a sandbox stricter, and give
+// it what stays inside it and the network. It may name no path or program of the host, choose
+// no wall, and weaken none.
+func projectFields() []projectField {
+	return []projectField{
+		{path: "network"},
+		{path: "limits"},
+		{path: "env"},
+		{path: "hostname"},
+		{path: "commands"},
+		{path: "redaction"},
+		{path: "workspace.mode"},
+		{path: "workspace.access"},
+		{"level", func(s policy.Spec) string { return s.Level }, []string{policy.LevelFull}},
+		{"seccomp", func(s policy.Spec) string { return s.Seccomp }, []string{"default", "strict"}},
+	}
+}
+
+// remedies are what to do about a field that a project's file must not have, where a flag of the
+// same name does not exist.
+var remedies = map[string]string{
+	"mounts":           "`mounts.ro` or `mounts.rw`",
+	"workspace.source": "`workspace.source`",
+}
+
+// ParseProject reads a project's file as strictly as [Parse] does, and refuses everything that
+// such a file must not say, with the line and what to do instead. data has all bytes that were
+// read.
+func ParseProject(name string, data []byte) (*File, error) {
+	if len(data) > MaxProject {
+		return nil, &policy.FieldError{File: name, Reason: "it is larger than 16KiB"}
+	}
+	file, err := Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	paths := slices.SortedFunc(maps.Keys(file.lines), func(a, b string) int {
+		return cmp.Or(cmp.Compare(file.lines[a], file.lines[b]), cmp.Compare(a, b))
+	})
+	var errs []error
+	for _, path := range paths {
+		if e := file.unfit(path); e != nil {
+			errs = append(errs, e)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// unfit returns why a project's file must not have the field at path, or nil. It judges whole
+// fields of the spec, and those of the workspace.
+func (f *File) unfit(path string) error {
+	top, below, nested := strings.Cut(path, ".")
+	if strings.Contains(top, "[") || nested && (top != "workspace" || strings.ContainsAny(below, ".[")) || path == "workspace" {
+		return nil // a part of a field that is judged itself
+	}
+	e := &policy.FieldError{Field: path, File: f.name, Line: f.lines[path], Reason: "the file of a project must not say it",
+		Hint: "use " + cmp.Or(remedies[path], "`"+path+"`") + " when you start a sandbox"}
+	switch path {
+	case "docker", "codex", "wrapper":
+		e.Hint = "use `backend` and the flags of that backend, or a file of your own with `spec`"
+	}
+	for _, row := range projectFields() {
+		if row.path != path {
+			continue
+		}
+		if row.value == nil || slices.Contains(row.values, row.value(f.Spec)) {
+			return nil
+		}
+		e.Value, e.Reason = row.value(f.Spec), "the file of a project must not weaken a wall; here it must be "+strings.Join(row.values, " or ")
+	}
+	return e
+}
