@@ -68,6 +68,8 @@ server ends, and everything that it started.
 Tools work in a sandbox over the workspace, which starts with the first call and
 stays until the end. A model may ask only for what the operator gives: this workspace
 and the mounts, network, limits, commands and backend that flags or --spec name.
+Without --spec, a project's file of the workspace that you trust is read once, at the
+start (paddock trust); over HTTP it is not.
 Sandboxes that it makes have the same bounds. All flags of "paddock run" that describe a
 sandbox work here, also those that are not listed below.
 
