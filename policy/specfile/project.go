@@ -34,6 +34,8 @@ func projectFields() []projectField {
 		{path: "limits"},
 		{path: "env"},
 		{path: "hostname"},
+		{path: "caches"},
+		{path: "no_toolchains"},
 		{path: "commands"},
 		{path: "redaction"},
 		{path: "workspace.mode"},

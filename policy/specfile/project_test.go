@@ -15,6 +15,8 @@ network: host
 limits: {memory: 512MiB, swap: 0, processes: 64, timeout: 2m}
 env: {LANG: C.UTF-8, PORT: 8080, "a.b": c}
 hostname: pen
+caches: [go, ccache]
+no_toolchains: true
 commands: {allow: [go, git], subcommands: {go: [install]}}
 redaction: [{type: email}, {name: t, pattern: "T-[0-9]+"}]
 workspace: {mode: copy, access: ro}
@@ -101,7 +103,7 @@ func FuzzParseProject(f *testing.F) {
 		}
 		s := file.Spec
 		s.Network, s.Limits, s.Env, s.Hostname, s.Commands, s.Redaction = "", policy.Limits{}, nil, "", nil, nil
-		s.Workspace.Mode, s.Workspace.Access = "", ""
+		s.Caches, s.NoToolchains, s.Workspace.Mode, s.Workspace.Access = nil, false, "", ""
 		if s.Level == policy.LevelFull {
 			s.Level = ""
 		}

@@ -315,10 +315,14 @@ func says(s policy.Spec) (lines []string) {
 		lines = append(lines, text.Escape(text.Truncate(line, maxSaid)))
 	}
 	for _, one := range [][2]string{{"network", s.Network}, {"workspace.mode", s.Workspace.Mode}, {"workspace.access", s.Workspace.Access},
-		{"level", s.Level}, {"seccomp", s.Seccomp}, {"hostname", s.Hostname}} {
+		{"level", s.Level}, {"seccomp", s.Seccomp}, {"hostname", s.Hostname},
+		{"caches", strings.Join(s.Caches, ", ")}} {
 		if one[1] != "" {
 			add(one[0], one[1])
 		}
+	}
+	if s.NoToolchains {
+		add("toolchains", "none of your home's")
 	}
 	for name, value := range s.Limits.Written() {
 		add("limit of "+name, value)
