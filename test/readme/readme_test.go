@@ -73,6 +73,7 @@ func TestReadme(t *testing.T) {
 	for _, c := range papers[0].commands {
 		if strings.HasPrefix(c.text, "export PATH=") {
 			export = c.text
+			break
 		}
 	}
 	if export == "" {
