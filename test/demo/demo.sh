@@ -44,10 +44,10 @@ unchanged() {
 }
 
 # hidden DIR lists a directory of the host inside, where it must be absent or
-# empty, but for toolchains that PATH may name there.
+# empty, but for toolchains that PATH may name there, and the sandbox's own caches.
 hidden() {
 	status=0
-	said=$("$paddock" run --timeout 20s --no-toolchains -- ls -A "$1" 2>/dev/null </dev/null) || status=$?
+	said=$("$paddock" run --timeout 20s --no-toolchains --cache none -- ls -A "$1" 2>/dev/null </dev/null) || status=$?
 	verdict=hidden
 	case $status in
 	12[4567]) verdict='NOT SHOWN' ;;
