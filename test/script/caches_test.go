@@ -36,6 +36,7 @@ func withCaches(t *testing.T, ws string) func(args ...string) *exec.Cmd {
 	t.Helper()
 	boxtest.RequireWalls(t)
 	store := filepath.Join(t.TempDir(), "caches")
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", store).Run() }) // go closes what it downloads
 	return func(args ...string) *exec.Cmd {
 		cmd := paddockCommand(t, args...)
 		cmd.Dir, cmd.Env = ws, append(cmd.Env, "PADDOCK_CACHE_DIR="+store)
