@@ -13,7 +13,7 @@ import (
 
 // usualState is the flag that keeps tests away from the state of the machine: this
 // one is thrown away.
-var usualState = regexp.MustCompile(`^-X=\S+[.]RootState=\S+$`)
+var usualState = regexp.MustCompile(`^-X=\S+[.]RootState=\S+ -X=\S+[.]RootStore=\S+$`)
 
 // asGo is "go build" for tests in the machine: what they would build was
 // built before, and is copied to where they want it.
