@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -69,7 +70,8 @@ func try(t *testing.T, req backend.Request) (*wall, error) {
 // what to do.
 func TestFakes(t *testing.T) {
 	defer func(d time.Duration) { runTimeout = d }(runTimeout)
-	runTimeout = 500 * time.Millisecond
+	// Only what waits for it gets little time; the last two do something before.
+	waits := map[string]time.Duration{"hang": 500 * time.Millisecond, "endless": 4 * time.Second, "hang-later": 4 * time.Second}
 	for _, tt := range []struct{ manner, err, hint string }{
 		{"hang", "ask for its arguments CODEX: it did not end in time", hintWaits},
 		{"endless", "ask for its arguments CODEX: it did not end in time: there is no end to what it prints", hintWaits},
@@ -86,6 +88,7 @@ func TestFakes(t *testing.T) {
 		{"word-auto", "confine with CODEX: its sandbox does not hold: a file could be written in OUTSIDE", hintNoWall},
 	} {
 		t.Run(tt.manner, func(t *testing.T) {
+			runTimeout = cmp.Or(waits[tt.manner], time.Minute)
 			binary := fake(t, tt.manner)
 			_, err := try(t, request(t, binary))
 			e, ok := err.(*backend.StartError) //nolint:errorlint // it is not wrapped
