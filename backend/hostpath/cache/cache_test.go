@@ -227,7 +227,7 @@ func TestRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left, err := os.ReadDir(s.Dir); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 { // the mark
 		t.Errorf("the store has %v (%v)", left, err)
 	}
 	if info, err := os.Stat(outside); err != nil || info.Mode().Perm() != 0o400 {
@@ -429,5 +429,80 @@ func file(names ...string) func(string) error {
 			}
 		}
 		return nil
+	}
+}
+
+// TestForeign: a directory with other things in it is no store, and what is in a store without
+// a record for its place is no cache.
+func TestForeign(t *testing.T) {
+	s, ws := newStore(t)
+	other := filepath.Join(s.Dir, "mozilla", "firefox", "go")
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := cache.Key{Workspace: ws, Tool: "go"}
+	for name, open := range map[string]func() error{
+		"Open": func() error { _, err := openStore(t, s.Dir); return err },
+		"Use":  func() error { _, err := s.Use(k, plenty); return err },
+	} {
+		if err := open(); err == nil || !strings.Contains(err.Error(), "it has files that are not Paddock's") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.Dir, "mozilla")); err != nil {
+		t.Fatal(err)
+	}
+	u := use(t, s, k)
+	u.Release()
+	text, err := os.ReadFile(u.Dir + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := []string{other, filepath.Join(filepath.Dir(u.Dir), "mine"), filepath.Join(filepath.Dir(u.Dir), "npm"), filepath.Join(filepath.Dir(filepath.Dir(u.Dir)), strings.Repeat("a", 24), "go")}
+	for _, dir := range foreign {
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+".json", text, 0o600), os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err = openStore(t, s.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if all := list(t, s); len(all) != 1 || all[0].Dir != u.Dir || all[0].Workspace != ws {
+		t.Errorf("the caches are %+v", all)
+	}
+	if removed, err := s.Trim(t.Context(), -1); err != nil || len(removed) != 1 {
+		t.Errorf("removed %v (%v)", removed, err)
+	}
+	for _, dir := range foreign {
+		if _, err := os.Stat(filepath.Join(dir, "file")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestKilledStart: a cache whose start was killed at any point is found, or made again by the
+// next start.
+func TestKilledStart(t *testing.T) {
+	for _, left := range [][]string{{".json"}, {".lock", ".json"}, {"", ".lock"}, {""}} {
+		s, ws := newStore(t)
+		k := cache.Key{Workspace: ws, Tool: "go"}
+		u := use(t, s, k)
+		u.Release()
+		for _, part := range []string{"", ".lock", ".json"} {
+			if !slices.Contains(left, part) {
+				if err := os.Remove(u.Dir + part); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		use(t, s, k).Release()
+		all := list(t, s)
+		if len(all) != 1 || all[0].Key != k {
+			t.Errorf("with %q left the caches are %+v", left, all)
+			continue
+		}
+		if err := s.Remove(t.Context(), all[0]); err != nil || len(list(t, s)) > 0 {
+			t.Errorf("with %q left: %v", left, err)
+		}
 	}
 }
