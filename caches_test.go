@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath/cache"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -388,5 +389,84 @@ func TestCacheOverLink(t *testing.T) {
 	out, iso := shell(t, spec, auto("ann"), `echo "[$GOCACHE]"`)
 	if out != "[]\n" || !strings.Contains(strings.Join(iso.Lost, "\n"), "is a symbolic link to /tmp, and commands of a sandbox could have made it") {
 		t.Errorf("over a link of commands: %s, lost %q", out, iso.Lost)
+	}
+}
+
+// TestCacheSourceWritten: downloads of the caller's that a sandbox could write, at whatever
+// depth, or other users, are not shown to later sandboxes.
+func TestCacheSourceWritten(t *testing.T) {
+	storeOf(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("GOMODCACHE", "")
+	t.Setenv("GOPATH", "")
+	from := filepath.Join(home, "go", "pkg", "mod", "cache", "download")
+	part := filepath.Join(from, "example.com")
+	if err := os.MkdirAll(part, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec, opts := Spec{Workspace: Workspace{Source: goWorkspace(t)}}, auto("ann")
+	opts.Caches.Host = true
+	shown := func() bool {
+		t.Helper()
+		out, _ := shell(t, spec, opts, `echo "[$GOPROXY]"`)
+		return strings.Contains(out, from)
+	}
+	if !shown() {
+		t.Fatal("they are not shown at first")
+	}
+	if err := os.Chmod(from, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if shown() {
+		t.Error("they are shown although every user may write there")
+	}
+	if err := os.Chmod(from, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(home, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if shown() {
+			t.Error("they are shown although the home is another user's")
+		}
+		if err := os.Chown(home, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !shown() {
+		t.Fatal("they are not shown any more")
+	}
+	shell(t, Spec{Workspace: Workspace{Source: t.TempDir()}, Mounts: []Mount{{Source: part, Mode: "rw"}}}, Options{}, "true")
+	if shown() {
+		t.Error("they are shown although a sandbox could write a part of them")
+	}
+}
+
+// TestCacheUsualCovered: the usual store stays covered if a variable names another one.
+func TestCacheUsualCovered(t *testing.T) {
+	storeOf(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, ".cache"))
+	usual, err := cache.Usual()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		old := cache.RootStore
+		cache.RootStore = filepath.Join(home, ".cache", "paddock")
+		t.Cleanup(func() { cache.RootStore = old })
+		usual = cache.RootStore
+	}
+	if err := errors.Join(os.MkdirAll(usual, 0o700), os.WriteFile(filepath.Join(usual, "secret"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{"ro", "rw"} {
+		m := Mount{Source: home, Target: "/seen", Mode: mode}
+		if out, _ := shell(t, Spec{Workspace: Workspace{Source: t.TempDir()}, Mounts: []Mount{m}}, Options{}, "ls -A /seen/.cache/paddock"); out != "" {
+			t.Errorf("%s: commands see %s", mode, out)
+		}
 	}
 }

@@ -42,26 +42,32 @@ const DirEnv = "PADDOCK_CACHE_DIR"
 var RootStore = "/var/cache/paddock"
 
 // Place returns the path of the store, over whatever links, and the variable that names
-// it, if one does: $PADDOCK_CACHE_DIR, for root [RootStore], for others
-// $XDG_CACHE_HOME/paddock, else ~/.cache/paddock. Without a home the error is
-// hostpath.ErrNoHome.
+// it, if one does: $PADDOCK_CACHE_DIR, else [Usual].
 func Place() (dir, field string, err error) {
 	if dir := os.Getenv(DirEnv); dir != "" {
 		dir, err = hostpath.Abs(dir)
 		return dir, DirEnv, err
 	}
+	dir, err = Usual()
+	return dir, "", err
+}
+
+// Usual returns the path of the store if no variable names one: for root [RootStore], for
+// others $XDG_CACHE_HOME/paddock, else ~/.cache/paddock. Without a home the error is
+// hostpath.ErrNoHome.
+func Usual() (string, error) {
 	if os.Geteuid() == 0 {
-		return RootStore, "", nil
+		return RootStore, nil
 	}
 	// The XDG specification tells programs to ignore a relative value.
 	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "paddock"), "", nil
+		return filepath.Join(dir, "paddock"), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil || !filepath.IsAbs(home) {
-		return "", "", hostpath.ErrNoHome
+		return "", hostpath.ErrNoHome
 	}
-	return filepath.Join(home, ".cache", "paddock"), "", nil
+	return filepath.Join(home, ".cache", "paddock"), nil
 }
 
 // Store is the directory with everything that stays.
