@@ -470,3 +470,59 @@ func TestCacheUsualCovered(t *testing.T) {
 		}
 	}
 }
+
+// TestCacheChangedMeanwhile: commands that rename and replace the mount points in a cache never
+// keep another sandbox over the same workspace from starting.
+func TestCacheChangedMeanwhile(t *testing.T) {
+	storeOf(t)
+	home, ws := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("CARGO_HOME", "")
+	for _, dir := range []string{"index", "cache"} {
+		if err := os.MkdirAll(filepath.Join(home, ".cargo", "registry", dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(ws, "Cargo.toml"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	spec, opts := Spec{Workspace: Workspace{Source: ws}}, auto("ann")
+	hostile, err := Open(t.Context(), spec, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := hostile.Command(t.Context(), "sh", "-c", `cd "$CARGO_HOME" && echo ready && while :; do rm -rf registry; ln -s /tmp registry; rm -f registry; mkdir -p registry/index registry/cache; done 2>/dev/null`)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Caches.Host = true
+	lost := 0
+	for range 30 {
+		s, err := Open(t.Context(), spec, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		iso := s.Isolation()
+		said := strings.Contains(strings.Join(iso.Lost, "\n"), "caches: ")
+		if said {
+			lost++
+		}
+		if said == slices.Contains(iso.Caches, "cargo") {
+			t.Errorf("with caches %q, lost is %q", iso.Caches, iso.Lost)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d of 30 were started without caches", lost)
+	if err := hostile.Close(); err != nil {
+		t.Error(err)
+	}
+}
