@@ -311,7 +311,7 @@ func TestTrim(t *testing.T) {
 		}
 		dirs[tool] = u.Dir
 	}
-	removed, err := s.Trim(t.Context(), 3<<20+1<<19)
+	removed, err := s.Trim(t.Context(), 2<<20+1<<19)
 	if err != nil || len(removed) != 1 || removed[0].Tool != "go" {
 		t.Errorf("removed %v (%v), not go alone", removed, err)
 	}
@@ -504,5 +504,52 @@ func TestKilledStart(t *testing.T) {
 		if err := s.Remove(t.Context(), all[0]); err != nil || len(list(t, s)) > 0 {
 			t.Errorf("with %q left: %v", left, err)
 		}
+	}
+}
+
+// TestHardLinks: a file with many names counts once, and a HOME not at all.
+func TestHardLinks(t *testing.T) {
+	s, ws := newStore(t)
+	for _, tool := range []string{"go", cache.Home} {
+		u := use(t, s, cache.Key{Workspace: ws, Tool: tool})
+		first := filepath.Join(u.Dir, "file")
+		if err := os.WriteFile(first, make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			if err := os.Link(first, first+fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		u.Release()
+	}
+	if removed, err := s.Trim(t.Context(), 3<<19); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v (%v)", removed, err)
+	}
+	if removed, err := s.Trim(t.Context(), 1<<19); err != nil || len(removed) != 1 {
+		t.Errorf("then removed %v (%v)", removed, err)
+	}
+}
+
+// TestPartial: a cache of which commands have closed a part goes first.
+func TestPartial(t *testing.T) {
+	s, ws := newStore(t)
+	for i, tool := range []string{"go", "npm"} {
+		u := use(t, s, cache.Key{Workspace: ws, Tool: tool})
+		dir := u.Dir
+		for range 300 * i { // deeper than is measured: root can read closed ones
+			dir = filepath.Join(dir, "d")
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(u.Dir, "file"), make([]byte, 1<<20), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		u.Release()
+		at := time.Now().Add(time.Duration(i-10) * time.Hour) // npm is the newer one
+		if err := os.Chtimes(u.Dir+".lock", at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := s.Trim(t.Context(), 3<<19); err != nil || len(removed) != 1 || removed[0].Tool != "npm" {
+		t.Errorf("removed %v (%v), not npm alone", removed, err)
 	}
 }

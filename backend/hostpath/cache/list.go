@@ -142,8 +142,8 @@ func keep(c Cache) error {
 
 // Remove removes a cache. If a sandbox uses it, the error is [ErrInUse].
 func (s *Store) Remove(ctx context.Context, c Cache) error {
-	trash, err := s.discard(c.Dir)
-	if err == nil {
+	trash, err := s.discard(ctx, c.Dir)
+	if err == nil && trash != "" {
 		err = remove(ctx, trash)
 	}
 	s.prune(filepath.Dir(c.Dir))
@@ -188,7 +188,7 @@ func (s *Store) Due() bool {
 const trimEvery = 10 * time.Minute
 
 // Trim measures the caches that are due, removes trash, and then removes the caches that were
-// used least recently, until the rest is not larger than most bytes, or in use. A HOME is
+// used least recently, first those of which only a part could be measured, until the rest is not larger than most bytes, or in use. A HOME is
 // never removed.
 func (s *Store) Trim(ctx context.Context, most int64) (removed []Cache, err error) {
 	caches, trash, err := s.List()
@@ -198,6 +198,9 @@ func (s *Store) Trim(ctx context.Context, most int64) (removed []Cache, err erro
 	errs := []error{s.Clean(ctx, trash)}
 	var sum int64
 	for i, c := range caches {
+		if c.Tool == Home { // it is not bounded
+			continue
+		}
 		if caches[i], err = s.Measure(ctx, c); err == nil {
 			err = keep(caches[i])
 		}
@@ -209,6 +212,15 @@ func (s *Store) Trim(ctx context.Context, most int64) (removed []Cache, err erro
 		}
 		sum += caches[i].Bytes
 	}
+	slices.SortStableFunc(caches, func(a, b Cache) int { // those last whose size commands may have hidden
+		switch {
+		case a.Partial == b.Partial:
+			return 0
+		case a.Partial:
+			return 1
+		}
+		return -1
+	})
 	for _, c := range slices.Backward(caches) {
 		if sum <= most || ctx.Err() != nil {
 			break

@@ -234,7 +234,7 @@ func (s *Store) Use(k Key, most int64) (*Used, error) {
 		}
 	}
 	if r, err := readRecord(dir); err == nil && r.Bytes > most && k.Tool != Home {
-		if trash, err := s.discard(dir); err == nil { // else others use it
+		if trash, err := s.discard(background, dir); err == nil && trash != "" { // else others use it, or it is gone
 			go func() { _ = remove(background, trash) }()
 		}
 	}
