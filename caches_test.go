@@ -526,3 +526,15 @@ func TestCacheChangedMeanwhile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestHomeLandlock: the error of a HOME that root cannot lend names it, not the caches.
+func TestHomeLandlock(t *testing.T) {
+	storeOf(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	_, err := Open(t.Context(), Spec{Workspace: Workspace{Source: t.TempDir()}, Home: policy.HomeKeep, Level: policy.LevelLandlock}, auto("ann"))
+	if e := (*policy.FieldError)(nil); !errors.As(err, &e) || e.Field != "home" {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -60,7 +60,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	stays, err := opts.stay(&req, true)
+	stays, err := opts.stay(ctx, &req, true)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func newStore(t *testing.T) (s *cache.Store, workspace string) {
 // use uses a cache until the test ends, or until it is released.
 func use(t *testing.T, s *cache.Store, k cache.Key) *cache.Used {
 	t.Helper()
-	u, err := s.Use(k, plenty)
+	u, err := s.Use(t.Context(), k, plenty)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestUnsafe(t *testing.T) {
 			}
 			s, err := openStore(t, dir)
 			if err == nil {
-				_, err = s.Use(cache.Key{Workspace: hostpath.Real(t.TempDir()), Tool: "go"}, plenty)
+				_, err = s.Use(t.Context(), cache.Key{Workspace: hostpath.Real(t.TempDir()), Tool: "go"}, plenty)
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("the error is %v, not %q", err, tt.want)
@@ -165,7 +165,7 @@ func TestUnsafeCache(t *testing.T) {
 			if err := tt.change(u.Dir); err != nil {
 				t.Fatal(err)
 			}
-			_, err := s.Use(k, plenty)
+			_, err := s.Use(t.Context(), k, plenty)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Fatalf("the error is %v, not %q", err, tt.want)
 			}
@@ -337,7 +337,7 @@ func TestTooLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.Release()
-		u, err := s.Use(k, 1<<19)
+		u, err := s.Use(t.Context(), k, 1<<19)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +357,7 @@ func TestTogether(t *testing.T) {
 	for i := range 10 {
 		wait.Go(func() {
 			for range 20 {
-				u, err := s.Use(k, plenty)
+				u, err := s.Use(t.Context(), k, plenty)
 				if err != nil {
 					t.Error(err)
 					return
@@ -443,7 +443,7 @@ func TestForeign(t *testing.T) {
 	k := cache.Key{Workspace: ws, Tool: "go"}
 	for name, open := range map[string]func() error{
 		"Open": func() error { _, err := openStore(t, s.Dir); return err },
-		"Use":  func() error { _, err := s.Use(k, plenty); return err },
+		"Use":  func() error { _, err := s.Use(t.Context(), k, plenty); return err },
 	} {
 		if err := open(); err == nil || !strings.Contains(err.Error(), "it has files that are not Paddock's") {
 			t.Errorf("%s: the error is %v", name, err)
@@ -552,4 +552,26 @@ func TestPartial(t *testing.T) {
 	if removed, err := s.Trim(t.Context(), 3<<19); err != nil || len(removed) != 1 || removed[0].Tool != "npm" {
 		t.Errorf("removed %v (%v), not npm alone", removed, err)
 	}
+}
+
+// TestWait: a start that waits for the end of a removal ends with its context.
+func TestWait(t *testing.T) {
+	s, ws := newStore(t)
+	k := cache.Key{Workspace: ws, Tool: "go"}
+	u := use(t, s, k)
+	u.Release()
+	lock, err := os.OpenFile(u.Dir+".lock", os.O_RDWR, 0)
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Use(ctx, k, plenty); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	go func() { _ = lock.Close() }()
+	use(t, s, k)
 }

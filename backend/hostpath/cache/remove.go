@@ -25,7 +25,7 @@ const trashPrefix = ".gone-"
 // directory that [remove] then removes. Where there is no room for that directory, it removes
 // the cache itself, under the lock.
 func (s *Store) discard(ctx context.Context, dir string) (trash string, err error) {
-	lock, err := acquire(dir, unix.LOCK_EX)
+	lock, err := acquire(ctx, dir, unix.LOCK_EX)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@
 package cache
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -215,8 +216,9 @@ func (u *Used) Release() { _ = u.lock.Close() }
 
 // Use makes a cache, if it does not exist, and marks it as used until Release, or until this
 // process ends. One that is larger than most bytes, by its record, is emptied before, unless
-// it is in use or HOME.
-func (s *Store) Use(k Key, most int64) (*Used, error) {
+// it is in use or HOME. While it is being removed, Use waits, for at most 10 seconds or until
+// ctx ends.
+func (s *Store) Use(ctx context.Context, k Key, most int64) (*Used, error) {
 	dir, fresh, err := s.place(k)
 	if err == nil {
 		err = s.mark()
@@ -239,7 +241,7 @@ func (s *Store) Use(k Key, most int64) (*Used, error) {
 		}
 	}
 	for {
-		lock, err := acquire(dir, unix.LOCK_SH)
+		lock, err := acquire(ctx, dir, unix.LOCK_SH)
 		if err == nil {
 			if err = s.ready(dir, fresh); err == nil {
 				return &Used{Dir: dir, lock: lock}, nil
@@ -316,18 +318,25 @@ func makeDir(at int, name string) (int, error) {
 
 // acquire locks a cache: shared for its use, exclusively for its removal. An exclusive lock
 // does not wait: if others use it the error is [ErrInUse].
-func acquire(dir string, how int) (*os.File, error) {
+func acquire(ctx context.Context, dir string, how int) (*os.File, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTime, errRemoving)
+	defer cancel()
 	for {
 		file, err := os.OpenFile(dir+lockSuffix, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		flags := how
-		if how == unix.LOCK_EX {
-			flags |= unix.LOCK_NB
-		}
 		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-			err = unix.Flock(int(file.Fd()), flags)
+			err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+		}
+		if errors.Is(err, unix.EWOULDBLOCK) && how == unix.LOCK_SH {
+			_ = file.Close()
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("%s: %w", dir, context.Cause(ctx))
+			case <-time.After(lockPause):
+			}
+			continue
 		}
 		var held, there os.FileInfo
 		if err == nil {
@@ -354,6 +363,14 @@ func acquire(dir string, how int) (*os.File, error) {
 		return file, nil
 	}
 }
+
+// How long a start waits for a removal to end, and between two looks.
+const (
+	lockTime  = 10 * time.Second
+	lockPause = 10 * time.Millisecond
+)
+
+var errRemoving = errors.New("it is being removed, and that takes long")
 
 // ErrInUse is the error of removing a cache that a sandbox uses.
 var ErrInUse = errors.New("a sandbox uses it")
