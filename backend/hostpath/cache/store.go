@@ -417,10 +417,22 @@ func readRecord(dir string) (record, error) {
 	return r, err
 }
 
+// writeRecord replaces a record. Several starts may do that at once.
 func writeRecord(dir string, r record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return hostpath.Replace(dir+recordSuffix, 0o600, append(text, '\n'))
+	file, err := os.CreateTemp(filepath.Dir(dir), ".record-") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), dir+recordSuffix)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
 }
