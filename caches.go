@@ -157,7 +157,7 @@ func cacheMax() (int64, error) {
 	}
 	size, err := policy.ParseSize(text)
 	if err != nil || size <= 0 {
-		return 0, &policy.FieldError{Field: CacheMaxEnv, Value: text, Reason: "it is not a size above 0", Hint: "write " + CacheMaxEnv + "=20GiB; --cache none turns caches off"}
+		return 0, &policy.FieldError{Field: CacheMaxEnv, Value: text, Reason: "it is not a size above 0", Hint: "write " + CacheMaxEnv + "=20GiB; `caches: [none]` turns caches off"}
 	}
 	return int64(size), nil
 }
