@@ -17,7 +17,7 @@ import (
 // Cache is a directory that stays between sandboxes: the cache of a tool, or a HOME.
 type Cache struct {
 	Tool      string // "home" is a HOME
-	Workspace string // empty if its record is damaged
+	Workspace string
 	Principal string
 	Dir       string
 	Used      time.Time // when a sandbox last began to use it

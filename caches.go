@@ -70,7 +70,7 @@ func (k *stays) release() {
 //
 // "auto" never keeps a sandbox from starting. An unsafe or full store is then an entry of
 // Isolation.Lost, and a store that cannot exist here is passed over.
-func (o Options) stay(req *backend.Request, making bool) (*stays, error) {
+func (o Options) stay(ctx context.Context, req *backend.Request, making bool) (*stays, error) {
 	words := req.Spec.Caches
 	if len(words) == 0 && o.Caches.Auto {
 		words = []string{policy.CachesAuto}
@@ -85,10 +85,10 @@ func (o Options) stay(req *backend.Request, making bool) (*stays, error) {
 	if len(tools) == 0 && !keepHome {
 		return k, nil
 	}
-	closed := k.open(req)
+	closed := k.open(req, len(tools) > 0)
 	err := closed
 	if err == nil {
-		err = o.addCaches(k, req, tools)
+		err = o.addCaches(ctx, k, req, tools)
 	}
 	if err != nil && k.auto {
 		k.release()
@@ -99,7 +99,7 @@ func (o Options) stay(req *backend.Request, making bool) (*stays, error) {
 	}
 	if err == nil && keepHome {
 		if err = closed; err == nil {
-			err = o.addHome(k, req)
+			err = o.addHome(ctx, k, req)
 		}
 	}
 	if err != nil {
@@ -124,8 +124,11 @@ func lendable(spec Spec) error {
 }
 
 // open finds the store, and checks that it can be used.
-func (k *stays) open(req *backend.Request) (err error) {
+func (k *stays) open(req *backend.Request, tools bool) (err error) {
 	if err := lendable(req.Spec); err != nil {
+		if e := (*policy.FieldError)(nil); errors.As(err, &e) && !tools {
+			return hostpath.Refuse("home", req.Spec.Home, e.Reason, e.Hint)
+		}
 		return err
 	}
 	if k.store, err = cache.Open(seenOf(req)); err != nil {
@@ -154,13 +157,13 @@ func cacheMax() (int64, error) {
 	}
 	size, err := policy.ParseSize(text)
 	if err != nil || size <= 0 {
-		return 0, &policy.FieldError{Field: CacheMaxEnv, Value: text, Reason: "it is not a size above 0", Hint: "write 20GiB"}
+		return 0, &policy.FieldError{Field: CacheMaxEnv, Value: text, Reason: "it is not a size above 0", Hint: "write " + CacheMaxEnv + "=20GiB; `caches: [none]` turns caches off"}
 	}
 	return int64(size), nil
 }
 
 // addCaches adds the caches of these tools.
-func (o Options) addCaches(k *stays, req *backend.Request, tools []string) error {
+func (o Options) addCaches(ctx context.Context, k *stays, req *backend.Request, tools []string) error {
 	if len(tools) == 0 {
 		return nil
 	}
@@ -180,7 +183,7 @@ func (o Options) addCaches(k *stays, req *backend.Request, tools []string) error
 		}
 	}
 	for _, tool := range tools {
-		dir, there, err := k.place(o, req, tool)
+		dir, there, err := k.place(ctx, o, req, tool)
 		if err != nil {
 			return err
 		}
@@ -207,7 +210,7 @@ func (o Options) addCaches(k *stays, req *backend.Request, tools []string) error
 }
 
 // place returns the directory of a tool's cache, and whether it exists.
-func (k *stays) place(o Options, req *backend.Request, tool string) (dir string, there bool, err error) {
+func (k *stays) place(ctx context.Context, o Options, req *backend.Request, tool string) (dir string, there bool, err error) {
 	key := cache.Key{Workspace: hostpath.Real(req.Spec.Workspace.Source), Principal: o.Caches.Principal, Tool: tool}
 	dir, there, err = k.store.Find(key)
 	if err == nil && tool != cache.Home {
@@ -216,7 +219,7 @@ func (k *stays) place(o Options, req *backend.Request, tool string) (dir string,
 	if err != nil || !k.making {
 		return dir, there, err
 	}
-	u, err := k.store.Use(key, k.most)
+	u, err := k.store.Use(ctx, key, k.most)
 	if err != nil {
 		return "", false, err
 	}
@@ -242,8 +245,8 @@ func unmounted(spec Spec, dir string) error {
 }
 
 // addHome replaces "keep" by the directory of the store.
-func (o Options) addHome(k *stays, req *backend.Request) error {
-	dir, there, err := k.place(o, req, cache.Home)
+func (o Options) addHome(ctx context.Context, k *stays, req *backend.Request) error {
+	dir, there, err := k.place(ctx, o, req, cache.Home)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath/cache"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -388,5 +389,152 @@ func TestCacheOverLink(t *testing.T) {
 	out, iso := shell(t, spec, auto("ann"), `echo "[$GOCACHE]"`)
 	if out != "[]\n" || !strings.Contains(strings.Join(iso.Lost, "\n"), "is a symbolic link to /tmp, and commands of a sandbox could have made it") {
 		t.Errorf("over a link of commands: %s, lost %q", out, iso.Lost)
+	}
+}
+
+// TestCacheSourceWritten: downloads of the caller's that a sandbox could write, at whatever
+// depth, or other users, are not shown to later sandboxes.
+func TestCacheSourceWritten(t *testing.T) {
+	storeOf(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("GOMODCACHE", "")
+	t.Setenv("GOPATH", "")
+	from := filepath.Join(home, "go", "pkg", "mod", "cache", "download")
+	part := filepath.Join(from, "example.com")
+	if err := os.MkdirAll(part, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec, opts := Spec{Workspace: Workspace{Source: goWorkspace(t)}}, auto("ann")
+	opts.Caches.Host = true
+	shown := func() bool {
+		t.Helper()
+		out, _ := shell(t, spec, opts, `echo "[$GOPROXY]"`)
+		return strings.Contains(out, from)
+	}
+	if !shown() {
+		t.Fatal("they are not shown at first")
+	}
+	if err := os.Chmod(from, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if shown() {
+		t.Error("they are shown although every user may write there")
+	}
+	if err := os.Chmod(from, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(home, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if shown() {
+			t.Error("they are shown although the home is another user's")
+		}
+		if err := os.Chown(home, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !shown() {
+		t.Fatal("they are not shown any more")
+	}
+	shell(t, Spec{Workspace: Workspace{Source: t.TempDir()}, Mounts: []Mount{{Source: part, Mode: "rw"}}}, Options{}, "true")
+	if shown() {
+		t.Error("they are shown although a sandbox could write a part of them")
+	}
+}
+
+// TestCacheUsualCovered: the usual store stays covered if a variable names another one.
+func TestCacheUsualCovered(t *testing.T) {
+	storeOf(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, ".cache"))
+	usual, err := cache.Usual()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		old := cache.RootStore
+		cache.RootStore = filepath.Join(home, ".cache", "paddock")
+		t.Cleanup(func() { cache.RootStore = old })
+		usual = cache.RootStore
+	}
+	if err := errors.Join(os.MkdirAll(usual, 0o700), os.WriteFile(filepath.Join(usual, "secret"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{"ro", "rw"} {
+		m := Mount{Source: home, Target: "/seen", Mode: mode}
+		if out, _ := shell(t, Spec{Workspace: Workspace{Source: t.TempDir()}, Mounts: []Mount{m}}, Options{}, "ls -A /seen/.cache/paddock"); out != "" {
+			t.Errorf("%s: commands see %s", mode, out)
+		}
+	}
+}
+
+// TestCacheChangedMeanwhile: commands that rename and replace the mount points in a cache never
+// keep another sandbox over the same workspace from starting.
+func TestCacheChangedMeanwhile(t *testing.T) {
+	storeOf(t)
+	home, ws := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("CARGO_HOME", "")
+	for _, dir := range []string{"index", "cache"} {
+		if err := os.MkdirAll(filepath.Join(home, ".cargo", "registry", dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(ws, "Cargo.toml"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	spec, opts := Spec{Workspace: Workspace{Source: ws}}, auto("ann")
+	hostile, err := Open(t.Context(), spec, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := hostile.Command(t.Context(), "sh", "-c", `cd "$CARGO_HOME" && echo ready && while :; do rm -rf registry; ln -s /tmp registry; rm -f registry; mkdir -p registry/index registry/cache; done 2>/dev/null`)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Caches.Host = true
+	lost := 0
+	for range 30 {
+		s, err := Open(t.Context(), spec, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		iso := s.Isolation()
+		said := strings.Contains(strings.Join(iso.Lost, "\n"), "caches: ")
+		if said {
+			lost++
+		}
+		if said == slices.Contains(iso.Caches, "cargo") {
+			t.Errorf("with caches %q, lost is %q", iso.Caches, iso.Lost)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d of 30 were started without caches", lost)
+	if err := hostile.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHomeLandlock: the error of a HOME that root cannot lend names it, not the caches.
+func TestHomeLandlock(t *testing.T) {
+	storeOf(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	_, err := Open(t.Context(), Spec{Workspace: Workspace{Source: t.TempDir()}, Home: policy.HomeKeep, Level: policy.LevelLandlock}, auto("ann"))
+	if e := (*policy.FieldError)(nil); !errors.As(err, &e) || e.Field != "home" {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -59,17 +59,19 @@ func (k *stays) sources(req *backend.Request, spec Spec, tool, dir string, there
 
 // source returns the path of a directory of the caller's own caches without links, or "" if
 // it must not be shown: it lies outside of the caller's home, or commands of a sandbox or
-// other users could have put it there.
+// other users could have put it there, or have changed anything in it.
 func source(req *backend.Request, dir string) string {
 	if !filepath.IsAbs(dir) {
 		return ""
 	}
-	way, err := seenOf(req).Trust(backend.OwnFile{Path: dir, What: "a cache", Dir: true})
-	if err != nil || !way.IsDir() || mappable(way.Path) != nil {
+	judged := *req
+	if judged.Spec.Home == policy.HomeKeep { // it lies in the store
+		judged.Spec.Home = ""
+	}
+	judged.Seen = seenOf(req).Apart()
+	at, err := hostpath.ToolDir(judged, hostpath.Real(req.Home), dir)
+	if err != nil || mappable(at) != nil {
 		return ""
 	}
-	if _, below := hostpath.Within(way.Path, hostpath.Real(req.Home)); !below {
-		return ""
-	}
-	return way.Path
+	return at
 }

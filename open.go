@@ -60,7 +60,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	stays, err := opts.stay(&req, true)
+	stays, err := opts.stay(ctx, &req, true)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +70,18 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		stays.release()
 		failed := (*backend.StartError)(nil)
 		switch {
-		case len(req.Stored) == 0 || !errors.As(err, &failed) || failed.Stage != "identity":
+		case len(req.Stored) == 0 || !errors.As(err, &failed) || ctx.Err() != nil:
 			return nil, err
-		case stays.auto: // a file system cannot be id-mapped
-			spec.Caches, opts.Caches.Auto = nil, false
-			return Open(ctx, spec, opts)
+		case stays.auto && slices.Contains([]string{"identity", "setup", "verify"}, failed.Stage):
+			// A file system cannot be id-mapped, or commands have changed a cache meanwhile.
+			spec.Caches, opts.Caches = nil, CacheOptions{Principal: opts.Caches.Principal}
+			s, again := Open(ctx, spec, opts)
+			if again == nil {
+				s.lost = append(s.lost, "caches: a start with them failed: "+err.Error())
+			}
+			return s, again
+		case failed.Stage != "identity":
+			return nil, err
 		}
 		own := *failed
 		own.Hint = "leave `caches` and `home` out, which are root's and cannot be shown to other users here; or " + failed.Hint

@@ -101,8 +101,8 @@ type Options struct {
 }
 
 // own returns Paddock's own files besides the programs: Options.Own, the state directories
-// that are named, and the default one, which other programs use. Links in their paths count
-// too.
+// that are named, and the default one, which other programs use, and so the caches. Links in
+// their paths count too.
 func (o Options) own() []backend.OwnFile {
 	usual, _ := hostpath.UsualState() // "" if there is none
 	own := slices.Clone(o.Own)
@@ -111,8 +111,14 @@ func (o Options) own() []backend.OwnFile {
 			own = append(own, backend.OwnFile{Path: path, Field: dir[1], What: "Paddock's own state", Hidden: true, Dir: true, Spare: true})
 		}
 	}
-	if dir, field, err := cache.Place(); err == nil {
-		own = append(own, backend.OwnFile{Path: dir, Field: field, What: hostpath.OwnStore, Hidden: true, Dir: true, Spare: true})
+	store := func(dir, field string, err error) {
+		if err == nil {
+			own = append(own, backend.OwnFile{Path: dir, Field: field, What: hostpath.OwnStore, Hidden: true, Dir: true, Spare: true})
+		}
+	}
+	store(cache.Place())
+	if dir, err := cache.Usual(); os.Getenv(CacheDirEnv) != "" {
+		store(dir, "", err)
 	}
 	return own
 }

@@ -28,7 +28,7 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	if err != nil {
 		return nil, Spec{}, err
 	}
-	kept, err := opts.stay(&req, false)
+	kept, err := opts.stay(ctx, &req, false)
 	if err != nil {
 		return nil, Spec{}, err
 	}

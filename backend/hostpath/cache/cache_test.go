@@ -44,7 +44,7 @@ func newStore(t *testing.T) (s *cache.Store, workspace string) {
 // use uses a cache until the test ends, or until it is released.
 func use(t *testing.T, s *cache.Store, k cache.Key) *cache.Used {
 	t.Helper()
-	u, err := s.Use(k, plenty)
+	u, err := s.Use(t.Context(), k, plenty)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestUnsafe(t *testing.T) {
 			}
 			s, err := openStore(t, dir)
 			if err == nil {
-				_, err = s.Use(cache.Key{Workspace: hostpath.Real(t.TempDir()), Tool: "go"}, plenty)
+				_, err = s.Use(t.Context(), cache.Key{Workspace: hostpath.Real(t.TempDir()), Tool: "go"}, plenty)
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("the error is %v, not %q", err, tt.want)
@@ -165,7 +165,7 @@ func TestUnsafeCache(t *testing.T) {
 			if err := tt.change(u.Dir); err != nil {
 				t.Fatal(err)
 			}
-			_, err := s.Use(k, plenty)
+			_, err := s.Use(t.Context(), k, plenty)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Fatalf("the error is %v, not %q", err, tt.want)
 			}
@@ -227,7 +227,7 @@ func TestRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left, err := os.ReadDir(s.Dir); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 { // the mark
 		t.Errorf("the store has %v (%v)", left, err)
 	}
 	if info, err := os.Stat(outside); err != nil || info.Mode().Perm() != 0o400 {
@@ -311,7 +311,7 @@ func TestTrim(t *testing.T) {
 		}
 		dirs[tool] = u.Dir
 	}
-	removed, err := s.Trim(t.Context(), 3<<20+1<<19)
+	removed, err := s.Trim(t.Context(), 2<<20+1<<19)
 	if err != nil || len(removed) != 1 || removed[0].Tool != "go" {
 		t.Errorf("removed %v (%v), not go alone", removed, err)
 	}
@@ -337,7 +337,7 @@ func TestTooLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.Release()
-		u, err := s.Use(k, 1<<19)
+		u, err := s.Use(t.Context(), k, 1<<19)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +357,7 @@ func TestTogether(t *testing.T) {
 	for i := range 10 {
 		wait.Go(func() {
 			for range 20 {
-				u, err := s.Use(k, plenty)
+				u, err := s.Use(t.Context(), k, plenty)
 				if err != nil {
 					t.Error(err)
 					return
@@ -430,4 +430,148 @@ func file(names ...string) func(string) error {
 		}
 		return nil
 	}
+}
+
+// TestForeign: a directory with other things in it is no store, and what is in a store without
+// a record for its place is no cache.
+func TestForeign(t *testing.T) {
+	s, ws := newStore(t)
+	other := filepath.Join(s.Dir, "mozilla", "firefox", "go")
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := cache.Key{Workspace: ws, Tool: "go"}
+	for name, open := range map[string]func() error{
+		"Open": func() error { _, err := openStore(t, s.Dir); return err },
+		"Use":  func() error { _, err := s.Use(t.Context(), k, plenty); return err },
+	} {
+		if err := open(); err == nil || !strings.Contains(err.Error(), "it has files that are not Paddock's") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.Dir, "mozilla")); err != nil {
+		t.Fatal(err)
+	}
+	u := use(t, s, k)
+	u.Release()
+	text, err := os.ReadFile(u.Dir + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := []string{other, filepath.Join(filepath.Dir(u.Dir), "mine"), filepath.Join(filepath.Dir(u.Dir), "npm"), filepath.Join(filepath.Dir(filepath.Dir(u.Dir)), strings.Repeat("a", 24), "go")}
+	for _, dir := range foreign {
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+".json", text, 0o600), os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err = openStore(t, s.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if all := list(t, s); len(all) != 1 || all[0].Dir != u.Dir || all[0].Workspace != ws {
+		t.Errorf("the caches are %+v", all)
+	}
+	if removed, err := s.Trim(t.Context(), -1); err != nil || len(removed) != 1 {
+		t.Errorf("removed %v (%v)", removed, err)
+	}
+	for _, dir := range foreign {
+		if _, err := os.Stat(filepath.Join(dir, "file")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestKilledStart: a cache whose start was killed at any point is found, or made again by the
+// next start.
+func TestKilledStart(t *testing.T) {
+	for _, left := range [][]string{{".json"}, {".lock", ".json"}, {"", ".lock"}, {""}} {
+		s, ws := newStore(t)
+		k := cache.Key{Workspace: ws, Tool: "go"}
+		u := use(t, s, k)
+		u.Release()
+		for _, part := range []string{"", ".lock", ".json"} {
+			if !slices.Contains(left, part) {
+				if err := os.Remove(u.Dir + part); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		use(t, s, k).Release()
+		all := list(t, s)
+		if len(all) != 1 || all[0].Key != k {
+			t.Errorf("with %q left the caches are %+v", left, all)
+			continue
+		}
+		if err := s.Remove(t.Context(), all[0]); err != nil || len(list(t, s)) > 0 {
+			t.Errorf("with %q left: %v", left, err)
+		}
+	}
+}
+
+// TestHardLinks: a file with many names counts once, and a HOME not at all.
+func TestHardLinks(t *testing.T) {
+	s, ws := newStore(t)
+	for _, tool := range []string{"go", cache.Home} {
+		u := use(t, s, cache.Key{Workspace: ws, Tool: tool})
+		first := filepath.Join(u.Dir, "file")
+		if err := os.WriteFile(first, make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			if err := os.Link(first, first+fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		u.Release()
+	}
+	if removed, err := s.Trim(t.Context(), 3<<19); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v (%v)", removed, err)
+	}
+	if removed, err := s.Trim(t.Context(), 1<<19); err != nil || len(removed) != 1 {
+		t.Errorf("then removed %v (%v)", removed, err)
+	}
+}
+
+// TestPartial: a cache of which commands have closed a part goes first.
+func TestPartial(t *testing.T) {
+	s, ws := newStore(t)
+	for i, tool := range []string{"go", "npm"} {
+		u := use(t, s, cache.Key{Workspace: ws, Tool: tool})
+		dir := u.Dir
+		for range 300 * i { // deeper than is measured: root can read closed ones
+			dir = filepath.Join(dir, "d")
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(u.Dir, "file"), make([]byte, 1<<20), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		u.Release()
+		at := time.Now().Add(time.Duration(i-10) * time.Hour) // npm is the newer one
+		if err := os.Chtimes(u.Dir+".lock", at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := s.Trim(t.Context(), 3<<19); err != nil || len(removed) != 1 || removed[0].Tool != "npm" {
+		t.Errorf("removed %v (%v), not npm alone", removed, err)
+	}
+}
+
+// TestWait: a start that waits for the end of a removal ends with its context.
+func TestWait(t *testing.T) {
+	s, ws := newStore(t)
+	k := cache.Key{Workspace: ws, Tool: "go"}
+	u := use(t, s, k)
+	u.Release()
+	lock, err := os.OpenFile(u.Dir+".lock", os.O_RDWR, 0)
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Use(ctx, k, plenty); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	go func() { _ = lock.Close() }()
+	use(t, s, k)
 }

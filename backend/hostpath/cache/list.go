@@ -28,12 +28,13 @@ type Cache struct {
 }
 
 // List returns all caches of the store, the last used first, and the trash of removals that
-// were interrupted.
+// were interrupted. What Paddock has not made is neither, whatever its name.
 func (s *Store) List() (caches []Cache, trash []string, err error) {
 	if !s.exists {
 		return nil, nil, nil
 	}
-	dirs, err := filepath.Glob(filepath.Join(escapeGlob(s.Dir), "*", "*"))
+	hash := strings.Repeat("[0-9a-f]", 24)
+	dirs, err := filepath.Glob(filepath.Join(escapeGlob(s.Dir), hash, hash))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,8 +51,10 @@ func (s *Store) List() (caches []Cache, trash []string, err error) {
 			switch {
 			case strings.HasPrefix(entry.Name(), trashPrefix):
 				trash = append(trash, at)
-			case entry.IsDir():
-				caches = append(caches, look(at))
+			case entry.IsDir() && known(entry.Name()):
+				if c, ok := s.look(at); ok {
+					caches = append(caches, c)
+				}
 			}
 		}
 	}
@@ -64,13 +67,25 @@ func escapeGlob(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
-// look returns what is known of a cache without looking into it. Without a record, the
-// workspace is unknown.
-func look(dir string) Cache {
-	c := Cache{Dir: dir, Key: Key{Tool: filepath.Base(dir)}}
-	if r, err := readRecord(dir); err == nil {
-		c.Workspace, c.Principal, c.Bytes, c.Partial, c.Measured = r.Workspace, r.Principal, r.Bytes, r.Partial, r.Measured
+// known reports whether a cache can have this name.
+func known(tool string) bool {
+	return tool == Home || slices.ContainsFunc(Tools(), func(t Tool) bool { return t.Name == tool })
+}
+
+// look returns what is known of a cache without looking into it. It is no cache without a
+// record that is for this place.
+func (s *Store) look(dir string) (c Cache, ok bool) {
+	r, err := readRecord(dir)
+	if err != nil || filepath.Join(s.Dir, r.path()) != dir {
+		return c, false
 	}
+	return Cache{Dir: dir, Key: Key{Workspace: r.Workspace, Principal: r.Principal, Tool: r.Tool},
+		Bytes: r.Bytes, Partial: r.Partial, Measured: r.Measured}.locked(), true
+}
+
+// locked returns a cache with what its lock says.
+func (c Cache) locked() Cache {
+	dir := c.Dir
 	info, err := os.Lstat(dir + lockSuffix)
 	if err != nil {
 		return c
@@ -83,7 +98,7 @@ func look(dir string) Cache {
 	return c
 }
 
-// Measure measures a cache, unless that was done within a day, and keeps the result.
+// Measure measures a cache, unless the last result that was kept is of less than a day ago.
 func (s *Store) Measure(ctx context.Context, c Cache) (Cache, error) {
 	if !c.Measured.IsZero() && time.Since(c.Measured) < fresh {
 		return c, nil
@@ -92,21 +107,43 @@ func (s *Store) Measure(ctx context.Context, c Cache) (Cache, error) {
 	if err == nil {
 		err = ctx.Err()
 	}
-	if err != nil {
-		return c, err
-	}
-	c.Bytes, c.Partial, c.Measured = bytes, partial, time.Now()
-	err = writeRecord(c.Dir, record{Version: recordVersion, Tool: c.Tool, Workspace: c.Workspace, Principal: c.Principal, Bytes: bytes, Partial: partial, Measured: c.Measured})
-	if _, gone := os.Lstat(c.Dir); err == nil && gone != nil { // it was removed meanwhile
-		err = os.Remove(c.Dir + recordSuffix)
+	if err == nil {
+		c.Bytes, c.Partial, c.Measured = bytes, partial, time.Now()
 	}
 	return c, err
 }
 
+// keep writes what was measured into the record. The lock, which it shares with starts, keeps
+// the cache from being removed meanwhile.
+func keep(c Cache) error {
+	lock, err := os.OpenFile(c.Dir+lockSuffix, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return fs.ErrNotExist // it is being removed
+	}
+	held, err := lock.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Lstat(c.Dir + lockSuffix)
+	if err != nil || !os.SameFile(held, there) {
+		return fs.ErrNotExist // it was removed
+	}
+	r, err := readRecord(c.Dir)
+	if err != nil || r.Measured.Equal(c.Measured) {
+		return err
+	}
+	r.Bytes, r.Partial, r.Measured = c.Bytes, c.Partial, c.Measured
+	return writeRecord(c.Dir, r)
+}
+
 // Remove removes a cache. If a sandbox uses it, the error is [ErrInUse].
 func (s *Store) Remove(ctx context.Context, c Cache) error {
-	trash, err := s.discard(c.Dir)
-	if err == nil {
+	trash, err := s.discard(ctx, c.Dir)
+	if err == nil && trash != "" {
 		err = remove(ctx, trash)
 	}
 	s.prune(filepath.Dir(c.Dir))
@@ -151,7 +188,7 @@ func (s *Store) Due() bool {
 const trimEvery = 10 * time.Minute
 
 // Trim measures the caches that are due, removes trash, and then removes the caches that were
-// used least recently, until the rest is not larger than most bytes, or in use. A HOME is
+// used least recently, first those of which only a part could be measured, until the rest is not larger than most bytes, or in use. A HOME is
 // never removed.
 func (s *Store) Trim(ctx context.Context, most int64) (removed []Cache, err error) {
 	caches, trash, err := s.List()
@@ -161,7 +198,13 @@ func (s *Store) Trim(ctx context.Context, most int64) (removed []Cache, err erro
 	errs := []error{s.Clean(ctx, trash)}
 	var sum int64
 	for i, c := range caches {
-		if caches[i], err = s.Measure(ctx, c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if c.Tool == Home { // it is not bounded
+			continue
+		}
+		if caches[i], err = s.Measure(ctx, c); err == nil {
+			err = keep(caches[i])
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 		if ctx.Err() != nil {
@@ -169,6 +212,15 @@ func (s *Store) Trim(ctx context.Context, most int64) (removed []Cache, err erro
 		}
 		sum += caches[i].Bytes
 	}
+	slices.SortStableFunc(caches, func(a, b Cache) int { // those last whose size commands may have hidden
+		switch {
+		case a.Partial == b.Partial:
+			return 0
+		case a.Partial:
+			return 1
+		}
+		return -1
+	})
 	for _, c := range slices.Backward(caches) {
 		if sum <= most || ctx.Err() != nil {
 			break

@@ -20,7 +20,7 @@ const (
 
 // measure returns how many bytes of the disk a directory takes. partial says that it takes
 // more: a bound was reached, or a directory is closed to the caller. A file with several
-// names counts for each of them.
+// names counts once.
 func measure(ctx context.Context, dir string) (bytes int64, partial bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
@@ -28,7 +28,7 @@ func measure(ctx context.Context, dir string) (bytes int64, partial bool, err er
 	if err != nil {
 		return 0, false, err
 	}
-	m := measurer{ctx: ctx}
+	m := measurer{ctx: ctx, linked: map[uint64]bool{}}
 	m.add(top, 0)
 	return m.bytes, m.partial, nil
 }
@@ -38,7 +38,11 @@ type measurer struct {
 	bytes   int64
 	partial bool
 	seen    int
+	linked  map[uint64]bool // the inodes with several names, of one file system
 }
+
+// maxLinked is how many files with several names are told apart.
+const maxLinked = 1 << 18
 
 // add adds what is in an open directory, and closes it.
 func (m *measurer) add(dir, depth int) {
@@ -51,6 +55,12 @@ func (m *measurer) add(dir, depth int) {
 		var st unix.Stat_t
 		if unix.Fstatat(dir, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			return true // it is gone
+		}
+		if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR && len(m.linked) < maxLinked {
+			if m.linked[st.Ino] {
+				return true
+			}
+			m.linked[st.Ino] = true
 		}
 		m.bytes += st.Blocks * 512
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR {

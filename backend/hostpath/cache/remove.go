@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
@@ -20,21 +21,28 @@ import (
 // removed. What a killed process has left there is removed by the next one.
 const trashPrefix = ".gone-"
 
-// discard takes a cache that nobody uses out of the store, at once, and returns the
-// directory that [remove] then removes.
-func (s *Store) discard(dir string) (trash string, err error) {
-	lock, err := acquire(dir, unix.LOCK_EX)
+// discard takes a cache that no sandbox uses out of the store, at once, and returns the
+// directory that [remove] then removes. Where there is no room for that directory, it removes
+// the cache itself, under the lock.
+func (s *Store) discard(ctx context.Context, dir string) (trash string, err error) {
+	lock, err := acquire(ctx, dir, unix.LOCK_EX)
 	if err != nil {
 		return "", err
 	}
 	defer lock.Close()
 	trash = filepath.Join(filepath.Dir(dir), trashPrefix+strings.ToLower(rand.Text()[:16]))
-	if err := os.Mkdir(trash, 0o700); err != nil {
-		return "", err
-	}
-	err = os.Rename(dir, filepath.Join(trash, "0"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", errors.Join(err, os.Remove(trash))
+	if err = os.Mkdir(trash, 0o700); err == nil {
+		if err = os.Rename(dir, filepath.Join(trash, "0")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", errors.Join(err, os.Remove(trash))
+		}
+	} else {
+		trash = ""
+		if hostpath.Full(err) {
+			err = removeHere(ctx, dir)
+		}
+		if err != nil {
+			return "", err
+		}
 	}
 	for _, suffix := range []string{recordSuffix, lockSuffix} { // the lock last: waiting starts then make a new one
 		if err := os.Remove(dir + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -42,6 +50,17 @@ func (s *Store) discard(dir string) (trash string, err error) {
 		}
 	}
 	return trash, nil
+}
+
+// removeHere removes a cache where it is, however commands have left it.
+func removeHere(ctx context.Context, dir string) error {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return err
+	}
+	if err := chmodDir(unix.AT_FDCWD, dir); err != nil {
+		return err
+	}
+	return remove(ctx, dir)
 }
 
 // deepest is how deep remove goes down by recursion: what lies deeper is moved up first.

@@ -2,6 +2,7 @@
 // HOME. Each belongs to one workspace, one principal and one tool, because whoever writes
 // into a build cache decides what later builds do.
 //
+//	STORE/.paddock-store                marks the directory as Paddock's
 //	STORE/WORKSPACE/PRINCIPAL/go        what commands see, at the same path
 //	STORE/WORKSPACE/PRINCIPAL/go.json   for whom it is, and its size when last measured
 //	STORE/WORKSPACE/PRINCIPAL/go.lock   locked while sandboxes use it; last used at its
@@ -13,11 +14,13 @@
 package cache
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,6 +32,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // DirEnv is the environment variable with the path of the store.
@@ -39,26 +43,32 @@ const DirEnv = "PADDOCK_CACHE_DIR"
 var RootStore = "/var/cache/paddock"
 
 // Place returns the path of the store, over whatever links, and the variable that names
-// it, if one does: $PADDOCK_CACHE_DIR, for root [RootStore], for others
-// $XDG_CACHE_HOME/paddock, else ~/.cache/paddock. Without a home the error is
-// hostpath.ErrNoHome.
+// it, if one does: $PADDOCK_CACHE_DIR, else [Usual].
 func Place() (dir, field string, err error) {
 	if dir := os.Getenv(DirEnv); dir != "" {
 		dir, err = hostpath.Abs(dir)
 		return dir, DirEnv, err
 	}
+	dir, err = Usual()
+	return dir, "", err
+}
+
+// Usual returns the path of the store if no variable names one: for root [RootStore], for
+// others $XDG_CACHE_HOME/paddock, else ~/.cache/paddock. Without a home the error is
+// hostpath.ErrNoHome.
+func Usual() (string, error) {
 	if os.Geteuid() == 0 {
-		return RootStore, "", nil
+		return RootStore, nil
 	}
 	// The XDG specification tells programs to ignore a relative value.
 	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "paddock"), "", nil
+		return filepath.Join(dir, "paddock"), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil || !filepath.IsAbs(home) {
-		return "", "", hostpath.ErrNoHome
+		return "", hostpath.ErrNoHome
 	}
-	return filepath.Join(home, ".cache", "paddock"), "", nil
+	return filepath.Join(home, ".cache", "paddock"), nil
 }
 
 // Store is the directory with everything that stays.
@@ -69,7 +79,8 @@ type Store struct {
 }
 
 // Open finds the store, and makes nothing. It refuses a store that commands of a sandbox or
-// other users could have put there, by what a start has read about the host.
+// other users could have put there, by what a start has read about the host, and a directory
+// that has other things in it, since whole directories of the store are removed.
 func Open(seen *hostpath.Seen) (*Store, error) {
 	dir, field, err := Place()
 	if err != nil {
@@ -81,9 +92,58 @@ func Open(seen *hostpath.Seen) (*Store, error) {
 	}
 	s := &Store{Dir: way.Path, exists: way.Exists}
 	if way.Exists {
-		err = s.private(s.Dir)
+		if err = s.private(s.Dir); err == nil {
+			err = s.ours()
+		}
 	}
 	return s, err
+}
+
+// markName is the name of the file that marks a directory as a store.
+const markName = ".paddock-store"
+
+// ours refuses a directory that has no mark and is not empty.
+func (s *Store) ours() error {
+	dir, err := os.Open(s.Dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if _, err := dir.Readdirnames(1); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	info, err := os.Lstat(filepath.Join(s.Dir, markName)) // the first file of a store
+	if err == nil && info.Mode().IsRegular() {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return hostpath.Refuse("the cache directory", s.Dir, "it has files that are not Paddock's", "name a directory that is empty or does not exist: "+DirEnv+"="+policy.ShellWord(filepath.Join(s.Dir, "paddock")))
+}
+
+// mark makes the store, if it does not exist, and marks it.
+func (s *Store) mark() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	if err := s.private(s.Dir); err != nil {
+		return err
+	}
+	name := filepath.Join(s.Dir, markName)
+	if _, err := os.Lstat(name); err == nil {
+		return nil
+	}
+	if err := s.ours(); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // private refuses a directory of the store that others may use.
@@ -114,19 +174,18 @@ type Key struct {
 	Tool      string
 }
 
-// parent returns the directory of the store that has the cache. The workspace counts by its
-// path and by its directory's identity, so that another directory in its place has caches of
-// its own.
-func (s *Store) parent(k Key) (string, error) {
+// place returns the path of a cache and its record. The workspace counts by its path and by
+// its directory's identity, so that another directory in its place has caches of its own.
+func (s *Store) place(k Key) (string, record, error) {
 	way, err := hostpath.Follow(k.Workspace)
 	if err != nil {
-		return "", err
+		return "", record{}, err
 	}
 	if !way.IsDir() {
-		return "", &fs.PathError{Op: "open", Path: k.Workspace, Err: unix.ENOTDIR}
+		return "", record{}, &fs.PathError{Op: "open", Path: k.Workspace, Err: unix.ENOTDIR}
 	}
-	workspace := hash(fmt.Sprintf("workspace %q %d %d", way.Path, way.Ino, way.Born))
-	return filepath.Join(s.Dir, workspace, hash("principal "+k.Principal)), nil
+	r := record{Version: recordVersion, Tool: k.Tool, Workspace: way.Path, Identity: fmt.Sprintf("%d %d", way.Ino, way.Born), Principal: k.Principal}
+	return filepath.Join(s.Dir, r.path()), r, nil
 }
 
 // hash returns a name for a text.
@@ -137,11 +196,9 @@ func hash(text string) string {
 
 // Find returns the path of a cache, and whether it exists.
 func (s *Store) Find(k Key) (dir string, exists bool, err error) {
-	parent, err := s.parent(k)
-	if err != nil {
+	if dir, _, err = s.place(k); err != nil {
 		return "", false, err
 	}
-	dir = filepath.Join(parent, k.Tool)
 	if _, err = os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return dir, false, nil
 	}
@@ -159,18 +216,18 @@ func (u *Used) Release() { _ = u.lock.Close() }
 
 // Use makes a cache, if it does not exist, and marks it as used until Release, or until this
 // process ends. One that is larger than most bytes, by its record, is emptied before, unless
-// it is in use or HOME.
-func (s *Store) Use(k Key, most int64) (*Used, error) {
-	parent, err := s.parent(k)
+// it is in use or HOME. While it is being removed, Use waits, for at most 10 seconds or until
+// ctx ends.
+func (s *Store) Use(ctx context.Context, k Key, most int64) (*Used, error) {
+	dir, fresh, err := s.place(k)
+	if err == nil {
+		err = s.mark()
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !s.exists {
-		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	for _, dir := range []string{s.Dir, filepath.Dir(parent), parent} {
+	parent := filepath.Dir(dir)
+	for _, dir := range []string{filepath.Dir(parent), parent} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
@@ -178,16 +235,15 @@ func (s *Store) Use(k Key, most int64) (*Used, error) {
 			return nil, err
 		}
 	}
-	dir := filepath.Join(parent, k.Tool)
 	if r, err := readRecord(dir); err == nil && r.Bytes > most && k.Tool != Home {
-		if trash, err := s.discard(dir); err == nil { // else others use it
+		if trash, err := s.discard(background, dir); err == nil && trash != "" { // else others use it, or it is gone
 			go func() { _ = remove(background, trash) }()
 		}
 	}
 	for {
-		lock, err := acquire(dir, unix.LOCK_SH)
+		lock, err := acquire(ctx, dir, unix.LOCK_SH)
 		if err == nil {
-			if err = s.ready(dir, k); err == nil {
+			if err = s.ready(dir, fresh); err == nil {
 				return &Used{Dir: dir, lock: lock}, nil
 			}
 			_ = lock.Close()
@@ -201,15 +257,17 @@ func (s *Store) Use(k Key, most int64) (*Used, error) {
 	}
 }
 
-// ready makes the directory of a cache and its record. Commands can change the mode of the
+// ready makes the record of a cache, if it has none that fits, and then its directory: a
+// cache without a record would not be found again. Commands can change the mode of the
 // directory itself: it becomes the user's again.
-func (s *Store) ready(dir string, k Key) error {
+func (s *Store) ready(dir string, fresh record) error {
+	if old, err := readRecord(dir); err != nil || old.path() != fresh.path() {
+		if err := writeRecord(dir, fresh); err != nil {
+			return err
+		}
+	}
 	err := os.Mkdir(dir, 0o700)
 	if err == nil {
-		err = writeRecord(dir, record{Version: recordVersion, Tool: k.Tool, Workspace: k.Workspace, Principal: k.Principal})
-		if err != nil {
-			return errors.Join(err, os.Remove(dir))
-		}
 		return nil
 	}
 	if !errors.Is(err, fs.ErrExist) {
@@ -260,18 +318,25 @@ func makeDir(at int, name string) (int, error) {
 
 // acquire locks a cache: shared for its use, exclusively for its removal. An exclusive lock
 // does not wait: if others use it the error is [ErrInUse].
-func acquire(dir string, how int) (*os.File, error) {
+func acquire(ctx context.Context, dir string, how int) (*os.File, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTime, errRemoving)
+	defer cancel()
 	for {
 		file, err := os.OpenFile(dir+lockSuffix, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		flags := how
-		if how == unix.LOCK_EX {
-			flags |= unix.LOCK_NB
-		}
 		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-			err = unix.Flock(int(file.Fd()), flags)
+			err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+		}
+		if errors.Is(err, unix.EWOULDBLOCK) && how == unix.LOCK_SH {
+			_ = file.Close()
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("%s: %w", dir, context.Cause(ctx))
+			case <-time.After(lockPause):
+			}
+			continue
 		}
 		var held, there os.FileInfo
 		if err == nil {
@@ -299,6 +364,14 @@ func acquire(dir string, how int) (*os.File, error) {
 	}
 }
 
+// How long a start waits for a removal to end, and between two looks.
+const (
+	lockTime  = 10 * time.Second
+	lockPause = 10 * time.Millisecond
+)
+
+var errRemoving = errors.New("it is being removed, and that takes long")
+
 // ErrInUse is the error of removing a cache that a sandbox uses.
 var ErrInUse = errors.New("a sandbox uses it")
 
@@ -314,10 +387,16 @@ type record struct {
 	Version   int       `json:"version"`
 	Tool      string    `json:"tool"`
 	Workspace string    `json:"workspace"`
+	Identity  string    `json:"identity"` // the inode and the birth of the workspace
 	Principal string    `json:"principal"`
 	Bytes     int64     `json:"bytes"`             // when it was last measured
 	Partial   bool      `json:"partial,omitempty"` // it has more than Bytes
 	Measured  time.Time `json:"measured,omitzero"`
+}
+
+// path returns where in the store the cache is that the record is for.
+func (r record) path() string {
+	return filepath.Join(hash(fmt.Sprintf("workspace %q %s", r.Workspace, r.Identity)), hash("principal "+r.Principal), r.Tool)
 }
 
 func readRecord(dir string) (record, error) {
@@ -338,10 +417,22 @@ func readRecord(dir string) (record, error) {
 	return r, err
 }
 
+// writeRecord replaces a record. Several starts may do that at once.
 func writeRecord(dir string, r record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return hostpath.Replace(dir+recordSuffix, 0o600, append(text, '\n'))
+	file, err := os.CreateTemp(filepath.Dir(dir), ".record-") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), dir+recordSuffix)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
 }

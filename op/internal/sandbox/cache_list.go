@@ -45,7 +45,8 @@ func (CacheListInput) Desc() op.Desc {
 		Summary: "List the caches that stay between sandboxes",
 		Doc: `List the caches of tools, and the HOMEs, that stay between sandboxes: for which
 workspace and which principal each is, its size, and when a sandbox last began to
-use it. The sizes are measured at most once a day.
+use it. Starts measure the sizes at most once a day, and this command what they have
+not measured yet.
 
 All together may have 10GiB, or PADDOCK_CACHE_MAX. Beyond that, those that were used
 least recently are removed while a sandbox runs. A HOME is never removed so.`,
