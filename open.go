@@ -70,17 +70,16 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		stays.release()
 		failed := (*backend.StartError)(nil)
 		switch {
-		case len(req.Stored) == 0 || !errors.As(err, &failed) || ctx.Err() != nil:
+		case len(req.Stored) == 0 || ctx.Err() != nil:
 			return nil, err
-		case stays.auto && slices.Contains([]string{"identity", "setup", "verify"}, failed.Stage):
-			// A file system cannot be id-mapped, or commands have changed a cache meanwhile.
+		case stays.auto: // a file system cannot be id-mapped, or commands have changed a cache meanwhile
 			spec.Caches, opts.Caches = nil, CacheOptions{Principal: opts.Caches.Principal}
 			s, again := Open(ctx, spec, opts)
 			if again == nil {
 				s.lost = append(s.lost, "caches: a start with them failed: "+err.Error())
 			}
 			return s, again
-		case failed.Stage != "identity":
+		case !errors.As(err, &failed) || failed.Stage != "identity":
 			return nil, err
 		}
 		own := *failed
