@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -9,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
@@ -44,7 +47,7 @@ const maxNames = 4096
 
 // namesIn returns the names in a directory, sorted, at most maxNames.
 func namesIn(dir string) ([]string, error) {
-	d, err := os.Open(dir)
+	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0) // never waits for a FIFO's writer
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +81,14 @@ func secret(file string) bool {
 	if filepath.Base(file) != filepath.Base(maven) {
 		return true
 	}
-	info, err := os.Stat(file)
-	if err != nil || info.Size() > maxSettings {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // never waits for a FIFO's writer
+	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	text, err := os.ReadFile(file)
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
+		return true
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSettings))
 	return err != nil || password.Match(comment.ReplaceAll(text, nil))
 }
