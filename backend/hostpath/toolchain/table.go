@@ -26,6 +26,9 @@ type place struct {
 	// "XDG_DATA_HOME/fnm". usual are its usual paths below HOME. The first one that
 	// exists counts. A variable that names no directory below HOME is ignored.
 	vars, usual []string
+	// only is a pattern: a directory counts only if each name in it that does not begin
+	// with a point matches.
+	only string
 	// shows are the files and directories that become visible. Those that end in "?" may
 	// be missing.
 	shows []string
@@ -114,6 +117,7 @@ var table = []tool{
 		links:    []string{"python*"},
 		places: []place{{usual: []string{"."}}, {
 			vars: []string{"UV_PYTHON_INSTALL_DIR", "XDG_DATA_HOME/uv/python"}, usual: []string{".local/share/uv/python"},
+			only:  "*-*-*",       // cpython-3.12.1-linux-x86_64-gnu
 			shows: []string{"."}, // with the links there, which virtual environments lead to
 			hides: []string{"*/" + pipConf},
 			set:   map[string]string{"UV_PYTHON_INSTALL_DIR": "$0"},
@@ -125,6 +129,7 @@ var table = []tool{
 		entries: []string{"*/bin"},
 		places: []place{{
 			vars: []string{"UV_PYTHON_INSTALL_DIR", "XDG_DATA_HOME/uv/python"}, usual: []string{".local/share/uv/python"},
+			only:  "*-*-*", // cpython-3.12.1-linux-x86_64-gnu
 			shows: []string{"$1"},
 			hides: []string{"$1/" + pipConf},
 		}},

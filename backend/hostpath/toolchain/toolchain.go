@@ -10,6 +10,8 @@ package toolchain
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -229,7 +231,7 @@ func (f *finder) recognize(row *tool, at string) (base string, stars []string, o
 			if row.anywhere {
 				base, names = path.Dir(at), nil
 			}
-			if row.anywhere && (base == f.home || base == f.real) {
+			if row.anywhere && (base == f.home || base == f.real) || len(row.programs) == 0 && f.common(at) {
 				continue
 			}
 			if has(base, row.needs) && (len(row.programs) == 0 || row.offers(at)) {
@@ -272,14 +274,28 @@ func (f *finder) places(p place) (dirs []string) {
 	for _, name := range p.vars {
 		name, rest, _ := strings.Cut(name, "/")
 		value := f.lookup(name)
-		if dir := path.Join(value, rest); path.IsAbs(value) && (hostpath.Under(dir, f.home) || hostpath.Under(dir, f.real)) {
+		dir := path.Join(value, rest)
+		if path.IsAbs(value) && (hostpath.Under(dir, f.home) || hostpath.Under(dir, f.real)) && hostpath.Real(dir) != f.real {
 			dirs = append(dirs, dir)
 		}
 	}
 	for _, rel := range p.usual {
 		dirs = append(dirs, path.Join(f.home, rel), path.Join(f.real, rel))
 	}
-	return slices.Compact(dirs)
+	return slices.DeleteFunc(slices.Compact(dirs), func(dir string) bool { return p.only != "" && !hasOnly(dir, p.only) })
+}
+
+// hasOnly reports whether all names in a directory that do not begin with a point match a
+// pattern. A directory that does not exist has none.
+func hasOnly(dir, pattern string) bool {
+	names, err := namesIn(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.EOF) {
+		return false
+	}
+	return !slices.ContainsFunc(names, func(name string) bool {
+		ok, _ := path.Match(pattern, name)
+		return !ok && name[0] != '.'
+	})
 }
 
 // place returns the first directory of a place that exists, or "".
@@ -318,6 +334,9 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 			if err != nil && spare && errors.Is(err, errOdd) {
 				continue
 			}
+			if err == nil && (f.common(at) || !f.same(base, file, at)) {
+				err = fmt.Errorf("it leads to %s, which is not its own", at)
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
@@ -339,6 +358,25 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 		t.Env[name] = value
 	}
 	return nil
+}
+
+// common reports whether a path is a directory of all kinds of programs, ~/bin or ~/.local/bin,
+// or one above it.
+func (f *finder) common(at string) bool {
+	return slices.ContainsFunc([]string{"bin", ".local/bin"}, func(rel string) bool {
+		return hostpath.Under(path.Join(f.home, rel), at) || hostpath.Under(path.Join(f.real, rel), at)
+	})
+}
+
+// same reports whether what a name in a place leads to may be the tool's: it lies in the place,
+// or has the same name, with a point before it or not. In the home itself only that and only
+// files are.
+func (f *finder) same(base, name, to string) bool {
+	if info, err := os.Stat(to); base == f.real && (err != nil || info.IsDir()) {
+		return false
+	}
+	return name == to || base != f.real && hostpath.Under(to, base) ||
+		strings.TrimPrefix(path.Base(name), ".") == path.Base(to) || path.Base(name) == path.Base(to)
 }
 
 // fill replaces $1 and so on by the names of stars.
@@ -412,7 +450,11 @@ func (f *finder) programs(t *Toolchain, row *tool, dir string) (found bool, err 
 		case to == "" || !within && !program:
 			continue
 		case !within:
-			if to, err = f.judge(at); err != nil {
+			to, err = f.judge(at)
+			if info, odd := os.Stat(at); err == nil && (odd != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 || path.Base(to) != name) {
+				err = fmt.Errorf("it leads to %s, which is not the program", to)
+			}
+			if err != nil {
 				return false, fmt.Errorf("%s: %w", at, err)
 			}
 			t.Shown = append(t.Shown, to)
