@@ -212,6 +212,39 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A directory with more names than are looked at leaves its toolchain out: what is beyond them
+// could not be covered.
+func TestManyNames(t *testing.T) {
+	root := newRoot(t)
+	makeTree(t, root, "home/.asdf/shims/x; home/.asdf/installs/python/3/pip.conf; home/.local/bin/uv")
+	for i := range maxNames {
+		for _, dir := range []string{"home/.asdf/installs/python", "home/.local/bin"} {
+			if err := os.WriteFile(fmt.Sprintf("%s/%s/v%d", root, dir, i), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const many = ": it has more than 4096 names"
+	want := "left $HOME/.asdf/shims: the toolchain asdf: $HOME/.asdf/installs/python" + many +
+		"\nleft $HOME/.local/bin: the toolchain uv: $HOME/.local/bin" + many + "; the toolchain asdf: $HOME/.local/bin" + many + "; the toolchain mise: $HOME/.local/bin" + many
+	if diff := cmp.Diff(want, find(t, root, "$HOME/.asdf/shims:$HOME/.local/bin", nil, nil)); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+// Credentials are covered below names that begin with a point, too, and conda's are.
+func TestHidden(t *testing.T) {
+	root := newRoot(t)
+	makeTree(t, root, `home/.pyenv/libexec/pyenv; home/.pyenv/bin/x; home/.pyenv/versions/.hid/pip.conf
+		home/.pyenv/versions/conda/.condarc; home/.pyenv/versions/conda/condarc.d/x; home/.pyenv/versions/conda/envs/.e/condarc`)
+	v := " -$HOME/.pyenv/versions/"
+	want := "pyenv: $HOME/.pyenv/bin $HOME/.pyenv/libexec $HOME/.pyenv/versions" + v + ".hid/pip.conf" + v + "conda/.condarc" + v + "conda/condarc.d" +
+		v + "conda/envs/.e/condarc PYENV_ROOT=$HOME/.pyenv @$HOME/.pyenv/bin"
+	if diff := cmp.Diff(want, find(t, root, "$HOME/.pyenv/bin", nil, nil)); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
 func TestNamed(t *testing.T) {
 	for search, want := range map[string]bool{
 		"": false, "/usr/bin:/bin": false, "/home/a/bin": true, "/usr/bin:/home/a/x": true, "/home/a": false, "/home/a/": false, "/home/ab/x": false,

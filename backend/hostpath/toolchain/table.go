@@ -49,6 +49,12 @@ const (
 	maven   = "conf/settings.xml" // covered only if it has a password: Maven needs the file as it was shipped
 )
 
+// python are pip's and conda's in the tree of a Python.
+var python = []string{pipConf, ".condarc", "condarc", "condarc.d"}
+
+// installed are those of an installed version of any tool.
+var installed = append([]string{npmrc, maven}, python...)
+
 // below returns the paths below each directory.
 func below(dirs []string, paths ...string) (all []string) {
 	for _, dir := range dirs {
@@ -97,7 +103,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"PYENV_ROOT"}, usual: []string{".pyenv"},
 			shows: []string{"bin", "libexec", "shims?", "versions?", "version?", "pyenv.d?"},
-			hides: below([]string{"versions/*", "versions/*/envs/*"}, pipConf),
+			hides: below([]string{"versions/*", "versions/*/envs/*"}, python...),
 			set:   map[string]string{"PYENV_ROOT": "$0"},
 		}},
 	},
@@ -107,7 +113,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"PYENV_ROOT"}, usual: []string{".pyenv"},
 			shows: []string{"versions/$1"},
-			hides: below([]string{"versions/$1", "versions/$1/envs/*"}, pipConf),
+			hides: below([]string{"versions/$1", "versions/$1/envs/*"}, python...),
 		}},
 	},
 	{
@@ -173,7 +179,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"ASDF_DATA_DIR", "ASDF_DIR"}, usual: []string{".asdf"},
 			shows: []string{"shims", "installs", "plugins?", "bin?", "lib?", "asdf.sh?"},
-			hides: append(below([]string{"installs/*/*"}, npmrc, pipConf, maven), "plugins/*/.git"),
+			hides: append(below([]string{"installs/*/*"}, installed...), "plugins/*/.git"),
 			set:   map[string]string{"ASDF_DATA_DIR": "$0"},
 		}, {
 			usual: []string{"."},
@@ -193,7 +199,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
 			shows: []string{"shims", "installs", "plugins?"},
-			hides: append(below([]string{"installs/*/*"}, npmrc, pipConf, maven), "plugins/*/.git"),
+			hides: append(below([]string{"installs/*/*"}, installed...), "plugins/*/.git"),
 			set:   miseSettings,
 		}, {
 			usual: []string{"."},
@@ -208,7 +214,7 @@ var table = []tool{
 		places: []place{{usual: []string{"."}}, {
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
 			shows: []string{"installs?"},
-			hides: below([]string{"installs/*/*"}, npmrc, pipConf, maven),
+			hides: below([]string{"installs/*/*"}, installed...),
 			set:   miseSettings,
 			spare: true,
 		}},
@@ -219,7 +225,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
 			shows: []string{"installs/$1/$2"},
-			hides: below([]string{"installs/$1/$2"}, npmrc, pipConf, maven),
+			hides: below([]string{"installs/$1/$2"}, installed...),
 		}},
 	},
 	{

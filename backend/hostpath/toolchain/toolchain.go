@@ -322,7 +322,10 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 	}
 	for _, pattern := range p.shows {
 		pattern, spare := strings.CutSuffix(pattern, "?")
-		files := glob(base, fill(pattern, stars))
+		files, err := glob(base, fill(pattern, stars), false)
+		if err != nil {
+			return err
+		}
 		if len(files) == 0 && !spare {
 			return fmt.Errorf("%s does not exist", path.Join(base, fill(pattern, stars)))
 		}
@@ -344,7 +347,11 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 		}
 	}
 	for _, pattern := range p.hides {
-		for _, file := range glob(base, fill(pattern, stars)) {
+		files, err := glob(base, fill(pattern, stars), true)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
 			if at := hostpath.Real(file); at != "" && secret(at) {
 				t.Hidden = append(t.Hidden, at)
 			}
@@ -412,8 +419,8 @@ func (f *finder) judge(name string) (string, error) {
 
 // offers reports whether a directory has a name that may be one of the row's.
 func (row *tool) offers(dir string) bool {
-	names, _ := namesIn(dir) // one that cannot be read offers nothing
-	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(row.programs, name) || row.isLink(name) })
+	names, err := namesIn(dir) // one that cannot be read offers nothing; programs reports errMany
+	return errors.Is(err, errMany) || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(row.programs, name) || row.isLink(name) })
 }
 
 // isLink reports whether a name is one of the row's links.
@@ -437,7 +444,10 @@ func (f *finder) onTheWay(t *Toolchain, name string) {
 // programs adds single programs of a directory, and links there that lead to what is shown.
 // It reports whether there are any.
 func (f *finder) programs(t *Toolchain, row *tool, dir string) (found bool, err error) {
-	names, _ := namesIn(dir) // recognize has read it
+	names, err := namesIn(dir) // recognize has read it
+	if errors.Is(err, errMany) {
+		return false, fmt.Errorf("%s: %w", dir, err)
+	}
 	for _, name := range names {
 		at := path.Join(dir, name)
 		program := slices.Contains(row.programs, name)
