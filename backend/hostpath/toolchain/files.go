@@ -2,6 +2,8 @@ package toolchain
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -10,22 +12,27 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // glob returns the files below a directory that a pattern names, sorted. Names that begin with
-// a point match only what says so.
-func glob(base, pattern string) []string {
+// a point match only what says so, unless points is set. It fails only with errMany.
+func glob(base, pattern string, points bool) ([]string, error) {
 	found := []string{base}
 	for word := range strings.SplitSeq(pattern, "/") {
 		var next []string
 		for _, dir := range found {
 			names := []string{word}
 			if strings.Contains(word, "*") {
-				all, _ := namesIn(dir) // what cannot be read has none
+				all, err := namesIn(dir) // what else cannot be read has none
+				if errors.Is(err, errMany) {
+					return nil, fmt.Errorf("%s: %w", dir, err)
+				}
 				names = slices.DeleteFunc(all, func(name string) bool {
 					ok, _ := path.Match(word, name)
-					return !ok || name[0] == '.' && word[0] != '.'
+					return !ok || !points && name[0] == '.' && word[0] != '.'
 				})
 			}
 			for _, name := range names {
@@ -36,20 +43,26 @@ func glob(base, pattern string) []string {
 		}
 		found = next
 	}
-	return found
+	return found, nil
 }
 
-// maxNames is how many names of a directory are looked at.
+// maxNames is how many names a directory may have in which names are looked for.
 const maxNames = 4096
 
-// namesIn returns the names in a directory, sorted, at most maxNames.
+// errMany is the error of a directory with more names than maxNames.
+var errMany = fmt.Errorf("it has more than %d names", maxNames)
+
+// namesIn returns the names in a directory, sorted, or errMany.
 func namesIn(dir string) ([]string, error) {
-	d, err := os.Open(dir)
+	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0) // never waits for a FIFO's writer
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	names, err := d.Readdirnames(maxNames)
+	names, err := d.Readdirnames(maxNames + 1)
+	if len(names) > maxNames {
+		return nil, errMany
+	}
 	slices.Sort(names)
 	return names, err
 }
@@ -78,10 +91,14 @@ func secret(file string) bool {
 	if filepath.Base(file) != filepath.Base(maven) {
 		return true
 	}
-	info, err := os.Stat(file)
-	if err != nil || info.Size() > maxSettings {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // never waits for a FIFO's writer
+	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	text, err := os.ReadFile(file)
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
+		return true
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSettings))
 	return err != nil || password.Match(comment.ReplaceAll(text, nil))
 }

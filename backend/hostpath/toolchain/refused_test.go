@@ -84,6 +84,52 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Variables and links that make a tool of something else show nothing of it.
+func TestSomethingElse(t *testing.T) {
+	const goroot = "home/.local/VERSION; home/.local/src/runtime/x; home/.local/pkg/tool/x; home/.local/bin/go"
+	for name, tt := range map[string]struct {
+		files, path string
+		env         map[string]string
+		want        string
+	}{
+		"uv's Pythons are keys": {"home/.local/bin/uv; home/.ssh/id_a; home/.ssh/known-hosts-x/bin/python3", "$HOME/.local/bin", map[string]string{"UV_PYTHON_INSTALL_DIR": "$HOME/.ssh"},
+			"uv: $HOME/.local/bin/uv @$HOME/.local/bin"},
+		"uv's Pythons are the home": {"home/.local/bin/uv; home/a-b-c/x", "$HOME/.local/bin", map[string]string{"UV_PYTHON_INSTALL_DIR": "$HOME/"},
+			"uv: $HOME/.local/bin/uv @$HOME/.local/bin"},
+		"uv's Pythons are a link to keys": {"home/.local/bin/uv; home/.ssh/id_a; home/.local/share/uv/python -> $ROOT/home/.ssh", "$HOME/.local/bin", nil,
+			"uv: $HOME/.local/bin/uv @$HOME/.local/bin"},
+		"a Python in the home":   {"home/.local/bin/x; home/app/bin/x", "$HOME/.local/bin:$HOME/app/bin", map[string]string{"UV_PYTHON_INSTALL_DIR": "$HOME"}, ""},
+		"cargo in ~/.local":      {"home/.local/bin/x", "$HOME/.local/bin", map[string]string{"CARGO_HOME": "$HOME/.local"}, ""},
+		"cargo is the home":      {"home/bin/x", "$HOME/bin", map[string]string{"CARGO_HOME": "$HOME/.ssh/.."}, ""},
+		"GOPATH is the home":     {"home/bin/x", "$HOME/bin", map[string]string{"GOPATH": "$HOME"}, ""},
+		"GOPATH is a link to it": {"home/bin/x; home/h -> $ROOT/home", "$HOME/h/bin", map[string]string{"GOPATH": "$HOME/h"}, ""},
+		"deno in ~/.local":       {"home/.local/bin/deno; home/.local/bin/x", "$HOME/.local/bin", map[string]string{"DENO_INSTALL": "$HOME/.local"}, ""},
+		"a Go in ~/.local":       {goroot, "$HOME/.local/bin", nil, ""},
+		"a Go in a link to it": {goroot + "; home/g -> $ROOT/home/.local", "$HOME/g/bin", nil,
+			"left $HOME/g/bin: the toolchain go: $HOME/.local/bin: it leads to $HOME/.local/bin, which is not its own"},
+		"a directory of programs is keys": {"home/.ssh/id_a; home/.cargo/bin -> $ROOT/home/.ssh", "$HOME/.cargo/bin", nil,
+			"left $HOME/.cargo/bin: the toolchain rustup: $HOME/.cargo/bin: it leads to $HOME/.ssh, which is not its own"},
+		"a program is a secret": {"home/.netrc; home/.local/bin/uv -> ../../.netrc", "$HOME/.local/bin", nil,
+			"left $HOME/.local/bin: the toolchain uv: $HOME/.local/bin/uv: it leads to $HOME/.netrc, which is not the program"},
+		"a program is a directory": {"home/.local/bin/uv/x", "$HOME/.local/bin", nil,
+			"left $HOME/.local/bin: the toolchain uv: $HOME/.local/bin/uv: it leads to $HOME/.local/bin/uv, which is not the program"},
+		"a program lies elsewhere": {"home/apps/uv; home/.local/bin/uv -> ../../apps/uv", "$HOME/.local/bin", nil,
+			"uv: $HOME/apps/uv $HOME/.local/bin/uv->$HOME/apps/uv @$HOME/.local/bin"},
+		"mise's program is a directory": {"home/.local/bin/mise/x; home/.local/share/mise/shims/x; home/.local/share/mise/installs/", "$HOME/.local/share/mise/shims", nil,
+			"left $HOME/.local/share/mise/shims: the toolchain mise: $HOME/.local/bin/mise: it leads to $HOME/.local/bin/mise, which is not its own"},
+		"a list of versions is a secret": {"home/.netrc; home/.tool-versions -> .netrc; home/.asdf/shims/x; home/.asdf/installs/", "$HOME/.asdf/shims", nil,
+			"left $HOME/.asdf/shims: the toolchain asdf: $HOME/.tool-versions: it leads to $HOME/.netrc, which is not its own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newRoot(t)
+			makeTree(t, root, tt.files)
+			if diff := cmp.Diff(tt.want, find(t, root, tt.path, tt.env, nil)); diff != "" {
+				t.Errorf("found (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // What a sandbox could ever write is not shown, however deep in a toolchain it lay.
 func TestWrittenOnce(t *testing.T) {
 	const node = "$HOME/.nvm/versions/node/v1/bin"
@@ -162,6 +208,39 @@ func TestBounds(t *testing.T) {
 	makeTree(t, root, "home/.volta/bin/volta-shim")
 	want := "left $HOME/.volta/bin: the toolchain volta: it has more than 64 directories and files"
 	if diff := cmp.Diff(want, find(t, root, "$HOME/.volta/bin", nil, nil)); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+// A directory with more names than are looked at leaves its toolchain out: what is beyond them
+// could not be covered.
+func TestManyNames(t *testing.T) {
+	root := newRoot(t)
+	makeTree(t, root, "home/.asdf/shims/x; home/.asdf/installs/python/3/pip.conf; home/.local/bin/uv")
+	for i := range maxNames {
+		for _, dir := range []string{"home/.asdf/installs/python", "home/.local/bin"} {
+			if err := os.WriteFile(fmt.Sprintf("%s/%s/v%d", root, dir, i), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const many = ": it has more than 4096 names"
+	want := "left $HOME/.asdf/shims: the toolchain asdf: $HOME/.asdf/installs/python" + many +
+		"\nleft $HOME/.local/bin: the toolchain uv: $HOME/.local/bin" + many + "; the toolchain asdf: $HOME/.local/bin" + many + "; the toolchain mise: $HOME/.local/bin" + many
+	if diff := cmp.Diff(want, find(t, root, "$HOME/.asdf/shims:$HOME/.local/bin", nil, nil)); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+// Credentials are covered below names that begin with a point, too, and conda's are.
+func TestHidden(t *testing.T) {
+	root := newRoot(t)
+	makeTree(t, root, `home/.pyenv/libexec/pyenv; home/.pyenv/bin/x; home/.pyenv/versions/.hid/pip.conf
+		home/.pyenv/versions/conda/.condarc; home/.pyenv/versions/conda/condarc.d/x; home/.pyenv/versions/conda/envs/.e/condarc`)
+	v := " -$HOME/.pyenv/versions/"
+	want := "pyenv: $HOME/.pyenv/bin $HOME/.pyenv/libexec $HOME/.pyenv/versions" + v + ".hid/pip.conf" + v + "conda/.condarc" + v + "conda/condarc.d" +
+		v + "conda/envs/.e/condarc PYENV_ROOT=$HOME/.pyenv @$HOME/.pyenv/bin"
+	if diff := cmp.Diff(want, find(t, root, "$HOME/.pyenv/bin", nil, nil)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 }

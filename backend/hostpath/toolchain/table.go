@@ -26,6 +26,9 @@ type place struct {
 	// "XDG_DATA_HOME/fnm". usual are its usual paths below HOME. The first one that
 	// exists counts. A variable that names no directory below HOME is ignored.
 	vars, usual []string
+	// only is a pattern: a directory counts only if each name in it that does not begin
+	// with a point matches.
+	only string
 	// shows are the files and directories that become visible. Those that end in "?" may
 	// be missing.
 	shows []string
@@ -45,6 +48,12 @@ const (
 	jmx     = "management/jmxremote.password"
 	maven   = "conf/settings.xml" // covered only if it has a password: Maven needs the file as it was shipped
 )
+
+// python are pip's and conda's in the tree of a Python.
+var python = []string{pipConf, ".condarc", "condarc", "condarc.d"}
+
+// installed are those of an installed version of any tool.
+var installed = append([]string{npmrc, maven}, python...)
 
 // below returns the paths below each directory.
 func below(dirs []string, paths ...string) (all []string) {
@@ -94,7 +103,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"PYENV_ROOT"}, usual: []string{".pyenv"},
 			shows: []string{"bin", "libexec", "shims?", "versions?", "version?", "pyenv.d?"},
-			hides: below([]string{"versions/*", "versions/*/envs/*"}, pipConf),
+			hides: below([]string{"versions/*", "versions/*/envs/*"}, python...),
 			set:   map[string]string{"PYENV_ROOT": "$0"},
 		}},
 	},
@@ -104,7 +113,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"PYENV_ROOT"}, usual: []string{".pyenv"},
 			shows: []string{"versions/$1"},
-			hides: below([]string{"versions/$1", "versions/$1/envs/*"}, pipConf),
+			hides: below([]string{"versions/$1", "versions/$1/envs/*"}, python...),
 		}},
 	},
 	{
@@ -114,6 +123,7 @@ var table = []tool{
 		links:    []string{"python*"},
 		places: []place{{usual: []string{"."}}, {
 			vars: []string{"UV_PYTHON_INSTALL_DIR", "XDG_DATA_HOME/uv/python"}, usual: []string{".local/share/uv/python"},
+			only:  "*-*-*",       // cpython-3.12.1-linux-x86_64-gnu
 			shows: []string{"."}, // with the links there, which virtual environments lead to
 			hides: []string{"*/" + pipConf},
 			set:   map[string]string{"UV_PYTHON_INSTALL_DIR": "$0"},
@@ -125,6 +135,7 @@ var table = []tool{
 		entries: []string{"*/bin"},
 		places: []place{{
 			vars: []string{"UV_PYTHON_INSTALL_DIR", "XDG_DATA_HOME/uv/python"}, usual: []string{".local/share/uv/python"},
+			only:  "*-*-*", // cpython-3.12.1-linux-x86_64-gnu
 			shows: []string{"$1"},
 			hides: []string{"$1/" + pipConf},
 		}},
@@ -168,7 +179,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"ASDF_DATA_DIR", "ASDF_DIR"}, usual: []string{".asdf"},
 			shows: []string{"shims", "installs", "plugins?", "bin?", "lib?", "asdf.sh?"},
-			hides: append(below([]string{"installs/*/*"}, npmrc, pipConf, maven), "plugins/*/.git"),
+			hides: append(below([]string{"installs/*/*"}, installed...), "plugins/*/.git"),
 			set:   map[string]string{"ASDF_DATA_DIR": "$0"},
 		}, {
 			usual: []string{"."},
@@ -188,7 +199,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
 			shows: []string{"shims", "installs", "plugins?"},
-			hides: append(below([]string{"installs/*/*"}, npmrc, pipConf, maven), "plugins/*/.git"),
+			hides: append(below([]string{"installs/*/*"}, installed...), "plugins/*/.git"),
 			set:   miseSettings,
 		}, {
 			usual: []string{"."},
@@ -203,7 +214,7 @@ var table = []tool{
 		places: []place{{usual: []string{"."}}, {
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
 			shows: []string{"installs?"},
-			hides: below([]string{"installs/*/*"}, npmrc, pipConf, maven),
+			hides: below([]string{"installs/*/*"}, installed...),
 			set:   miseSettings,
 			spare: true,
 		}},
@@ -214,7 +225,7 @@ var table = []tool{
 		places: []place{{
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
 			shows: []string{"installs/$1/$2"},
-			hides: below([]string{"installs/$1/$2"}, npmrc, pipConf, maven),
+			hides: below([]string{"installs/$1/$2"}, installed...),
 		}},
 	},
 	{

@@ -10,6 +10,8 @@ package toolchain
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -229,7 +231,7 @@ func (f *finder) recognize(row *tool, at string) (base string, stars []string, o
 			if row.anywhere {
 				base, names = path.Dir(at), nil
 			}
-			if row.anywhere && (base == f.home || base == f.real) {
+			if row.anywhere && (base == f.home || base == f.real) || len(row.programs) == 0 && f.common(at) {
 				continue
 			}
 			if has(base, row.needs) && (len(row.programs) == 0 || row.offers(at)) {
@@ -272,14 +274,28 @@ func (f *finder) places(p place) (dirs []string) {
 	for _, name := range p.vars {
 		name, rest, _ := strings.Cut(name, "/")
 		value := f.lookup(name)
-		if dir := path.Join(value, rest); path.IsAbs(value) && (hostpath.Under(dir, f.home) || hostpath.Under(dir, f.real)) {
+		dir := path.Join(value, rest)
+		if path.IsAbs(value) && (hostpath.Under(dir, f.home) || hostpath.Under(dir, f.real)) && hostpath.Real(dir) != f.real {
 			dirs = append(dirs, dir)
 		}
 	}
 	for _, rel := range p.usual {
 		dirs = append(dirs, path.Join(f.home, rel), path.Join(f.real, rel))
 	}
-	return slices.Compact(dirs)
+	return slices.DeleteFunc(slices.Compact(dirs), func(dir string) bool { return p.only != "" && !hasOnly(dir, p.only) })
+}
+
+// hasOnly reports whether all names in a directory that do not begin with a point match a
+// pattern. A directory that does not exist has none.
+func hasOnly(dir, pattern string) bool {
+	names, err := namesIn(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.EOF) {
+		return false
+	}
+	return !slices.ContainsFunc(names, func(name string) bool {
+		ok, _ := path.Match(pattern, name)
+		return !ok && name[0] != '.'
+	})
 }
 
 // place returns the first directory of a place that exists, or "".
@@ -306,7 +322,10 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 	}
 	for _, pattern := range p.shows {
 		pattern, spare := strings.CutSuffix(pattern, "?")
-		files := glob(base, fill(pattern, stars))
+		files, err := glob(base, fill(pattern, stars), false)
+		if err != nil {
+			return err
+		}
 		if len(files) == 0 && !spare {
 			return fmt.Errorf("%s does not exist", path.Join(base, fill(pattern, stars)))
 		}
@@ -318,6 +337,9 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 			if err != nil && spare && errors.Is(err, errOdd) {
 				continue
 			}
+			if err == nil && (f.common(at) || !f.same(base, file, at)) {
+				err = fmt.Errorf("it leads to %s, which is not its own", at)
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
@@ -325,7 +347,11 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 		}
 	}
 	for _, pattern := range p.hides {
-		for _, file := range glob(base, fill(pattern, stars)) {
+		files, err := glob(base, fill(pattern, stars), true)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
 			if at := hostpath.Real(file); at != "" && secret(at) {
 				t.Hidden = append(t.Hidden, at)
 			}
@@ -339,6 +365,25 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 		t.Env[name] = value
 	}
 	return nil
+}
+
+// common reports whether a path is a directory of all kinds of programs, ~/bin or ~/.local/bin,
+// or one above it.
+func (f *finder) common(at string) bool {
+	return slices.ContainsFunc([]string{"bin", ".local/bin"}, func(rel string) bool {
+		return hostpath.Under(path.Join(f.home, rel), at) || hostpath.Under(path.Join(f.real, rel), at)
+	})
+}
+
+// same reports whether what a name in a place leads to may be the tool's: it lies in the place,
+// or has the same name, with a point before it or not. In the home itself only that and only
+// files are.
+func (f *finder) same(base, name, to string) bool {
+	if info, err := os.Stat(to); base == f.real && (err != nil || info.IsDir()) {
+		return false
+	}
+	return name == to || base != f.real && hostpath.Under(to, base) ||
+		strings.TrimPrefix(path.Base(name), ".") == path.Base(to) || path.Base(name) == path.Base(to)
 }
 
 // fill replaces $1 and so on by the names of stars.
@@ -374,8 +419,8 @@ func (f *finder) judge(name string) (string, error) {
 
 // offers reports whether a directory has a name that may be one of the row's.
 func (row *tool) offers(dir string) bool {
-	names, _ := namesIn(dir) // one that cannot be read offers nothing
-	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(row.programs, name) || row.isLink(name) })
+	names, err := namesIn(dir) // one that cannot be read offers nothing; programs reports errMany
+	return errors.Is(err, errMany) || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(row.programs, name) || row.isLink(name) })
 }
 
 // isLink reports whether a name is one of the row's links.
@@ -399,7 +444,10 @@ func (f *finder) onTheWay(t *Toolchain, name string) {
 // programs adds single programs of a directory, and links there that lead to what is shown.
 // It reports whether there are any.
 func (f *finder) programs(t *Toolchain, row *tool, dir string) (found bool, err error) {
-	names, _ := namesIn(dir) // recognize has read it
+	names, err := namesIn(dir) // recognize has read it
+	if errors.Is(err, errMany) {
+		return false, fmt.Errorf("%s: %w", dir, err)
+	}
 	for _, name := range names {
 		at := path.Join(dir, name)
 		program := slices.Contains(row.programs, name)
@@ -412,7 +460,11 @@ func (f *finder) programs(t *Toolchain, row *tool, dir string) (found bool, err 
 		case to == "" || !within && !program:
 			continue
 		case !within:
-			if to, err = f.judge(at); err != nil {
+			to, err = f.judge(at)
+			if info, odd := os.Stat(at); err == nil && (odd != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 || path.Base(to) != name) {
+				err = fmt.Errorf("it leads to %s, which is not the program", to)
+			}
+			if err != nil {
 				return false, fmt.Errorf("%s: %w", at, err)
 			}
 			t.Shown = append(t.Shown, to)
