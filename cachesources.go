@@ -22,7 +22,7 @@ import (
 // sandboxes or other users could have written is not shown. there says whether the tool's
 // cache, in dir, exists.
 func (k *stays) sources(req *backend.Request, spec Spec, tool, dir string, there bool) (mounts []Mount, vars map[string]string) {
-	if spec.Network != "none" || req.Home == "" {
+	if spec.Network.Mode != policy.NetworkNone || req.Home == "" {
 		return nil, nil
 	}
 	switch tool {

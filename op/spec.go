@@ -95,7 +95,7 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		SetText(&spec.Level, in.Level, "level"),
 		SetText(&spec.Seccomp, in.Seccomp, "seccomp"),
 		SetText(&spec.Home, in.Home, "home"),
-		SetText(&spec.Network, in.Network, "network"),
+		SetText(&spec.Network.Mode, in.Network, "network"),
 		SetText(&spec.Hostname, in.Hostname, "hostname"),
 		in.mounts(&spec),
 		in.environment(env, &spec),

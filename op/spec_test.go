@@ -35,7 +35,7 @@ limits: {timeout: 1m, open_files: 100}
 	}
 	want := policy.Spec{
 		Workspace: policy.Workspace{Source: "/flag", Unprotected: []string{".envrc", ".vscode"}},
-		Network:   "none", Hostname: "pen",
+		Network:   policy.Network{Mode: "none"}, Hostname: "pen",
 		Env: map[string]string{"A": "file", "B": "flag=1", "C": "", "D": "passed"},
 		Mounts: []policy.Mount{
 			{Source: "/b"}, {Source: "/c", Target: "/x", Mode: "ro"}, {Source: "/d", Mode: "rw"},

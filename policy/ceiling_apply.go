@@ -281,9 +281,17 @@ func (a *applier) network(s Spec) {
 	if s.Docker != nil && s.Docker.NetworkEnabled {
 		a.word("docker.network_enabled", "network", NetworkEngine, networks)
 	}
-	network := s.Network
+	network := s.Network.Mode
 	fill(&network, defaultNetwork(s))
 	if network != "" {
 		a.word("network", "network", network, networks)
+	}
+	for i, rule := range s.Network.Allow {
+		if host, reason, _ := CanonicalHost(rule.Host); reason == "" { // else Resolve refuses it
+			rule.Host = host
+			if !slices.ContainsFunc(a.c.NetworkRules, func(most NetworkRule) bool { return most.contains(rule) }) {
+				a.refuse(index("network.allow", i), "network_rules", rule.String(), "the ceiling does not open it", allowedHint(a.c.NetworkRules))
+			}
+		}
 	}
 }

@@ -10,7 +10,7 @@ func TestCeilingOf(t *testing.T) {
 	operators := map[string]Spec{
 		"plain": {Workspace: Workspace{Source: "/srv/a"}},
 		"written": {
-			Level: LevelFull, Seccomp: "debug", Network: "host", RootFS: "/images/a", AllowDegraded: []string{"swap"},
+			Level: LevelFull, Seccomp: "debug", Network: Network{Mode: "host"}, RootFS: "/images/a", AllowDegraded: []string{"swap"},
 			Workspace: Workspace{Source: "/srv/a", Unprotected: []string{".git/hooks"}},
 			Mounts:    []Mount{{Source: "/data", Mode: "ro"}, {Source: "/data", Target: "/x", Mode: "rw"}, {Source: "/lib2"}},
 			Limits:    Limits{Memory: 1 << 30, Timeout: minute, Processes: 100},
@@ -46,7 +46,7 @@ func TestCeilingOf(t *testing.T) {
 		{"plain", ask(func(s *Spec) { s.Workspace.Source = "/srv/a/../b" }), "workspace.source"},
 		{"plain", ask(func(s *Spec) { s.Workspace.Unprotected = []string{"*"} }), "workspace.unprotected[0]"},
 		{"plain", ask(func(s *Spec) { s.Mounts = []Mount{{Source: "/srv/a", Target: "/mnt/x"}} }), "mounts[0].source"},
-		{"plain", ask(func(s *Spec) { s.Network = "host" }), "network"},
+		{"plain", ask(func(s *Spec) { s.Network.Mode = "host" }), "network"},
 		{"plain", ask(func(s *Spec) { s.Backend = BackendHost }), "backend network"},
 		{"plain", ask(func(s *Spec) { s.Backend, s.Level = BackendDocker, "" }), "backend"},
 		{"plain", ask(func(s *Spec) { s.Level = LevelLandlock }), "level"},
@@ -74,7 +74,7 @@ func TestCeilingOf(t *testing.T) {
 		{"docker", ask(func(s *Spec) { s.Docker = &Docker{Image: "debian:13"} }), "docker.image"},
 		{"docker", ask(func(s *Spec) { s.Docker = &Docker{User: "0"} }), "docker.user"},
 		{"docker", ask(func(s *Spec) { s.Docker = &Docker{ExtraRunArgs: []string{"--privileged"}} }), "docker.extra_run_args[0]"},
-		{"docker", ask(func(s *Spec) { s.Network = "host" }), "network"},
+		{"docker", ask(func(s *Spec) { s.Network.Mode = "host" }), "network"},
 		{"docker", ask(func(s *Spec) { s.Backend, s.Docker = "", nil }), "backend"},
 		{"host", ask(func(*Spec) {}), ""},
 		{"host", ask(func(s *Spec) { s.Backend = "" }), "backend"},

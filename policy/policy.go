@@ -40,9 +40,8 @@ type Spec struct {
 	// that stays for later sandboxes over the same workspace, for the same principal), or
 	// a host directory, which commands may change.
 	Home string `json:"home,omitempty"`
-	// Network is "none" (default: loopback only) or "host" (the host's own,
-	// with everything that listens there).
-	Network string `json:"network,omitempty"`
+	// Network is what commands can reach. Default: nothing but loopback.
+	Network Network `json:"network,omitzero"`
 	// Limits bound what commands may use.
 	Limits Limits `json:"limits,omitzero"`
 	// Env is laid over the clean base environment of every command. A name

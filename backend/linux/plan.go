@@ -100,7 +100,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 
 func namespaces(spec policy.Spec) []confine.Namespace {
 	all := []confine.Namespace{confine.NSUser, confine.NSMount, confine.NSPID, confine.NSIPC, confine.NSUTS, confine.NSCgroup}
-	if spec.Network == "none" {
+	if spec.Network.Mode == policy.NetworkNone {
 		all = append(all, confine.NSNet)
 	}
 	return all
@@ -132,7 +132,7 @@ func (b *builder) process() {
 			Why: "the host's user, whose count this is too, keeps some"})
 	}
 	b.add(confine.Step{Do: confine.OpHostname, Source: b.spec.Hostname, Why: "the host's name is not visible"})
-	if b.spec.Network == "none" {
+	if b.spec.Network.Mode == policy.NetworkNone {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
 	}
 }
@@ -255,7 +255,7 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		UIDHost:      id.uid,
 		KeptGroups:   id.groups,
 		Identity:     id.kind,
-		Network:      spec.Network,
+		Network:      spec.Network.Mode,
 		Capabilities: "none",
 		NoNewPrivs:   true,
 		Seccomp:      spec.Seccomp,

@@ -224,7 +224,7 @@ type madeFile struct{ name, text string }
 func madeEtc(spec policy.Spec) []madeFile {
 	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	resolv := "# The sandbox has no network.\n"
-	if spec.Network == "host" {
+	if spec.Network.Mode == policy.NetworkHost {
 		resolv = hostFile("/etc/resolv.conf")
 		hosts = hostFile("/etc/hosts")
 	}

@@ -79,7 +79,7 @@ func withMemory(s policy.Spec) bool { return s.Limits.Memory > 0 || s.Limits.Mem
 
 var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no network but loopback; `network` host gives the host's"}
 
-func withoutNetwork(s policy.Spec) bool { return s.Network == "none" }
+func withoutNetwork(s policy.Spec) bool { return s.Network.Mode == policy.NetworkNone }
 
 // silent are network programs that may be told to print no errors, and their exit status if
 // they cannot resolve a host name.

@@ -31,7 +31,7 @@ type Config struct {
 
 // Apply returns the spec with the file's settings in fields that the spec does not set.
 func (c Config) Apply(spec policy.Spec) policy.Spec {
-	fill(&spec.Network, c.Network)
+	fill(&spec.Network.Mode, c.Network)
 	l := &spec.Limits
 	fill(&l.CPUTime, c.Limits.CPUTime)
 	fill(&l.FileSize, c.Limits.FileSize)
@@ -76,7 +76,7 @@ func Settle(spec policy.Spec) policy.Spec {
 	fill(&l.OpenFiles, DefaultOpenFiles)
 	fill(&l.MaxTimeout, DefaultMaxTimeout)
 	fill(&l.Timeout, DefaultTimeout)
-	fill(&spec.Network, "none")
+	fill(&spec.Network.Mode, "none")
 	if spec.Commands == nil {
 		c := policy.DefaultCommands()
 		spec.Commands = &c

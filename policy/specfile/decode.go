@@ -74,7 +74,9 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(n, v.Elem(), path, line)
 	case reflect.Struct:
-		if d.is(n, yaml.MappingNode, "a mapping of keys to values", path, line) {
+		if word := v.FieldByName(scalarField(v.Type())); n.Kind == yaml.ScalarNode && word.IsValid() {
+			d.word(n, word, path, line)
+		} else if d.is(n, yaml.MappingNode, "a mapping of keys to values", path, line) {
 			d.structure(n, v, path)
 		}
 	case reflect.Map:
@@ -105,6 +107,17 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 	default:
 		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "a spec file cannot hold it"})
 	}
+}
+
+// scalarField returns the name of the field that a struct is if it is written as a word
+// instead of a mapping, or "".
+func scalarField(t reflect.Type) string {
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("scalar") == "ok" {
+			return t.Field(i).Name
+		}
+	}
+	return ""
 }
 
 // is reports whether a node is of the wanted kind, and refuses it if not.

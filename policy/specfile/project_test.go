@@ -102,7 +102,7 @@ func FuzzParseProject(f *testing.F) {
 			return
 		}
 		s := file.Spec
-		s.Network, s.Limits, s.Env, s.Hostname, s.Commands, s.Redaction = "", policy.Limits{}, nil, "", nil, nil
+		s.Network, s.Limits, s.Env, s.Hostname, s.Commands, s.Redaction = policy.Network{}, policy.Limits{}, nil, "", nil, nil
 		s.Caches, s.NoToolchains, s.Workspace.Mode, s.Workspace.Access = nil, false, "", ""
 		if s.Level == policy.LevelFull {
 			s.Level = ""

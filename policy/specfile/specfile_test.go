@@ -49,7 +49,7 @@ func fullSpec() policy.Spec {
 		Backend: "linux", Level: "full", Seccomp: "strict", RootFS: "./image", AllowDegraded: []string{"memory", "cpus"}, Caches: []string{"go", "npm"}, Home: "keep",
 		Workspace: policy.Workspace{Source: ".", Mode: "bind", Access: "ro", Unprotected: []string{".envrc"}},
 		Mounts:    []policy.Mount{{Source: "~/go/pkg/mod"}, {Source: "/data", Target: "/data", Mode: "rw"}},
-		Network:   "none",
+		Network:   policy.Network{Mode: "none"},
 		Limits: policy.Limits{Timeout: policy.Duration(2 * time.Minute), MaxTimeout: policy.Duration(5 * time.Minute), Output: 3 << 19,
 			CPUTime: policy.Duration(90 * time.Second), FileSize: 4096, OpenFiles: 256, Processes: 128, Tmp: 1e9,
 			Memory: 512 << 20, MemoryHigh: 400 << 20, Swap: 1 << 20, CPUs: 1500, Disk: 2 << 30},

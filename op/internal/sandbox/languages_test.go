@@ -35,7 +35,7 @@ func TestProjectTexts(t *testing.T) {
 				if _, err := file.Spec.Resolve(policy.Base{Dir: "/ws"}); err != nil {
 					t.Errorf("%v\n%s", err, content)
 				}
-				if taken := content != written; taken != (file.Spec.Limits.Memory > 0 && len(file.Spec.Redaction) == 1 && len(file.Spec.Env) > 0) || file.Spec.Network != "none" {
+				if taken := content != written; taken != (file.Spec.Limits.Memory > 0 && len(file.Spec.Redaction) == 1 && len(file.Spec.Env) > 0) || file.Spec.Network.Mode != "none" {
 					t.Errorf("with suggestions taken up (%v) it says %+v\n%s", taken, file.Spec, content)
 				}
 				if rules := file.Spec.Commands != nil; rules != (content != written && strings.Contains(content, "allow:")) {

@@ -314,7 +314,7 @@ func says(s policy.Spec) (lines []string) {
 		}
 		lines = append(lines, text.Escape(text.Truncate(line, maxSaid)))
 	}
-	for _, one := range [][2]string{{"network", s.Network}, {"workspace.mode", s.Workspace.Mode}, {"workspace.access", s.Workspace.Access},
+	for _, one := range [][2]string{{"network", s.Network.Mode}, {"workspace.mode", s.Workspace.Mode}, {"workspace.access", s.Workspace.Access},
 		{"level", s.Level}, {"seccomp", s.Seccomp}, {"hostname", s.Hostname},
 		{"caches", strings.Join(s.Caches, ", ")}} {
 		if one[1] != "" {
