@@ -220,6 +220,34 @@ func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, er
 	return seen.TrustProgram(own)
 }
 
+// EgressEnv is the environment variable with the path of the paddock-egress program.
+const EgressEnv = "PADDOCK_EGRESS"
+
+// egressProgram returns the path of the program through which a sandbox reaches the hosts that
+// its rules name: by the environment, or beside the agent. It refuses a program that commands
+// of a sandbox, or another user of this host, could have put there.
+func (o Options) egressProgram(seen *hostpath.Seen, agent string) (string, error) {
+	own := backend.OwnFile{Path: filepath.Join(filepath.Dir(agent), "paddock-egress"), What: "the egress program"}
+	if named := os.Getenv(EgressEnv); named != "" {
+		abs, err := hostpath.Abs(named)
+		if err != nil {
+			return "", fmt.Errorf("cannot use $%s: %w", EgressEnv, err)
+		}
+		own.Path, own.Field = abs, EgressEnv
+	}
+	if err := checkProgram(own.Path); err != nil {
+		return "", &Error{
+			Message: "cannot find the egress program, which network allow needs: tried " + own.Path + " (" + err.Error() + ")",
+			Hint:    "keep paddock-egress beside paddock-agent, or set " + EgressEnv + " to its path; it comes with: go install github.com/paddock-dev/paddock/cmd/...@latest",
+		}
+	}
+	way, err := seen.TrustProgram(own)
+	if err != nil {
+		return "", err
+	}
+	return way.Path, nil
+}
+
 // namedAgent returns the absolute path of an agent that from has named.
 func namedAgent(path, from string) (string, error) {
 	abs, err := hostpath.Abs(path)

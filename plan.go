@@ -75,6 +75,12 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
+	egress := ""
+	if spec.Network.Mode == policy.NetworkAllow {
+		if egress, err = o.egressProgram(seen, way.Path); err != nil {
+			return nil, backend.Request{}, err
+		}
+	}
 	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds the user itself
 		ctx, cancel := context.WithTimeout(context.Background(), gitWait)
 		defer cancel()
@@ -85,7 +91,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
 	}
-	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
+	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
 }
 
 // remember adds what commands will be able to change to the list of what commands of

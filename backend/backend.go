@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -61,6 +62,8 @@ type Request struct {
 	Spec policy.Spec
 	// Agent is the path of the paddock-agent binary.
 	Agent string
+	// Egress is the path of the paddock-egress program, if the network of Spec is "allow".
+	Egress string
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
@@ -179,6 +182,12 @@ type Sandbox interface {
 	// the kernel takes, removes the sandbox's state, and returns how it ended. It
 	// may be called more than once.
 	Stop(ctx context.Context, grace time.Duration) (Death, error)
+}
+
+// Egressor is a sandbox that may have an egress process.
+type Egressor interface {
+	// Egress returns a client of the egress process, or nil if the network is not "allow".
+	Egress() *egress.Client
 }
 
 // Freezer is a sandbox whose commands can be stopped for a while.

@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -100,7 +101,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 
 func namespaces(spec policy.Spec) []confine.Namespace {
 	all := []confine.Namespace{confine.NSUser, confine.NSMount, confine.NSPID, confine.NSIPC, confine.NSUTS, confine.NSCgroup}
-	if spec.Network.Mode == policy.NetworkNone {
+	if spec.Network.Mode != policy.NetworkHost {
 		all = append(all, confine.NSNet)
 	}
 	return all
@@ -132,8 +133,12 @@ func (b *builder) process() {
 			Why: "the host's user, whose count this is too, keeps some"})
 	}
 	b.add(confine.Step{Do: confine.OpHostname, Source: b.spec.Hostname, Why: "the host's name is not visible"})
-	if b.spec.Network.Mode == policy.NetworkNone {
+	if b.spec.Network.Mode != policy.NetworkHost {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
+	}
+	if b.spec.Network.Mode == policy.NetworkAllow {
+		b.add(confine.Step{Do: confine.OpGateway, Size: egress.Stock + 1, Why: "what programs connect to arrives at sockets that only the egress process outside holds",
+			Hint: "a gateway needs virtual interfaces: load the kernel module veth (modprobe veth); paddock doctor tries it"})
 	}
 }
 
