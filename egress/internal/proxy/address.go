@@ -34,7 +34,6 @@ var addressClasses = func() []addressClass {
 	add("a private address", false, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10")
 	add("an address of a carrier's own network", false, "100.64.0.0/10")
 	add("an address for benchmarks", false, "198.18.0.0/15")
-	add("an address for documentation", false, "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")
 	add("an IPv4 address that is translated", true, "192.88.99.0/24", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16")
 	add("a reserved address", true, "192.0.0.0/24", "240.0.0.0/4", "2001::/23", "::/3", "4000::/2", "8000::/1")
 	return classes
