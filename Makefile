@@ -83,7 +83,7 @@ help: ## say what there is
 build: export GOWORK = off
 build: ## build bin/paddock, bin/paddock-server and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
-	$(GO) build -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent
+	$(GO) build -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent ./cmd/paddock-egress
 
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh

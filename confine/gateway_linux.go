@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The interfaces between a sandbox and its gateway, and their addresses. The sandbox routes
-// everything to GatewayAddr; in the gateway's namespace every address but the sandbox's own is
-// local.
-const (
-	sandboxLink = "s0"
-	gatewayLink = "g0"
-)
+// SandboxLink is the interface inside that leads to the gateway.
+const SandboxLink = "s0"
 
+// gatewayLink is its other end, in the gateway.
+const gatewayLink = "g0"
+
+// Their addresses. The sandbox routes everything to gatewayAddr; in the gateway's namespace
+// every address but the sandbox's own is local.
 var (
 	gatewayAddr = [4]byte{198, 18, 0, 1}
 	sandboxAddr = [4]byte{198, 19, 255, 254}
@@ -102,13 +102,13 @@ func gateway(count int) (sockets []int, err error) {
 	if err := unix.Setns(sandbox, unix.CLONE_NEWNET); err != nil {
 		return sockets, fmt.Errorf("cannot return from its namespace: %w", err)
 	}
-	if err := writeSysctl("net/ipv6/conf/"+sandboxLink+"/disable_ipv6", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := writeSysctl("net/ipv6/conf/"+SandboxLink+"/disable_ipv6", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return sockets, err
 	}
-	if err := inside.wire(sandboxLink, sandboxAddr); err != nil {
+	if err := inside.wire(SandboxLink, sandboxAddr); err != nil {
 		return sockets, err
 	}
-	s0, err := linkIndex(sandboxLink)
+	s0, err := linkIndex(SandboxLink)
 	if err == nil {
 		err = inside.addRoute(route{to: &gatewayAddr, table: unix.RT_TABLE_MAIN, kind: unix.RTN_UNICAST, scope: unix.RT_SCOPE_LINK, link: s0})
 	}
@@ -197,7 +197,7 @@ func (n netlink) addPair(ns int) error {
 	peer = append(peer, attribute(unix.IFLA_NET_NS_FD, binary.NativeEndian.AppendUint32(nil, uint32(ns)))...)
 	const vethInfoPeer = 1 // VETH_INFO_PEER
 	info := append(attribute(unix.IFLA_INFO_KIND, []byte("veth")), attribute(unix.IFLA_INFO_DATA, attribute(vethInfoPeer, peer))...)
-	body := append(bytesOf(&unix.IfInfomsg{}), attribute(unix.IFLA_IFNAME, append([]byte(sandboxLink), 0))...)
+	body := append(bytesOf(&unix.IfInfomsg{}), attribute(unix.IFLA_IFNAME, append([]byte(SandboxLink), 0))...)
 	return n.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, append(body, attribute(unix.IFLA_LINKINFO, info)...))
 }
 

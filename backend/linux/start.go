@@ -269,7 +269,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 	var seen seenMounts
 	checks := []check{{"threads", verifyThreads}}
 	if !s.bare {
-		checks = append(checks, check{"mounts", func(pid int, p *confine.Plan) (err error) {
+		checks = append(checks, check{"interfaces", verifyLinks}, check{"mounts", func(pid int, p *confine.Plan) (err error) {
 			seen, err = verifyMounts(pid, p)
 			return err
 		}})
