@@ -28,6 +28,11 @@ type (
 	Workspace = policy.Workspace
 	// Mount makes a host path visible inside.
 	Mount = policy.Mount
+	// Network is what commands can reach, NetworkRule one host of it or several, and
+	// NetworkDenial an exception.
+	Network       = policy.Network
+	NetworkRule   = policy.NetworkRule
+	NetworkDenial = policy.NetworkDenial
 	// Limits bound what commands may use.
 	Limits = policy.Limits
 	// Duration is a duration that reads and prints as "90s".

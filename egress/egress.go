@@ -14,7 +14,6 @@
 package egress
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/paddock-dev/paddock/policy"
@@ -22,7 +21,7 @@ import (
 
 // Range are the addresses that stand for names inside; the gateway has the first, where names
 // are asked for.
-var Range = netip.MustParsePrefix("198.18.0.0/15")
+var Range = policy.NetworkNames
 
 // Descriptors of the egress process, besides standard input and output (empty) and error (its
 // log).

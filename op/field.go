@@ -166,6 +166,8 @@ func offered(f reflect.StructField, c *policy.Ceiling) bool {
 		return len(c.RootFS) > 1
 	case "network":
 		return len(c.Network) > 1
+	case "rules":
+		return len(c.NetworkRules) > 0
 	case "backends":
 		return len(c.Backends) > 1
 	case "docker":

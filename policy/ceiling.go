@@ -139,7 +139,7 @@ func (c *Ceiling) Validate() error {
 	r.words("levels", c.Levels, LevelFull, LevelLandlock)
 	r.words("seccomp", c.Seccomp, "default", "strict", "debug")
 	r.words("network", c.Network, NetworkNone, NetworkAllow, NetworkHost, NetworkEngine)
-	r.networkRules("network_rules", slices.Clone(c.NetworkRules))
+	r.networkRules("network_rules", Network{Allow: c.NetworkRules}.Clone().Allow)
 	if len(c.NetworkRules) > 0 && !slices.Contains(c.Network, NetworkAllow) {
 		r.refuse("network_rules", "", "network does not allow them", "name allow in network too")
 	}
@@ -308,8 +308,8 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Seccomp:       words("default", "strict", s.Seccomp),
 		RootFS:        []string{cmp.Or(s.RootFS, RootHost)},
 		Unprotected:   slices.Clone(s.Workspace.Unprotected),
-		Network:       words("none", cmp.Or(s.Network.Mode, defaultNetwork(s))),
-		NetworkRules:  slices.Clone(s.Network.Allow),
+		Network:       words("none", cmp.Or(s.Network.Asked(), defaultNetwork(s))),
+		NetworkRules:  s.Network.Clone().Allow,
 		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),
 		Redaction:     slices.Clone(s.Redaction),
 		Limits:        s.Limits,

@@ -38,7 +38,7 @@ func TestCeilingOf(t *testing.T) {
 	}{
 		{"plain", ask(func(*Spec) {}), ""},
 		{"plain", ask(func(s *Spec) { s.Workspace.Source = "/srv/a/below" }), ""},
-		{"plain", ask(func(s *Spec) { s.Seccomp, s.Network, s.Level = "strict", "none", LevelFull }), ""},
+		{"plain", ask(func(s *Spec) { s.Seccomp, s.Network.Mode, s.Level = "strict", "none", LevelFull }), ""},
 		{"plain", ask(func(s *Spec) { s.Workspace = Workspace{Source: "/srv/a", Mode: ModeCopy} }), ""},
 		{"plain", ask(func(s *Spec) { s.Workspace.Source = "/srv" }), "workspace.source"},
 		{"plain", ask(func(s *Spec) { s.Workspace.Source = "" }), "workspace.source"},
@@ -57,7 +57,7 @@ func TestCeilingOf(t *testing.T) {
 		{"plain", ask(func(s *Spec) { s.AllowDegraded = []string{"namespaces"} }), "allow_degraded[0]"},
 		{"written", ask(func(s *Spec) { s.AllowDegraded = []string{"memory"} }), "allow_degraded[0]"},
 		{"written", ask(func(*Spec) {}), ""},
-		{"written", ask(func(s *Spec) { s.Network, s.Seccomp, s.Mounts = "none", "", nil }), ""},
+		{"written", ask(func(s *Spec) { s.Network.Mode, s.Seccomp, s.Mounts = "none", "", nil }), ""},
 		{"written", ask(func(s *Spec) { s.Limits.Memory, s.Limits.Timeout = 1<<20, 0 }), ""},
 		{"written", ask(func(s *Spec) { s.Limits.Memory = 2 << 30 }), "limits.memory"},
 		{"written", ask(func(s *Spec) { s.Limits.Timeout = 2 * minute }), "limits.timeout"},

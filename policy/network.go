@@ -1,12 +1,16 @@
 package policy
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The modes of a network.
@@ -19,7 +23,7 @@ const (
 // Network is what commands can reach. In a spec it can be the mode alone: "none".
 type Network struct {
 	// Mode is "none" (default: loopback only), "allow" (the hosts of Allow by name, and
-	// nothing else; the default if Allow is not empty) or "host" (the host's own network,
+	// nothing else; the default if there are rules) or "host" (the host's own network,
 	// with everything that listens there).
 	Mode string `json:"mode,omitempty" scalar:"ok"`
 	// Allow are the hosts that mode "allow" opens, at most 1024.
@@ -67,7 +71,13 @@ const (
 	// MaxNetworkPorts is how many different ports the rules of one sandbox can have.
 	MaxNetworkPorts = 60
 	maxReason       = 256 // bytes
+	// maxRefused bounds how many rules of one list are refused by name.
+	maxRefused = 16
 )
+
+// NetworkNames are the addresses that stand for names inside, where the network is "allow".
+// No rule can name one.
+var NetworkNames = netip.MustParsePrefix("198.18.0.0/15")
 
 // DefaultPorts are the ports of a rule that names none.
 func DefaultPorts() []Port { return []Port{443, 80} }
@@ -83,37 +93,94 @@ func (n Network) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plainNetwork(n))
 }
 
-// UnmarshalJSON reads a word or an object.
+// UnmarshalJSON reads a word or an object, and refuses unknown keys.
 func (n *Network) UnmarshalJSON(data []byte) error {
 	*n = Network{}
 	if len(data) > 0 && data[0] == '"' {
 		return json.Unmarshal(data, &n.Mode)
 	}
-	return json.Unmarshal(data, (*plainNetwork)(n))
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	return dec.Decode((*plainNetwork)(n))
 }
 
 // IsZero reports whether nothing is written.
 func (n Network) IsZero() bool {
-	return n.Mode == "" && len(n.Allow) == 0 && len(n.Deny) == 0 && n.Limits == (NetworkLimits{})
+	return n.Mode == "" && n.Allow == nil && n.Deny == nil && n.Limits == (NetworkLimits{})
 }
 
-// ParseNetworkRule reads HOST or HOST:PORT[,PORT…], the short form of flags.
+// Asked returns the mode that is written or, if none is, the one that rules imply; "" for
+// neither.
+func (n Network) Asked() string {
+	if n.Mode == "" && len(n.Allow)+len(n.Deny) > 0 {
+		return NetworkAllow
+	}
+	return n.Mode
+}
+
+// Clone returns a copy that shares nothing with n.
+func (n Network) Clone() Network {
+	n.Allow, n.Deny = slices.Clone(n.Allow), slices.Clone(n.Deny)
+	for i := range n.Allow {
+		n.Allow[i].Ports = slices.Clone(n.Allow[i].Ports)
+	}
+	return n
+}
+
+// Resolve returns a network of mode "allow" with its defaults, as [Spec.Resolve] does. The
+// error joins one [*FieldError] for each field that cannot be used.
+func (n Network) Resolve() (Network, error) {
+	r := resolver{}
+	n = n.Clone()
+	if n.Mode == "" {
+		n.Mode = NetworkAllow
+	}
+	if n.Mode == NetworkAllow {
+		r.rules(&n)
+	} else {
+		r.refuse("network.mode", n.Mode, `it must be "allow": the rules of a sandbox can change, and its mode cannot`, "")
+	}
+	return n, errors.Join(r.errs...)
+}
+
+// Egress returns what isolation says about a network of mode "allow" that is kept in the way
+// of [IsolationEgress].How.
+func (n Network) Egress(how string) *IsolationEgress {
+	e := &IsolationEgress{How: how, Allow: []string{}}
+	for _, rule := range n.Allow {
+		e.Allow = append(e.Allow, rule.String())
+	}
+	for _, deny := range n.Deny {
+		e.Deny = append(e.Deny, deny.Host)
+	}
+	return e
+}
+
+// ParseNetworkRule reads HOST or HOST:PORT[,PORT…], the short form of flags, and checks it as
+// [Spec.Resolve] does. The error is a [*FieldError] whose field is "network.allow".
 func ParseNetworkRule(text string) (NetworkRule, error) {
-	host, list, found := strings.Cut(text, ":")
-	rule := NetworkRule{Host: host}
-	if !found {
-		return rule, nil
+	refuse := func(reason, hint string) (NetworkRule, error) {
+		return NetworkRule{}, &FieldError{Field: "network.allow", Value: text, Reason: reason, Hint: hint}
 	}
-	if strings.Contains(list, ":") {
-		return rule, errors.New("it is not HOST or HOST:PORT; IPv6 addresses cannot be named: commands reach hosts by name")
-	}
-	for word := range strings.SplitSeq(list, ",") {
-		n, err := strconv.ParseUint(word, 10, 16)
-		if err != nil || n == 0 {
-			return rule, errors.New("a port must be a number from 1 to 65535: write " + ShellWord(host+":443"))
+	rule, host, list := NetworkRule{}, text, ""
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && strings.Trim(text[i+1:], "0123456789,") == "" && strings.Count(text, ":") == 1 {
+		host, list = text[:i], text[i+1:]
+		for word := range strings.SplitSeq(list, ",") {
+			n, err := strconv.ParseUint(word, 10, 16)
+			if err != nil || n == 0 {
+				return refuse("a port must be a number from 1 to 65535", "write "+ShellWord(host+":443")+", or the host alone for ports 443 and 80")
+			}
+			rule.Ports = append(rule.Ports, Port(n))
 		}
-		rule.Ports = append(rule.Ports, Port(n))
 	}
+	canonical, reason, hint := CanonicalHost(host)
+	switch {
+	case reason != "" && strings.Contains(host, ":") && !strings.Contains(host, "://") && !strings.Contains(reason, "IPv6"):
+		return refuse("it is not HOST or HOST:PORT[,PORT]", "a port is a number from 1 to 65535")
+	case reason != "":
+		return refuse(reason, hint)
+	}
+	rule.Host = canonical
 	return rule, nil
 }
 
@@ -138,63 +205,93 @@ func CanonicalHost(host string) (canonical, reason, hint string) {
 		return "", "it is empty", `name a host, such as "api.example.com"`
 	case name == "**":
 		return name, "", ""
-	case strings.Contains(name, "/"):
-		if _, rest, ok := strings.Cut(name, "://"); ok {
-			rest, _, _ = strings.Cut(rest, "/")
-			return "", "it is a URL", "name the host alone: " + ShellWord(rest)
-		}
-		network, err := netip.ParsePrefix(name)
+	case strings.Contains(name, "://"):
+		_, rest, _ := strings.Cut(host, "://")
+		rest = rest[:cmp.Or(strings.IndexAny(rest, "/?#")+1, len(rest)+1)-1]
+		return "", "it is a URL", "name the host alone: " + ShellWord(rest[strings.LastIndexByte(rest, '@')+1:])
+	}
+	if network, ok := hostNetwork(name); ok {
+		reason, hint := checkNetwork(network)
 		switch {
-		case err != nil:
-			return "", "it is neither a host name nor a network in CIDR notation", "a network is written as 10.0.0.0/8"
-		case !network.Addr().Is4():
-			return "", "IPv6 networks cannot be named", "name hosts: commands reach them by name, whatever address they have"
+		case reason != "":
+			return "", reason, hint
+		case strings.Contains(name, "/"):
+			return network.String(), "", ""
 		}
-		return network.Masked().String(), "", ""
+		return network.Addr().String(), "", ""
 	}
-	if address, err := netip.ParseAddr(name); err == nil {
-		if !address.Is4() {
-			return "", "IPv6 addresses cannot be named", "name the host: commands reach it by name, whatever address it has"
-		}
-		return name, "", ""
+	if strings.Contains(name, "/") {
+		return "", "it is neither a host name nor a network in CIDR notation", "a network is written as 10.0.0.0/8"
 	}
-	labels := strings.TrimPrefix(name, "*.")
-	switch {
-	case strings.Contains(labels, "*"):
-		return "", `"*" can only be the whole first label`, `"*.example.com" is every name below example.com, and "**" every public name`
-	case labels == "localhost" || strings.HasSuffix(labels, ".localhost"):
-		return "", "this name is the sandbox's own loopback", ""
-	case len(labels) > 253:
-		return "", "it is longer than 253 bytes", ""
-	}
-	numeric := false // the last label
-	for label := range strings.SplitSeq(labels, ".") {
-		numeric = label != "" && strings.Trim(label, "0123456789") == "" || strings.HasPrefix(label, "0x")
-		switch {
-		case label == "":
-			return "", "a part between dots is empty", ""
-		case len(label) > 63:
-			return "", "a part between dots is longer than 63 bytes", ""
-		case strings.ContainsFunc(label, func(c rune) bool { return !isLetterOrDigit(c) && c != '-' && c != '_' }):
-			if strings.ContainsFunc(label, func(c rune) bool { return c > 127 }) {
-				return "", "a host name is ASCII", "write it in its encoded form, xn--…"
-			}
-			return "", "a host name is letters, digits, hyphens, underscores and dots", ""
-		}
-	}
-	if numeric {
-		return "", "it is not an IPv4 address", "write four decimal numbers: 192.0.2.1"
+	reason, hint = checkName(strings.TrimPrefix(name, "*."))
+	if reason != "" {
+		return "", reason, hint
 	}
 	return name, "", ""
+}
+
+// checkNetwork returns why no rule can name addresses.
+func checkNetwork(network netip.Prefix) (reason, hint string) {
+	const names = "name hosts: commands reach them by name, whatever address they have"
+	first := network.Addr()
+	covers := func(of string) bool {
+		p := netip.MustParsePrefix(of)
+		return p.Bits() <= network.Bits() && p.Contains(first)
+	}
+	switch {
+	case !first.Is4():
+		return "IPv6 addresses cannot be named", names
+	case covers("127.0.0.0/8"), network.Bits() == 32 && first.IsUnspecified():
+		return "this is the sandbox's own loopback", "a service inside can be reached without a rule"
+	case covers("224.0.0.0/3"):
+		return "there are no hosts at multicast and reserved addresses", ""
+	case covers(NetworkNames.String()):
+		return "inside, addresses of " + NetworkNames.String() + " stand for names", names
+	}
+	return "", ""
+}
+
+// checkName returns why a name, in lower case and without a wildcard before it, cannot be one.
+func checkName(name string) (reason, hint string) {
+	before, port, _ := strings.Cut(name, ":")
+	switch {
+	case strings.Contains(name, "*"):
+		return `"*" can only be the whole first label`, `"*.example.com" is every name below example.com, and "**" every public name`
+	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
+		return "this is the sandbox's own loopback", "a service inside can be reached without a rule"
+	case before != "" && port != "" && strings.Trim(port, "0123456789,") == "":
+		return "it has a port", "name the host alone: " + ShellWord(before)
+	case len(name) > 253:
+		return "it is longer than 253 bytes", ""
+	}
+	number := false // the last label
+	for label := range strings.SplitSeq(name, ".") {
+		number = label != "" && strings.Trim(label, "0123456789") == "" || strings.HasPrefix(label, "0x")
+		switch {
+		case label == "":
+			return "a part between dots is empty", ""
+		case len(label) > 63:
+			return "a part between dots is longer than 63 bytes", ""
+		case strings.ContainsFunc(label, func(c rune) bool { return c > unicode.MaxASCII }):
+			return "a host name is ASCII", "write it in its encoded form, xn--…"
+		case strings.ContainsFunc(label, func(c rune) bool { return !isLetterOrDigit(c) && c != '-' && c != '_' }):
+			return "a host name is letters, digits, hyphens, underscores and dots", ""
+		}
+	}
+	if number {
+		return "it is not an IPv4 address", "write four decimal numbers: 192.0.2.1"
+	}
+	return "", ""
 }
 
 // network fills in the mode that the rules or the backend give by default, and checks the
 // rules.
 func (r *resolver) network(s *Spec) {
 	n := &s.Network
-	if n.Mode == "" && len(n.Allow) > 0 {
-		n.Mode = NetworkAllow
+	if n.Mode == "" && n.Allow != nil && len(n.Allow) == 0 {
+		r.refuse("network.allow", "", "it is empty, and opens nothing", "name a host, or use `network` none")
 	}
+	n.Mode = n.Asked()
 	switch engine := s.Docker != nil && s.Docker.NetworkEnabled; {
 	case n.Mode != "" && engine && s.Backend == BackendDocker:
 		r.refuse("docker.network_enabled", "true", "network says something else: "+quoteShort(n.Mode), "leave one of the two out")
@@ -204,59 +301,105 @@ func (r *resolver) network(s *Spec) {
 		n.Mode = defaultNetwork(*s)
 	}
 	if n.Mode != NetworkAllow {
-		n.refuseRules(r)
+		r.noRules(*n)
+		n.Allow, n.Deny = nil, nil
 		return
 	}
 	if s.Level == LevelLandlock {
-		r.refuse("network", n.Mode, "the landlock level can restrict ports, and no names", "use `level` full, or `network` none")
+		r.refuse("network", n.Mode, "the landlock level can restrict ports, not names", "use `level` full, or `network` none")
 	}
-	n.Allow, n.Deny = slices.Clone(n.Allow), slices.Clone(n.Deny)
-	r.networkRules("network.allow", n.Allow)
-	if len(n.Deny) > maxNetworkRules {
-		r.refuse("network.deny", "", "there are more rules than 1024", "")
-		return
-	}
-	for i := range n.Deny {
-		deny := &n.Deny[i]
-		deny.Host = r.host(index("network.deny", i)+".host", deny.Host)
-		if len(deny.Reason) > maxReason || strings.ContainsFunc(deny.Reason, func(c rune) bool { return c < ' ' || c == 127 }) {
-			r.refuse(index("network.deny", i)+".reason", "", "it must be one line of at most 256 bytes", "")
+	*n = n.Clone()
+	r.rules(n)
+}
+
+// noRules refuses rules of a mode that uses none.
+func (r *resolver) noRules(n Network) {
+	const hint = "use `network` allow, or leave them out"
+	for _, list := range []struct {
+		field   string
+		written bool
+	}{{"network.allow", len(n.Allow) > 0}, {"network.deny", len(n.Deny) > 0}, {"network.limits", n.Limits != (NetworkLimits{})}} {
+		if list.written {
+			r.refuse(list.field, "", "network "+cmp.Or(n.Mode, "of this backend")+" uses no rules", hint)
 		}
+	}
+}
+
+// rules checks the rules of mode "allow", and fills in their defaults in place.
+func (r *resolver) rules(n *Network) {
+	r.networkRules("network.allow", n.Allow)
+	ports := map[Port]bool{}
+	for _, rule := range n.Allow {
+		for _, port := range rule.Ports {
+			ports[port] = true
+		}
+	}
+	if len(ports) > MaxNetworkPorts {
+		r.refuse("network.allow", "", "the rules name more than "+strconv.Itoa(MaxNetworkPorts)+" different ports", "each needs a socket of its own: name fewer")
+	}
+	if len(n.Deny) > 0 && len(n.Allow) == 0 {
+		r.refuse("network.deny", "", "no rule opens what it would close", "open hosts with `network.allow`, or leave it out")
+	}
+	r.each("network.deny", len(n.Deny), func(i int, field string) {
+		deny := &n.Deny[i]
+		deny.Host = r.host(field+".host", deny.Host)
+		if len(deny.Reason) > maxReason || !utf8.ValidString(deny.Reason) || strings.ContainsFunc(deny.Reason, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			r.refuse(field+".reason", deny.Reason, "it must be one line of at most 256 bytes that can be printed", "")
+		}
+	})
+	if len(n.Allow) == 0 {
+		n.Allow = nil
+	}
+	if len(n.Deny) == 0 {
+		n.Deny = nil
 	}
 	if n.Limits.Connections == 0 {
 		n.Limits.Connections = DefaultConnections
 	}
 	if n.Limits.Connections > maxConnections {
-		r.refuse("network.limits.connections", strconv.FormatUint(n.Limits.Connections, 10), "it must be at most 4096", "")
+		r.refuse("network.limits.connections", strconv.FormatUint(n.Limits.Connections, 10), "it must be at most "+strconv.Itoa(maxConnections), "")
 	}
 	if n.Limits.BytesOut < 0 {
 		r.refuse("network.limits.bytes_out", "", "it must not be negative", "")
 	}
 }
 
-// networkRules checks rules, and fills in their defaults in place.
-func (r *resolver) networkRules(field string, rules []NetworkRule) {
-	if len(rules) > maxNetworkRules {
-		r.refuse(field, "", "there are more rules than 1024", `"*.example.com" is every name below example.com`)
+// each calls check for every entry of a list, until too many are refused or if there are too
+// many of them.
+func (r *resolver) each(field string, n int, check func(i int, field string)) {
+	if n > maxNetworkRules {
+		r.refuse(field, "", "it has more than "+strconv.Itoa(maxNetworkRules)+" entries", `"*.example.com" is every name below example.com`)
 		return
 	}
-	ports := map[Port]bool{}
-	for i := range rules {
-		rule := &rules[i]
-		rule.Host = r.host(index(field, i)+".host", rule.Host)
-		if len(rule.Ports) == 0 {
-			rule.Ports = DefaultPorts()
+	most := len(r.errs) + maxRefused
+	for i := range n {
+		if len(r.errs) >= most {
+			r.refuse(field, "", "there may be more that cannot be used: this is the rest from number "+strconv.Itoa(i+1), "")
+			return
 		}
+		check(i, index(field, i))
+	}
+}
+
+// networkRules checks rules, and fills in their defaults in place.
+func (r *resolver) networkRules(field string, rules []NetworkRule) {
+	r.each(field, len(rules), func(i int, at string) {
+		rule := &rules[i]
+		rule.Host = r.host(at+".host", rule.Host)
+		var ports []Port // each once, in their order
 		for j, port := range rule.Ports {
 			if port < 1 || port > 65535 {
-				r.refuse(index(index(field, i)+".ports", j), strconv.FormatUint(uint64(port), 10), "a port must be from 1 to 65535", "")
+				r.refuse(index(at+".ports", j), strconv.FormatUint(uint64(port), 10), "a port must be from 1 to 65535", "")
+				return
 			}
-			ports[port] = true
+			if !slices.Contains(ports, port) {
+				ports = append(ports, port)
+			}
 		}
-	}
-	if len(ports) > MaxNetworkPorts {
-		r.refuse(field, "", "the rules name more than "+strconv.Itoa(MaxNetworkPorts)+" different ports", "")
-	}
+		if rule.Ports = ports; len(ports) == 0 {
+			rule.Ports = DefaultPorts()
+		}
+	})
 }
 
 // contains reports whether a rule of a ceiling opens all that a rule opens, whose host is
@@ -285,42 +428,39 @@ func (n NetworkRule) contains(rule NetworkRule) bool {
 	if _, address := hostNetwork(rule.Host); address {
 		return false
 	}
-	below, wild := strings.CutPrefix(host, "*")
-	return host == rule.Host || host == "**" || wild && strings.HasSuffix(rule.Host, below) && rule.Host != "**"
+	below, wild := strings.CutPrefix(host, "*.")
+	return host == rule.Host || host == "**" || wild && strings.HasSuffix(rule.Host, "."+below)
 }
 
-// hostNetwork returns the addresses that a canonical host names, unless it is a name.
+// IsAddress reports whether a host in its canonical form is an address or a network instead of
+// a name.
+func IsAddress(host string) bool {
+	_, ok := hostNetwork(host)
+	return ok
+}
+
+// hostNetwork returns the addresses that a host names, unless it is a name.
 func hostNetwork(host string) (netip.Prefix, bool) {
 	if address, err := netip.ParseAddr(host); err == nil {
-		return netip.PrefixFrom(address, address.BitLen()), true
+		return netip.PrefixFrom(address.WithZone(""), address.BitLen()), true
 	}
 	network, err := netip.ParsePrefix(host)
-	return network, err == nil
+	return network.Masked(), err == nil
 }
 
 // allowedHint says what a ceiling opens.
 func allowedHint(rules []NetworkRule) string {
 	if len(rules) == 0 {
-		return "it opens no host"
+		return "no host may be asked for"
 	}
-	words := make([]string, len(rules))
-	for i, rule := range rules {
-		words[i] = rule.String()
+	var words []string
+	for _, rule := range rules[:min(len(rules), 10)] {
+		words = append(words, rule.String())
 	}
-	return "it opens " + strings.Join(words[:min(len(words), 16)], " ")
-}
-
-// refuseRules refuses rules that the mode does not use.
-func (n *Network) refuseRules(r *resolver) {
-	const hint = "leave the mode out, or use `network` allow"
-	for _, list := range []struct {
-		field   string
-		written bool
-	}{{"network.allow", len(n.Allow) > 0}, {"network.deny", len(n.Deny) > 0}, {"network.limits", n.Limits != (NetworkLimits{})}} {
-		if list.written {
-			r.refuse(list.field, "", "network "+n.Mode+" uses no rules", hint)
-		}
+	if more := len(rules) - len(words); more > 0 {
+		words = append(words, strconv.Itoa(more)+" more")
 	}
+	return "what may be asked for: " + strings.Join(words, ", ")
 }
 
 // host returns the canonical form of a rule's host.
