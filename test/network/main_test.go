@@ -18,7 +18,9 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -36,6 +38,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -89,7 +92,7 @@ func newWorld(t *testing.T) *world {
 	if w.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the test's authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &w.key.PublicKey, w.key)
 	if err != nil {
@@ -187,7 +190,7 @@ func (w *world) https(t *testing.T, name string, handler http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{host}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{host}}
 	der, err := x509.CreateCertificate(rand.Reader, template, w.root, &key.PublicKey, w.key)
 	if err != nil {
 		t.Fatal(err)
@@ -248,20 +251,38 @@ func allow(t *testing.T, hosts ...string) policy.Network {
 	return n
 }
 
-// sh runs shell text in a sandbox, and returns what it printed to both streams and its exit
-// status.
+// sh runs shell text in a sandbox, as [run] does.
 func sh(t *testing.T, box *paddock.Sandbox, text string) (out string, status int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	return run(t, box, "sh", "-c", text)
+}
+
+// python runs a program in Python with these arguments, as [run] does, or skips.
+func python(t *testing.T, box *paddock.Sandbox, text string, args ...string) (out string) {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("there is no /usr/bin/python3")
+	}
+	out, _ = run(t, box, "/usr/bin/python3", append([]string{"-c", text}, args...)...)
+	return out
+}
+
+// run runs a command in a sandbox, and returns what it printed to both streams and its exit
+// status.
+func run(t *testing.T, box *paddock.Sandbox, name string, args ...string) (out string, status int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	cmd := box.Command(ctx, "sh", "-c", text)
+	cmd := box.Command(ctx, name, args...)
 	var both bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &both, &both
 	err := cmd.Run()
-	if exit := (*paddock.ExitError)(nil); err != nil && !asExit(err, &exit) {
-		t.Fatalf("%s: %v\n%s", text, err, both.String())
-	} else if err != nil {
-		status = exit.ExitCode()
+	exit := (*paddock.ExitError)(nil)
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, both.String())
+	}
+	if exit != nil {
+		status = exit.ExitCode
 	}
 	return both.String(), status
 }
