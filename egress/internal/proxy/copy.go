@@ -155,6 +155,8 @@ func relay(inside, outside net.Conn, up, down func() error) error {
 		default:
 			if err = awaitGone(from); err != nil && from == outside {
 				err = &outsideError{err}
+			} else if err != nil {
+				err = errInside
 			}
 		}
 		if err != nil {

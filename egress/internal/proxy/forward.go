@@ -115,7 +115,14 @@ func (f *forwarding) sendAll(r *httpRequest, outside net.Conn) error {
 		}
 		r.head = nil
 		if err := f.sendBody(r); err != nil {
-			return f.refusal(err, outside)
+			// The host has a part of the request, so that no answer would be one to it.
+			if refusal := (*httpError)(nil); errors.As(err, &refusal) {
+				f.refuse(refusal)
+				return errReported
+			} else if errors.Is(err, io.EOF) {
+				return errInside
+			}
+			return err
 		}
 		if upgrade {
 			select {

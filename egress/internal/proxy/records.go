@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -32,7 +33,9 @@ func newRecords() *records {
 
 // add keeps a record, and sets its number and time.
 func (r *records) add(record egress.Record) {
-	record.Host = text.Truncate(text.Escape(record.Host), mostRecordText)
+	// Letters of other scripts look like those of the name that was meant.
+	host := strconv.QuoteToASCII(record.Host)
+	record.Host = text.Truncate(host[1:len(host)-1], mostRecordText)
 	record.Reason = text.Truncate(text.Escape(record.Reason), 2*mostRecordText)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,11 +20,12 @@ func readNow(fd uintptr, buffer []byte) (int, error) {
 	}
 }
 
-// isGone reports whether the peer of a connection has reset it, or has been found dead.
+// isGone reports whether the peer of a connection has reset it, or has been found dead. A
+// connection that both ends have closed is not gone.
 func isGone(fd uintptr) bool {
 	poll := []unix.PollFd{{Fd: int32(fd)}} //nolint:gosec // a descriptor fits
 	n, err := unix.Poll(poll, 0)
-	return err == nil && n > 0 && poll[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	return err == nil && n > 0 && poll[0].Revents&unix.POLLERR != 0
 }
 
 // checkSockets returns an error unless the sockets are what the gateway hands out: IPv4, not
