@@ -272,6 +272,9 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		NestedUserns: "sysctl+seccomp",
 		Death:        "pidns+uts",
 	}
+	if spec.Network.Mode == policy.NetworkAllow {
+		iso.Egress = spec.Network.Egress("gateway")
+	}
 	for _, n := range ns {
 		iso.Namespaces = append(iso.Namespaces, string(n))
 	}

@@ -260,7 +260,7 @@ func TestEnd(t *testing.T) {
 		t.Run(unix.SignalName(signal), func(t *testing.T) {
 			box := w.open(t, allow(t, "api.test"))
 			pid := egressPID(t)
-			if out := python(t, box, dial, "api.test", "443", "x"); strings.Contains(out, "EAI") {
+			if out := python(t, box, dial, "api.test", "443", "not TLS"); strings.Contains(out, "EAI") {
 				t.Fatalf("before: %s", out)
 			}
 			if err := unix.Kill(pid, signal); err != nil {
