@@ -81,7 +81,7 @@ help: ## say what there is
 
 # GOWORK=off: these programs are what the product's go.mod says, whatever tests need.
 build: export GOWORK = off
-build: ## build bin/paddock, bin/paddock-server and bin/paddock-agent (static)
+build: ## build the programs: bin/paddock, and paddock-server, paddock-agent and paddock-egress beside it (static)
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent ./cmd/paddock-egress
 
@@ -158,7 +158,7 @@ lint: $(LINT) ## check format, vet and style, on every platform
 	$(GO) build $(PACKAGES)
 	GOARCH=arm64 $(GO) build $(PACKAGES)
 	GOOS=darwin $(GO) vet . ./cmd/... ./internal/run ./wire ./policy/... ./op/... ./backend/hostpath/...
-	GOOS=windows $(GO) vet ./cmd/paddock ./cmd/paddock-agent ./cmd/paddock-server ./wire ./policy/...
+	GOOS=windows $(GO) vet ./cmd/paddock ./cmd/paddock-agent ./cmd/paddock-egress ./cmd/paddock-server ./wire ./policy/...
 	GOWORK=off $(GO) -C release vet .
 	GOGC=400 $(LINT) run --allow-parallel-runners $(PACKAGES)
 	cd release && GOWORK=off GOGC=400 ../$(LINT) run --allow-parallel-runners .

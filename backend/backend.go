@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/confine"
-	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -182,12 +181,6 @@ type Sandbox interface {
 	// the kernel takes, removes the sandbox's state, and returns how it ended. It
 	// may be called more than once.
 	Stop(ctx context.Context, grace time.Duration) (Death, error)
-}
-
-// Egressor is a sandbox that may have an egress process.
-type Egressor interface {
-	// Egress returns a client of the egress process, or nil if the network is not "allow".
-	Egress() *egress.Client
 }
 
 // Freezer is a sandbox whose commands can be stopped for a while.
