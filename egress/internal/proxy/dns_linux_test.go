@@ -14,23 +14,6 @@ import (
 	"github.com/paddock-dev/paddock/egress"
 )
 
-// question packs a question as resolvers send it.
-func question(t testing.TB, name string, kind dnsmessage.Type, change func(*dnsmessage.Message)) []byte {
-	t.Helper()
-	m := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: 4711, RecursionDesired: true},
-		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: kind, Class: dnsmessage.ClassINET}},
-	}
-	if change != nil {
-		change(&m)
-	}
-	packet, err := m.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return packet
-}
-
 // exchange sends a packet over UDP, and reads the answer.
 func (e *env) exchange(packet []byte) dnsmessage.Message {
 	e.t.Helper()

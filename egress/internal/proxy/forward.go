@@ -30,7 +30,7 @@ const (
 type forwarding struct {
 	c  *connection
 	in *bufio.Reader
-	up *counter
+	up io.Writer // nil before the host is reached
 	// refused is the request after which nothing is sent any more.
 	refused atomic.Pointer[httpError]
 	// upgraded gets whether the host agreed to WebSocket, if the first request asks for it.

@@ -13,29 +13,6 @@ import (
 	"github.com/paddock-dev/paddock/egress"
 )
 
-func testConfig(name string) *tls.Config { return &tls.Config{ServerName: name} }
-
-// hello returns the first message of a TLS client.
-func hello(t testing.TB, config *tls.Config) []byte {
-	t.Helper()
-	r := &helloWriter{}
-	config.InsecureSkipVerify = true //nolint:gosec // nothing is connected
-	if err := tls.Client(r, config).Handshake(); err == nil {
-		t.Fatal("a handshake without a peer succeeded")
-	}
-	return r.Bytes()
-}
-
-type helloWriter struct {
-	net.Conn
-	bytes.Buffer
-}
-
-func (w *helloWriter) Read([]byte) (int, error)         { return 0, io.EOF }
-func (w *helloWriter) Write(p []byte) (int, error)      { return w.Buffer.Write(p) }
-func (w *helloWriter) Close() error                     { return nil }
-func (w *helloWriter) SetWriteDeadline(time.Time) error { return nil }
-
 // startTLS serves a rule with a host that echoes over TLS, at both ports.
 func startTLS(t *testing.T, change func(*Options)) (*env, *x509.CertPool) {
 	t.Helper()

@@ -65,8 +65,9 @@ type Options struct {
 	AllowAddress func(netip.Addr) bool
 	// TLSPort and HTTPPort take the places of 443 and 80.
 	TLSPort, HTTPPort uint16
-	// HelloTimeout is the time for a TLS hello. Default: 10s.
-	HelloTimeout time.Duration
+	// HelloTimeout is the time for a TLS hello, DialTimeout that for reaching a host.
+	// Default: 10s.
+	HelloTimeout, DialTimeout time.Duration
 	// HostSockets accepts sockets of this process's own network namespace.
 	HostSockets bool
 }
@@ -167,6 +168,9 @@ func newServer(o *Options) (*Server, error) {
 	if o.HelloTimeout == 0 {
 		o.HelloTimeout = 10 * time.Second
 	}
+	if o.DialTimeout == 0 {
+		o.DialTimeout = 10 * time.Second
+	}
 	if err := egress.Check(o.Network); err != nil {
 		return nil, fmt.Errorf("invalid rules: %w", err)
 	}
@@ -193,7 +197,7 @@ func newServer(o *Options) (*Server, error) {
 	s := &Server{
 		bindTo: o.Bind, dnsAddress: o.DNS, control: o.Control,
 		names: newNames(o.Range), records: newRecords(),
-		upstream: &upstream{resolver: o.Resolver, dial: o.Dial, allowAddress: o.AllowAddress, proxy: proxy},
+		upstream: &upstream{resolver: o.Resolver, dial: o.Dial, allowAddress: o.AllowAddress, proxy: proxy, timeout: o.DialTimeout},
 		tlsPort:  o.TLSPort, httpPort: o.HTTPPort, helloTimeout: o.HelloTimeout,
 		most:      int(min((descriptors-otherDescriptors)/2, mostConnections)), //nolint:gosec // it is bounded
 		open:      map[*connection]struct{}{},

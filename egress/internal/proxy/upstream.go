@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// A name is resolved and a connection made within this time.
-	dialTimeout = 10 * time.Second
 	// More addresses of a name are not tried.
 	mostAddresses = 64
 	// The other family of addresses is tried after this time (RFC 8305).
@@ -56,6 +54,7 @@ type upstream struct {
 	dial         DialFunc
 	allowAddress func(netip.Addr) bool
 	proxy        *operatorProxy // nil: none
+	timeout      time.Duration  // for resolving a name and connecting
 }
 
 // target is where a connection goes: a name, or an address if no name was asked for.
@@ -74,7 +73,7 @@ func (t target) host() string {
 
 // connect makes a connection to a target, which table opens.
 func (u *upstream) connect(ctx context.Context, table *egress.Table, to target) (net.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, fmt.Errorf("there was no connection within %v", dialTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, u.timeout, fmt.Errorf("there was no connection within %v", u.timeout))
 	defer cancel()
 	conn, err := u.connectOnce(ctx, table, to)
 	if err != nil && ctx.Err() != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/paddock-dev/paddock/egress"
 )
@@ -130,15 +131,12 @@ func TestHostHas(t *testing.T) {
 
 // A resolver that hangs ends the connection that asked it, and no other.
 func TestResolverHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes as long as the host may take to resolve")
-	}
-	e := startEcho(t, nil, "api.test:other", "slow.test:other")
+	e := startEcho(t, func(o *Options) { o.DialTimeout = 3 * time.Second }, "api.test:other", "slow.test:other")
 	e.hosts.set("slow.test")
 	slow := e.dial("slow.test", e.other)
 	ping(t, e.dial("api.test", e.other))
 	e.mustBeReset(slow)
-	e.wants(0, egress.KindFailed, "slow.test", "there was no connection within 10s")
+	e.wants(0, egress.KindFailed, "slow.test", "there was no connection within 3s")
 }
 
 // The next address is tried when one fails, and the other family, too.
@@ -208,9 +206,6 @@ func TestOperatorProxy(t *testing.T) {
 	e := start(t, func(o *Options) {
 		o.Proxy = map[string]string{"HTTPS_PROXY": "http://user:secret@" + proxy.Addr().String(), "NO_PROXY": "direct.test, 192.0.2.0/24"}
 	}, "api.test:other", "no.test:other", "hang.test:other", "direct.test:other", "10.0.0.1:other")
-	if testing.Short() {
-		t.Log("a proxy that hangs is left out")
-	}
 	port := strconv.Itoa(int(e.other))
 	for _, name := range []string{"api.test"} {
 		conn := e.dial(name, e.other)
@@ -247,16 +242,16 @@ func TestOperatorProxy(t *testing.T) {
 }
 
 func TestOperatorProxyHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes as long as a connection may take")
-	}
 	asked := make(chan string, 1)
 	proxy := connectProxy(t, nil, asked)
-	e := start(t, func(o *Options) { o.Proxy = map[string]string{"ALL_PROXY": proxy.Addr().String()} }, "hang.test:other")
+	e := start(t, func(o *Options) {
+		o.Proxy = map[string]string{"ALL_PROXY": proxy.Addr().String()}
+		o.DialTimeout = 100 * time.Millisecond
+	}, "hang.test:other")
 	conn := e.dial("hang.test", e.other)
 	<-asked
 	e.mustBeReset(conn)
-	e.wants(0, egress.KindFailed, "hang.test", "there was no connection within 10s")
+	e.wants(0, egress.KindFailed, "hang.test", "there was no connection within 100ms")
 }
 
 func TestSOCKSProxy(t *testing.T) {
