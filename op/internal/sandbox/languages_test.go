@@ -38,7 +38,7 @@ func TestProjectTexts(t *testing.T) {
 				if taken := content != written; taken != (file.Spec.Limits.Memory > 0 && len(file.Spec.Redaction) == 1 && len(file.Spec.Env) > 0) || file.Spec.Network.Mode != "none" {
 					t.Errorf("with suggestions taken up (%v) it says %+v\n%s", taken, file.Spec, content)
 				}
-				if rules := file.Spec.Commands != nil; rules != (content != written && strings.Contains(content, "allow:")) {
+				if rules := file.Spec.Commands != nil; rules != (content != written && strings.Contains(content, "\n  allow:")) {
 					t.Errorf("rules: %v\n%s", rules, content)
 				}
 			}
