@@ -134,6 +134,22 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestPlanOfANetworkByName(t *testing.T) {
+	plan := &confine.Plan{Holds: policy.Isolation{Network: "allow", Egress: policy.Network{Allow: []policy.NetworkRule{{Host: "api.example.com"}}}.Egress("gateway")}}
+	_, text := render(t, op.Of[sandbox.PlanInput](), bare{plan: plan}, `{"allow":["API.example.com","10.0.0.0/8:5432"],"deny":["x.example.com"]}`)
+	for _, part := range []string{
+		"\nthe network, by name\n  open    api.example.com  443, 80\n  open    10.0.0.0/8       5432\n  closed  x.example.com    -\n  at most 256 connections at once\n  paddock-egress, a process outside",
+		"network                 allow (api.example.com; by a gateway)\n",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the plan lacks %q:\n%s", part, text)
+		}
+	}
+	if _, text := render(t, op.Of[sandbox.PlanInput](), bare{plan: &confine.Plan{}}, `{}`); strings.Contains(text, "by name") {
+		t.Errorf("without a network: %s", text)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	_, text := render(t, op.Of[sandbox.VersionInput](), bare{}, `{}`)
 	for _, word := range []string{"paddock ", "\nbuild ", "\nwire     1\n", "\ngo       go1.", "\nplatform "} {

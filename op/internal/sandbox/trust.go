@@ -14,6 +14,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/network"
 	"github.com/paddock-dev/paddock/op/internal/patch"
 	"github.com/paddock-dev/paddock/op/internal/project"
 	"github.com/paddock-dev/paddock/policy"
@@ -295,6 +296,7 @@ const maxSaid = 200
 var plainWords = map[string]string{
 	"network: host":        "network: commands can use this host's network, with everything that listens on it",
 	"network: none":        "network: none but loopback",
+	"network: allow":       "network: commands can reach hosts by name, these and no others:",
 	"workspace.mode: copy": "workspace: commands change a copy in memory, which ends with the sandbox",
 	"workspace.mode: bind": "workspace: commands change the directory itself",
 	"workspace.access: ro": "workspace: commands cannot change the directory",
@@ -314,7 +316,25 @@ func says(s policy.Spec) (lines []string) {
 		}
 		lines = append(lines, text.Escape(text.Truncate(line, maxSaid)))
 	}
-	for _, one := range [][2]string{{"network", s.Network.Mode}, {"workspace.mode", s.Workspace.Mode}, {"workspace.access", s.Workspace.Access},
+	if mode := s.Network.Asked(); mode != "" {
+		add("network", mode)
+	}
+	for _, rule := range s.Network.Allow {
+		if len(rule.Ports) == 0 {
+			rule.Ports = policy.DefaultPorts()
+		}
+		add("network", "open "+rule.Host+", ports "+network.Ports(rule.Ports))
+	}
+	for _, deny := range s.Network.Deny {
+		add("network", strings.TrimSuffix("closed "+deny.Host+": "+deny.Reason, ": "))
+	}
+	if n := s.Network.Limits.Connections; n > 0 {
+		add("network", fmt.Sprintf("at most %d connections at once", n))
+	}
+	if n := s.Network.Limits.BytesOut; n > 0 {
+		add("network", "at most "+n.String()+" sent")
+	}
+	for _, one := range [][2]string{{"workspace.mode", s.Workspace.Mode}, {"workspace.access", s.Workspace.Access},
 		{"level", s.Level}, {"seccomp", s.Seccomp}, {"hostname", s.Hostname},
 		{"caches", strings.Join(s.Caches, ", ")}} {
 		if one[1] != "" {
