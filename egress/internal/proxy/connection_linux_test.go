@@ -330,7 +330,7 @@ func TestDescriptorsShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(fd) //nolint:errcheck // the test ends
+		defer unix.Close(fd)
 		clients = append(clients, fd)
 	}
 	var limit unix.Rlimit
@@ -434,7 +434,7 @@ func TestManyConnections(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer conn.Close() //nolint:errcheck // all has been read
+		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
 		go func() {
 			_, _ = conn.Write(big)
@@ -478,7 +478,7 @@ func TestManyConnections(t *testing.T) {
 	for range 50 {
 		secure.Go(func() {
 			conn := tls.Client(e.dial("web.test", e.tls), &tls.Config{ServerName: "web.test", RootCAs: authority.roots, MinVersion: tls.VersionTLS12})
-			defer conn.Close() //nolint:errcheck // all has been read
+			defer conn.Close()
 			if _, err := io.WriteString(conn, "ping"); err != nil {
 				t.Error(err)
 				return

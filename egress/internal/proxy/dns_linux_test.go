@@ -21,7 +21,7 @@ func (e *env) exchange(packet []byte) dnsmessage.Message {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the answer has been read
+	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := conn.Write(packet); err != nil {
 		e.t.Fatal(err)
@@ -167,7 +167,7 @@ func TestPackets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the answer has been read
+	defer conn.Close()
 	answer := question(t, "api.test.", dnsmessage.TypeA, func(m *dnsmessage.Message) { m.Response, m.ID = true, 1 })
 	for _, packet := range [][]byte{{}, {1, 2, 3}, answer, make([]byte, 60_000), ask} {
 		if _, err := conn.Write(packet); err != nil {

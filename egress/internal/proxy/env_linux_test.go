@@ -303,7 +303,7 @@ func listen(t testing.TB, serve func(*net.TCPConn)) net.Listener {
 				return
 			}
 			running.Go(func() {
-				defer conn.Close() //nolint:errcheck // the other end tells
+				defer conn.Close()
 				stop := context.AfterFunc(t.Context(), func() { _ = conn.Close() })
 				defer stop()
 				serve(conn.(*net.TCPConn))
