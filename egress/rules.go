@@ -94,7 +94,7 @@ func NewTable(network policy.Network) *Table {
 		}
 		var ports []uint16
 		for _, port := range written {
-			ports = append(ports, uint16(port)) //nolint:gosec // Check bounds it.
+			ports = append(ports, uint16(port))
 		}
 		t.ports = append(t.ports, ports...)
 		if addresses, ok := hostAddresses(rule.Host); ok {

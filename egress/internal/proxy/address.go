@@ -97,7 +97,7 @@ func hostHas(to netip.AddrPort) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer conn.Close() //nolint:errcheck // nothing was written
+	defer conn.Close()
 	local, ok := conn.LocalAddr().(*net.UDPAddr)
 	return ok && local.AddrPort().Addr().Unmap() == to.Addr(), nil
 }

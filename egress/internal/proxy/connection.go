@@ -92,7 +92,10 @@ func (s *Server) serveConn(ctx context.Context, inside *net.TCPConn) {
 	reached, err := c.run()
 	stop()
 	reset(inside) // unless it has been closed
-	if why := context.Cause(c.ctx); why != nil {
+	switch why := context.Cause(c.ctx); {
+	case ctx.Err() != nil:
+		err = cutError("the sandbox has ended")
+	case why != nil:
 		err = why
 	}
 	c.cut(nil)

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/egress"
 )
 
@@ -315,6 +317,97 @@ func TestCommandResetsAfterHalfClose(t *testing.T) {
 	e.wants(0, egress.KindConnection, "api.test", "")
 }
 
+// Connections that come while descriptors are short are served later.
+func TestDescriptorsShort(t *testing.T) {
+	e := startEcho(t, nil, "api.test:other")
+	address, err := e.lookup("api.test.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clients []int
+	for range 10 {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		clients = append(clients, fd)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 3
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	connect := func() error {
+		for _, fd := range clients {
+			if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: address.As4(), Port: int(e.other)}); err != nil {
+				return err
+			}
+		}
+		time.Sleep(20 * time.Millisecond) // some attempts to accept fail
+		return nil
+	}
+	err = connect()
+	if restore := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); restore != nil {
+		t.Fatal(restore)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range clients {
+		if _, err := unix.Write(fd, []byte("ping")); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := unix.Read(fd, make([]byte, 4)); n != 4 || err != nil {
+			t.Errorf("the echo has %d bytes, %v", n, err)
+		}
+	}
+}
+
+// BenchmarkCopy shows the throughput of a connection, directly and through the server.
+func BenchmarkCopy(b *testing.B) {
+	for _, direct := range []bool{true, false} {
+		name := map[bool]string{true: "direct", false: "copied"}[direct]
+		b.Run(name, func(b *testing.B) { benchmarkCopy(b, direct) })
+	}
+}
+
+func benchmarkCopy(b *testing.B, direct bool) {
+	const size = 256 << 20
+	source := listen(b, func(conn *net.TCPConn) {
+		chunk := make([]byte, 1<<20)
+		for range size / len(chunk) {
+			if _, err := conn.Write(chunk); err != nil {
+				return
+			}
+		}
+	})
+	e := start(b, nil, "api.test:other")
+	e.hosts.set("api.test", "127.0.0.1")
+	e.hosts.serveAt(e.other, source)
+	b.SetBytes(size)
+	buffer := make([]byte, 1<<20)
+	for b.Loop() {
+		var conn net.Conn
+		if direct {
+			var err error
+			if conn, err = net.Dial("tcp", source.Addr().String()); err != nil {
+				b.Fatal(err)
+			}
+		} else {
+			conn = e.dial("api.test", e.other)
+		}
+		if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{conn}, buffer); n != size || err != nil {
+			b.Fatalf("%d bytes, %v", n, err)
+		}
+		_ = conn.Close()
+	}
+}
+
 // descriptors counts those of this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
@@ -341,7 +434,7 @@ func TestManyConnections(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer conn.Close() //nolint:errcheck // all has been read
+		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
 		go func() {
 			_, _ = conn.Write(big)
@@ -385,7 +478,7 @@ func TestManyConnections(t *testing.T) {
 	for range 50 {
 		secure.Go(func() {
 			conn := tls.Client(e.dial("web.test", e.tls), &tls.Config{ServerName: "web.test", RootCAs: authority.roots, MinVersion: tls.VersionTLS12})
-			defer conn.Close() //nolint:errcheck // all has been read
+			defer conn.Close()
 			if _, err := io.WriteString(conn, "ping"); err != nil {
 				t.Error(err)
 				return

@@ -51,7 +51,7 @@ func (s *Server) serveControl(ctx context.Context, l net.Listener) {
 func (s *Server) answerClient(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer conn.Close() //nolint:errcheck // each write has been checked
+	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	write := func(a egress.Answer) error {
 		line, err := json.Marshal(a)

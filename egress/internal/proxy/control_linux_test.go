@@ -185,7 +185,7 @@ func TestInvalidSockets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.Close() //nolint:errcheck // the test ends
+			defer l.Close()
 			conn, err := net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
 			if err != nil {
 				t.Fatal(err)

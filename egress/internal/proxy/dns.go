@@ -105,7 +105,7 @@ func parseQuestion(p *dnsmessage.Parser) (dnsmessage.Question, *edns, error) {
 		case h.Type == dnsmessage.TypeOPT && found != nil:
 			return questions[0], nil, errors.New("a packet must have one OPT record")
 		case h.Type == dnsmessage.TypeOPT:
-			found = &edns{version: uint8(h.TTL >> 16)} //nolint:gosec // the second byte is the version
+			found = &edns{version: uint8(h.TTL >> 16)}
 		}
 		if err := p.SkipAdditional(); err != nil {
 			return questions[0], nil, err
@@ -224,7 +224,7 @@ func (d *dnsConns) serve(ctx context.Context, r *resolver, conn *net.TCPConn) {
 		d.open--
 		d.mu.Unlock()
 	}()
-	defer conn.Close() //nolint:errcheck // nothing is waiting to be written
+	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { reset(conn) })()
 	for {
 		_ = conn.SetDeadline(time.Now().Add(dnsIdle))
@@ -240,7 +240,7 @@ func (d *dnsConns) serve(ctx context.Context, r *resolver, conn *net.TCPConn) {
 		if reply == nil {
 			return
 		}
-		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)); err != nil { //nolint:gosec // an answer fits
+		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)); err != nil {
 			return
 		}
 	}

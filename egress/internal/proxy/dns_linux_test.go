@@ -21,7 +21,7 @@ func (e *env) exchange(packet []byte) dnsmessage.Message {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the answer has been read
+	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := conn.Write(packet); err != nil {
 		e.t.Fatal(err)
@@ -167,7 +167,7 @@ func TestPackets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the answer has been read
+	defer conn.Close()
 	answer := question(t, "api.test.", dnsmessage.TypeA, func(m *dnsmessage.Message) { m.Response, m.ID = true, 1 })
 	for _, packet := range [][]byte{{}, {1, 2, 3}, answer, make([]byte, 60_000), ask} {
 		if _, err := conn.Write(packet); err != nil {
@@ -191,6 +191,23 @@ func TestPackets(t *testing.T) {
 	}
 }
 
+// askTCP asks over a connection, and returns the number of addresses in the answer.
+func (e *env) askTCP(conn net.Conn, packet []byte) (int, error) {
+	e.t.Helper()
+	if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)); err != nil {
+		return 0, err
+	}
+	var length [2]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return 0, err
+	}
+	answer := make([]byte, binary.BigEndian.Uint16(length[:]))
+	if _, err := io.ReadFull(conn, answer); err != nil {
+		return 0, err
+	}
+	return len(parseAnswer(e.t, answer).Answers), nil
+}
+
 func TestNamesOverTCP(t *testing.T) {
 	e := start(t, nil, "api.test")
 	conn := e.dial(e.dns.Addr().String(), e.dns.Port())
@@ -202,19 +219,8 @@ func TestNamesOverTCP(t *testing.T) {
 		}}}
 	})
 	for range 3 {
-		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)); err != nil {
-			t.Fatal(err)
-		}
-		var length [2]byte
-		if _, err := io.ReadFull(conn, length[:]); err != nil {
-			t.Fatal(err)
-		}
-		answer := make([]byte, binary.BigEndian.Uint16(length[:]))
-		if _, err := io.ReadFull(conn, answer); err != nil {
-			t.Fatal(err)
-		}
-		if m := parseAnswer(t, answer); len(m.Answers) != 1 {
-			t.Errorf("over TCP: %v", m.GoString())
+		if answers, err := e.askTCP(conn, packet); answers != 1 || err != nil {
+			t.Errorf("over TCP there are %d answers, %v", answers, err)
 		}
 	}
 	if s := e.State(); s.Connections != 0 || s.Denied != 0 {
@@ -227,20 +233,34 @@ func TestNamesOverTCP(t *testing.T) {
 
 func TestTooManyDNSConnections(t *testing.T) {
 	e := start(t, nil, "api.test")
-	address := e.dns.Addr().String()
+	address, packet := e.dns.Addr().String(), question(t, "api.test.", dnsmessage.TypeA, nil)
+	var open []net.Conn
 	for range mostDNSConns {
 		conn := e.dial(address, e.dns.Port())
-		_, _ = conn.Write([]byte{0, 0}) // a packet that is no question ends the connection
-		_, _ = io.ReadAll(conn)
-		_ = conn.Close()
+		if answers, err := e.askTCP(conn, packet); answers != 1 || err != nil {
+			t.Fatalf("connection %d: %d answers, %v", len(open), answers, err)
+		}
+		open = append(open, conn)
 	}
-	for range mostDNSConns {
-		e.dial(address, e.dns.Port())
-	}
-	// They are accepted in order.
 	e.mustNotOpen(address, e.dns.Port())
 	if _, err := e.lookup("api.test."); err != nil {
 		t.Error("over UDP:", err)
+	}
+	// What is no question ends a connection, and makes room for another.
+	if _, err := e.askTCP(open[0], nil); err == nil {
+		t.Error("an empty packet is answered")
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		conn, err := e.tryDial(address, e.dns.Port())
+		if err == nil {
+			_, err = e.askTCP(conn, packet)
+		}
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("there is no room for another connection:", err)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ import (
 // loopback.
 type env struct {
 	*Server
-	t                *testing.T
+	t                testing.TB
 	dns              netip.AddrPort
 	tls, http, other uint16 // ports as commands see them
 	hosts            *fakeHosts
@@ -100,7 +100,7 @@ func (h *fakeHosts) questions() []string {
 }
 
 // start serves rules. A rule of ports ":tls", ":http" and ":other" has those of the test.
-func start(t *testing.T, change func(*Options), rules ...string) *env {
+func start(t testing.TB, change func(*Options), rules ...string) *env {
 	t.Helper()
 	e := &env{t: t, hosts: &fakeHosts{addresses: map[string][]netip.Addr{}, ports: map[uint16]uint16{}}, done: make(chan error, 1)}
 	var failure error
@@ -185,7 +185,7 @@ func (e *env) network(rules ...string) policy.Network {
 }
 
 // sockets returns what the agent would hand out.
-func sockets(t *testing.T, stock int) (udp *os.File, tcp []*os.File) {
+func sockets(t testing.TB, stock int) (udp *os.File, tcp []*os.File) {
 	t.Helper()
 	socket := func(kind int) *os.File {
 		fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -289,7 +289,7 @@ func (e *env) wants(after uint64, kind, host, reason string) egress.Record {
 }
 
 // listen serves connections on loopback.
-func listen(t *testing.T, serve func(*net.TCPConn)) net.Listener {
+func listen(t testing.TB, serve func(*net.TCPConn)) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -303,7 +303,7 @@ func listen(t *testing.T, serve func(*net.TCPConn)) net.Listener {
 				return
 			}
 			running.Go(func() {
-				defer conn.Close() //nolint:errcheck // the other end tells
+				defer conn.Close()
 				stop := context.AfterFunc(t.Context(), func() { _ = conn.Close() })
 				defer stop()
 				serve(conn.(*net.TCPConn))

@@ -75,7 +75,7 @@ func (c *connection) forwardHTTP() (reached bool, err error) {
 // next reads and checks the head of the next request. It returns nil at the end.
 func (f *forwarding) next() (*httpRequest, error) {
 	if _, err := f.in.Peek(1); errors.Is(err, io.EOF) {
-		return nil, nil //nolint:nilnil // there are no more requests
+		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -34,7 +35,7 @@ func startHTTP(t *testing.T) (*env, chan string) {
 				t.Error(err)
 				return
 			}
-			defer conn.Close() //nolint:errcheck // all has been written
+			defer conn.Close()
 			_, _ = rw.WriteString("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nwelcome")
 			_ = rw.Flush()
 			_, _ = io.Copy(conn, rw)
@@ -52,7 +53,7 @@ func startHTTP(t *testing.T) (*env, chan string) {
 func (e *env) ask(text string, answers int) (codes []int, bodies []string) {
 	e.t.Helper()
 	conn := e.dial("api.test", e.http)
-	defer conn.Close() //nolint:errcheck // the answers have been read
+	defer conn.Close()
 	if _, err := io.WriteString(conn, text); err != nil {
 		e.t.Fatal(err)
 	}
@@ -104,7 +105,9 @@ func TestHTTP(t *testing.T) {
 // Clients as they are, with a large body both ways.
 func TestHTTPClient(t *testing.T) {
 	e, got := startHTTP(t)
-	client := &http.Client{Transport: &http.Transport{DialTLS: nil, Dial: func(string, string) (net.Conn, error) { return e.tryDial("api.test", e.http) }}} //nolint:staticcheck // the address is the test's
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return e.tryDial("api.test", e.http)
+	}}}
 	defer client.CloseIdleConnections()
 	body := strings.Repeat("x", 1<<20)
 	for range 3 {

@@ -47,7 +47,7 @@ func newOperatorProxy(variables map[string]string) (*operatorProxy, error) {
 		value = variables[name]
 	}
 	if value == "" {
-		return nil, nil //nolint:nilnil // no proxy is a proxy that covers nothing
+		return nil, nil
 	}
 	if !strings.Contains(value, "://") {
 		value = "http://" + value

@@ -199,7 +199,7 @@ func newServer(o *Options) (*Server, error) {
 		names: newNames(o.Range), records: newRecords(),
 		upstream: &upstream{resolver: o.Resolver, dial: o.Dial, allowAddress: o.AllowAddress, proxy: proxy, timeout: o.DialTimeout},
 		tlsPort:  o.TLSPort, httpPort: o.HTTPPort, helloTimeout: o.HelloTimeout,
-		most:      int(min((descriptors-otherDescriptors)/2, mostConnections)), //nolint:gosec // it is bounded
+		most:      int(min((descriptors-otherDescriptors)/2, mostConnections)),
 		open:      map[*connection]struct{}{},
 		listeners: map[uint16]*net.TCPListener{},
 	}
@@ -400,7 +400,7 @@ func (s *Server) mostConnections(table *egress.Table) int {
 	if most == 0 {
 		most = policy.DefaultConnections
 	}
-	return int(min(most, uint64(s.most))) //nolint:gosec // it is bounded
+	return int(min(most, uint64(s.most)))
 }
 
 // deny records that something was denied.

@@ -13,7 +13,7 @@ import (
 // readNow reads what a descriptor has, or returns EAGAIN.
 func readNow(fd uintptr, buffer []byte) (int, error) {
 	for {
-		n, err := unix.Read(int(fd), buffer) //nolint:gosec // a descriptor fits
+		n, err := unix.Read(int(fd), buffer)
 		if !errors.Is(err, unix.EINTR) {
 			return max(n, 0), err
 		}
@@ -23,7 +23,7 @@ func readNow(fd uintptr, buffer []byte) (int, error) {
 // isGone reports whether the peer of a connection has reset it, or has been found dead. A
 // connection that both ends have closed is not gone.
 func isGone(fd uintptr) bool {
-	poll := []unix.PollFd{{Fd: int32(fd)}} //nolint:gosec // a descriptor fits
+	poll := []unix.PollFd{{Fd: int32(fd)}}
 	n, err := unix.Poll(poll, 0)
 	return err == nil && n > 0 && poll[0].Revents&unix.POLLERR != 0
 }
@@ -60,7 +60,7 @@ func ownNamespace() (uint64, error) {
 	if err != nil {
 		return 0, os.NewSyscallError("socket", err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // it was never used
+	defer unix.Close(fd)
 	return networkCookie(fd)
 }
 
@@ -74,7 +74,7 @@ func networkCookie(fd int) (uint64, error) {
 }
 
 func checkSocket(f *os.File, kind int) (cookie uint64, err error) {
-	fd := int(f.Fd()) //nolint:gosec // a descriptor fits
+	fd := int(f.Fd())
 	for _, option := range []struct {
 		name, want int
 		what       string
@@ -103,8 +103,8 @@ func checkSocket(f *os.File, kind int) (cookie uint64, err error) {
 
 // listenTCP binds a socket of the stock and listens at it. It closes the file.
 func listenTCP(f *os.File, at netip.AddrPort) (*net.TCPListener, error) {
-	defer f.Close()   //nolint:errcheck // the listener has a descriptor of its own
-	fd := int(f.Fd()) //nolint:gosec // a descriptor fits
+	defer f.Close()
+	fd := int(f.Fd())
 	// Connections that have ended must not keep a port at which nobody listens.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return nil, os.NewSyscallError("setsockopt", err)
@@ -124,9 +124,9 @@ func listenTCP(f *os.File, at netip.AddrPort) (*net.TCPListener, error) {
 
 // listenUDP binds the UDP socket. It closes the file.
 func listenUDP(f *os.File, at netip.AddrPort) (*net.UDPConn, error) {
-	defer f.Close() //nolint:errcheck // the connection has a descriptor of its own
+	defer f.Close()
 	// With SO_REUSEADDR another UDP socket could be bound to the same address.
-	fd := int(f.Fd()) //nolint:gosec // a descriptor fits
+	fd := int(f.Fd())
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err != nil {
 		return nil, os.NewSyscallError("bind", err)
 	}

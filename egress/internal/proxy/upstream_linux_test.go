@@ -108,7 +108,7 @@ func listenAt(t *testing.T, address string, serve func(*net.TCPConn)) net.Listen
 				return
 			}
 			go func() {
-				defer conn.Close() //nolint:errcheck // the other end tells
+				defer conn.Close()
 				serve(conn.(*net.TCPConn))
 			}()
 		}
