@@ -229,7 +229,7 @@ func networkDenial(r egress.Record, rules policy.Network) Denial {
 		return d
 	}
 	if word := opening(r, rules); word != "" {
-		d.Hint = strings.TrimPrefix(d.Hint+": `network.allow` "+policy.ShellWord(word)+" opens it", ": ")
+		d.Hint = strings.TrimPrefix(d.Hint+"; `network.allow` "+policy.ShellWord(word)+" opens it", "; ")
 	}
 	return d
 }

@@ -383,13 +383,17 @@ func inputKey(given map[string]json.RawMessage, e *policy.FieldError) string {
 	default:
 		keys = []string{name}
 	}
+	rules := (name == "network.allow" || name == "network.deny") && e.Value != ""
 	i := slices.IndexFunc(keys, func(key string) bool {
 		var list []string
 		raw, ok := given[key]
-		if !ok || name != "mounts" && member == "" || json.Unmarshal(raw, &list) != nil {
+		if !ok || name != "mounts" && member == "" && !rules || json.Unmarshal(raw, &list) != nil {
 			return ok
 		}
 		return slices.ContainsFunc(list, func(text string) bool {
+			if rules {
+				return strings.HasPrefix(strings.ToLower(text), strings.ToLower(e.Value)) // a rule can have ports
+			}
 			if member != "" {
 				set, _, _ := strings.Cut(text, "=")
 				return set == member || policy.FieldPath("", set) == member
@@ -398,7 +402,7 @@ func inputKey(given map[string]json.RawMessage, e *policy.FieldError) string {
 			return isMount(m, e.Value)
 		})
 	})
-	if i < 0 && (len(keys) > 1 || member != "") {
+	if i < 0 && (len(keys) > 1 || member != "" || rules && given[keys[0]] != nil) {
 		return ""
 	}
 	return keys[max(i, 0)]

@@ -11,7 +11,7 @@ import (
 
 type NetworkSetInput struct {
 	Where
-	Allow    []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORT,…]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
+	Allow    []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
 	Deny     []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)"`
 	None     bool     `json:"none,omitempty" flag:"none" help:"close every host"`
 	SpecFile string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
