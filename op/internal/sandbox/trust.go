@@ -124,7 +124,7 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 	agreed := in.Yes
 	if !agreed && stream.Ask != nil {
 		out.asked = true
-		if agreed, err = stream.Ask(out.text() + "Trust this file?"); err != nil {
+		if agreed, err = stream.Ask(out.text() + question(spec)); err != nil {
 			return out, err
 		}
 	}
@@ -133,6 +133,15 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 		out.Trusted = err == nil
 	}
 	return out, err
+}
+
+// question returns the question, which repeats what matters most: a thousand variables in between
+// would move it off the screen.
+func question(spec policy.Spec) string {
+	if spec.Network == "host" {
+		return "Trust this file, which gives commands this host's network?"
+	}
+	return "Trust this file?"
 }
 
 func (in TrustInput) check() error {
