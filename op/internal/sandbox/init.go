@@ -127,5 +127,5 @@ func workspaceFlag(dir string) string {
 	if dir == "" {
 		return ""
 	}
-	return "-w " + policy.ShellWord(dir)
+	return "-w " + quoted(dir)
 }

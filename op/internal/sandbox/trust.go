@@ -289,12 +289,15 @@ func (out TrustOutput) Render(w io.Writer) error {
 	return err
 }
 
-// quoted returns a word for a shell, and nothing for none.
-func quoted(word string) string {
-	if word == "" {
+// quoted returns a directory as a word for a shell that is no flag, and nothing for none.
+func quoted(dir string) string {
+	switch {
+	case dir == "":
 		return ""
+	case dir[0] == '-':
+		dir = "./" + dir
 	}
-	return policy.ShellWord(word)
+	return policy.ShellWord(dir)
 }
 
 // maxSaid bounds how much of a value is repeated, in bytes: the text of the file has all of it.
