@@ -21,10 +21,10 @@ import (
 )
 
 type TrustInput struct {
-	Dir    string `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory with the file (default: the current directory)"`
-	Yes    bool   `json:"yes,omitempty" flag:"yes" short:"y" help:"trust it without asking"`
-	List   bool   `json:"list,omitempty" flag:"list" help:"list what is trusted instead"`
-	Remove bool   `json:"remove,omitempty" flag:"remove" help:"no longer trust the directory's file"`
+	Dir    *string `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory with the file (default: the current directory)"`
+	Yes    bool    `json:"yes,omitempty" flag:"yes" short:"y" help:"trust it without asking"`
+	List   bool    `json:"list,omitempty" flag:"list" help:"list what is trusted instead"`
+	Remove bool    `json:"remove,omitempty" flag:"remove" help:"no longer trust the directory's file"`
 }
 
 type TrustOutput struct {
@@ -91,7 +91,11 @@ Exit status: 0; 1 if the file could have been trusted and was not.`,
 
 // Do shows the file, asks, and adds it to the list of trusted files.
 func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (TrustOutput, error) {
-	if err := in.check(); err != nil {
+	dir, err := dirOf(in.Dir)
+	if err == nil {
+		err = in.check()
+	}
+	if err != nil {
 		return TrustOutput{}, err
 	}
 	store, err := project.Open(env.StateDir())
@@ -101,11 +105,11 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 	case in.List:
 		return in.list(env, store)
 	case in.Remove:
-		return in.remove(ctx, env, store)
+		return in.remove(ctx, env, store, dir)
 	}
-	file, err := project.Read(env.StateDir(), dirOr(in.Dir))
+	file, err := project.Read(env.StateDir(), dir)
 	if err != nil {
-		return TrustOutput{}, in.unread(err)
+		return TrustOutput{}, unread(err, dir)
 	}
 	spec, err := readProject(env, file)
 	if err != nil {
@@ -115,7 +119,7 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 	if err != nil {
 		return TrustOutput{}, err
 	}
-	out := TrustOutput{File: file.Path(), dir: in.Dir, Says: says(spec), was: before.Same(file)}
+	out := TrustOutput{File: file.Path(), dir: named(in.Dir), Says: says(spec), was: before.Same(file)}
 	if out.was {
 		out.Trusted = true
 		return out, nil
@@ -148,7 +152,7 @@ func (in TrustInput) check() error {
 	for _, one := range []struct {
 		is   bool
 		flag string
-	}{{in.List && in.Yes, "list"}, {in.List && in.Remove, "list"}, {in.Remove && in.Yes, "remove"}, {in.List && in.Dir != "", "list"}} {
+	}{{in.List && in.Yes, "list"}, {in.List && in.Remove, "list"}, {in.Remove && in.Yes, "remove"}, {in.List && in.Dir != nil, "list"}} {
 		if one.is {
 			return &policy.FieldError{Field: one.flag, Reason: "with what else is given it says two things", Hint: "give one of them"}
 		}
@@ -157,9 +161,9 @@ func (in TrustInput) check() error {
 }
 
 // unread returns the error of a file that could not be read.
-func (in TrustInput) unread(err error) error {
+func unread(err error, where string) error {
 	unfit := (*project.UnfitError)(nil)
-	switch where := dirOr(in.Dir); {
+	switch {
 	case errors.As(err, &unfit):
 		return err
 	case errors.Is(err, fs.ErrNotExist) && project.IsDir(where):
@@ -183,12 +187,20 @@ func readProject(env *op.Env, file *project.File) (policy.Spec, error) {
 	return parsed.Spec, nil
 }
 
-// dirOr returns the directory that was named, or the current one.
-func dirOr(dir string) string {
-	if dir == "" {
-		return "."
+// dirOf returns the directory that was named, or the current one. An empty name, such as that of
+// a variable that is not set, is an error.
+func dirOf(named *string) (dir string, err error) {
+	dir = "."
+	err = op.SetText(&dir, named, "dir")
+	return dir, err
+}
+
+// named returns the directory that was named, or "".
+func named(dir *string) string {
+	if dir == nil {
+		return ""
 	}
-	return dir
+	return *dir
 }
 
 // shown returns the lines of a file, or the difference to what was trusted before.
@@ -227,16 +239,16 @@ func (in TrustInput) list(env *op.Env, store *project.Store) (TrustOutput, error
 }
 
 // remove ends the trust in a directory, which need not exist any more.
-func (in TrustInput) remove(ctx context.Context, env *op.Env, store *project.Store) (TrustOutput, error) {
-	dir, err := project.PathOf(env.StateDir(), dirOr(in.Dir))
+func (in TrustInput) remove(ctx context.Context, env *op.Env, store *project.Store, dir string) (TrustOutput, error) {
+	path, err := project.PathOf(env.StateDir(), dir)
 	if err != nil {
-		return TrustOutput{}, op.FieldError("dir", in.Dir, err)
+		return TrustOutput{}, op.FieldError("dir", dir, err)
 	}
-	found, err := store.Remove(ctx, dir)
+	found, err := store.Remove(ctx, path)
 	if err == nil && !found {
-		err = &paddock.Error{Message: "cannot remove what is not there: nothing is trusted in " + text.Escape(dir), Hint: "paddock trust --list"}
+		err = &paddock.Error{Message: "cannot remove what is not there: nothing is trusted in " + text.Escape(path), Hint: "paddock trust --list"}
 	}
-	return TrustOutput{File: (&project.File{Dir: dir}).Path(), Removed: found}, err
+	return TrustOutput{File: (&project.File{Dir: path}).Path(), Removed: found}, err
 }
 
 // ExitStatus returns 1 if the file was not trusted, else 0.
