@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -140,19 +141,15 @@ func trustedProject(env *Env, dir string) (*specfile.File, error) {
 // else nil. Without the file, sandboxes may be less strict than the user thinks.
 func goneProject(env *Env, dir string) error {
 	store, err := project.Open(env.StateDir())
-	if err != nil {
-		return nil //nolint:nilerr // nothing is trusted, and nothing is there to be used
+	var all []project.Trusted
+	if err == nil {
+		all, err = store.List()
 	}
-	all, err := store.List()
-	if err != nil || len(all) == 0 {
-		return nil //nolint:nilerr // as above
+	if err == nil && len(all) > 0 {
+		at, err := project.PathOf(env.StateDir(), dir) // the start reports what is wrong with the directory
+		if err == nil && slices.ContainsFunc(all, func(t project.Trusted) bool { return string(t.Dir) == at }) {
+			return &unusedError{reason: "it is gone since you trusted it", do: toForget}
+		}
 	}
-	at, err := project.PathOf(env.StateDir(), dir)
-	if err != nil {
-		return nil //nolint:nilerr // the start reports what is wrong with the directory
-	}
-	if trusted, err := store.Find(at); err != nil || trusted == nil {
-		return nil //nolint:nilerr // as above
-	}
-	return &unusedError{reason: "it is gone since you trusted it", do: toForget}
+	return nil
 }
