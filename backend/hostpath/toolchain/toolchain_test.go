@@ -79,7 +79,9 @@ func find(t *testing.T, root, search string, env map[string]string, change func(
 	for name, value := range env {
 		env[name] = expand.Replace(value)
 	}
-	found, left := Find(request(t, root, expand.Replace(search), change), func(name string) string { return env[name] })
+	req, lookup := request(t, root, expand.Replace(search), change), func(name string) string { return env[name] }
+	req.Path = WithGo(req, lookup)
+	found, left := Find(req, lookup)
 	var b strings.Builder
 	for _, t := range found {
 		fmt.Fprintf(&b, "%s:", t.Name)
