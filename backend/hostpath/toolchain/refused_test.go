@@ -221,6 +221,16 @@ func TestOtherUsers(t *testing.T) {
 	if diff := cmp.Diff(want, find(t, root, node, nil, nil)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
+
+	root = newRoot(t)
+	makeTree(t, root, "home/.nvm -> $ROOT/bob/.nvm; bob/.nvm/versions/node/v1/bin/node")
+	if err := os.Lchown(root+"/bob", 4711, 4711); err != nil {
+		t.Fatal(err)
+	}
+	want = "left " + node + ": the toolchain nvm: $ROOT/bob/.nvm/versions/node/v1: it leads to $ROOT/bob/.nvm/versions/node/v1, which is not below your home"
+	if diff := cmp.Diff(want, find(t, root, node, nil, nil)); diff != "" {
+		t.Errorf("a link to another user's home (-want +got):\n%s", diff)
+	}
 }
 
 // The entries that are looked at are bounded, and so are the files of a toolchain.
@@ -269,14 +279,15 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// Credentials are covered below names that begin with a point, too, and conda's are.
+// Credentials are covered below names that begin with a point, too, and where links lead; conda's are.
 func TestHidden(t *testing.T) {
 	root := newRoot(t)
 	makeTree(t, root, `home/.pyenv/libexec/pyenv; home/.pyenv/bin/x; home/.pyenv/versions/.hid/pip.conf
-		home/.pyenv/versions/conda/.condarc; home/.pyenv/versions/conda/condarc.d/x; home/.pyenv/versions/conda/envs/.e/condarc`)
+		home/.pyenv/versions/conda/.condarc; home/.pyenv/versions/conda/condarc.d/x; home/.pyenv/versions/conda/envs/.e/condarc
+		home/.pyenv/versions/link/pip.conf -> ../token; home/.pyenv/versions/token; home/.pyenv/versions/out/pip.conf -> $ROOT/home/.pip.conf; home/.pip.conf`)
 	v := " -$HOME/.pyenv/versions/"
-	want := "pyenv: $HOME/.pyenv/bin $HOME/.pyenv/libexec $HOME/.pyenv/versions" + v + ".hid/pip.conf" + v + "conda/.condarc" + v + "conda/condarc.d" +
-		v + "conda/envs/.e/condarc PYENV_ROOT=$HOME/.pyenv @$HOME/.pyenv/bin"
+	want := "pyenv: $HOME/.pyenv/bin $HOME/.pyenv/libexec $HOME/.pyenv/versions -$HOME/.pip.conf" + v + ".hid/pip.conf" + v + "conda/.condarc" + v + "conda/condarc.d" +
+		v + "conda/envs/.e/condarc" + v + "token PYENV_ROOT=$HOME/.pyenv @$HOME/.pyenv/bin"
 	if diff := cmp.Diff(want, find(t, root, "$HOME/.pyenv/bin", nil, nil)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
