@@ -335,6 +335,9 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 		}
 		for _, file := range files {
 			at, err := f.judge(file)
+			if p.versions && (err != nil || !versionsOnly(at)) {
+				continue
+			}
 			if at != file {
 				f.onTheWay(t, file)
 			}

@@ -227,6 +227,10 @@ func TestTable(t *testing.T) {
 				" MISE_DATA_DIR=$HOME/.local/share/mise MISE_NOT_FOUND_AUTO_INSTALL=0 MISE_OFFLINE=1 MISE_TRUSTED_CONFIG_PATHS=/ @$HOME/.local/share/mise/shims"},
 		"mise's installs": {`home/.local/share/mise/installs/node/20.1.0/bin/node; home/.local/share/mise/installs/node/20 -> ./20.1.0; home/.local/share/mise/installs/go/1.26/bin/x`,
 			"$HOME/.local/share/mise/installs/node/20/bin", nil, "mise: $HOME/.local/share/mise/installs/node/20.1.0 $HOME/.local/share/mise/installs/node/20->./20.1.0 @$HOME/.local/share/mise/installs/node/20.1.0/bin"},
+		"mise's global versions": {`home/.local/share/mise/shims/node -> $ROOT/home/.local/bin/mise; home/.local/bin/mise; home/.local/share/mise/installs/node/20/bin/node; home/.config/mise/config.toml = [tools]
+			home/.config/mise/conf.d/x.toml; home/.config/mise/tasks/x`, "$HOME/.local/share/mise/shims", nil,
+			"mise: $HOME/.config/mise/config.toml $HOME/.local/bin/mise $HOME/.local/share/mise/installs $HOME/.local/share/mise/shims" +
+				" MISE_DATA_DIR=$HOME/.local/share/mise MISE_NOT_FOUND_AUTO_INSTALL=0 MISE_OFFLINE=1 MISE_TRUSTED_CONFIG_PATHS=/ @$HOME/.local/share/mise/shims"},
 		"mise, activated, elsewhere": {`home/m/installs/node/22.8.0/bin/node; home/m/installs/python/3.12.5/bin/python; home/m/installs/python/3.12.5/pip.conf; home/m/installs/deno/2/deno; home/m/shims/x`,
 			"$HOME/m/installs/node/22.8.0/bin:$HOME/m/installs/python/3.12.5/bin:$HOME/m/installs/deno/2", map[string]string{"MISE_DATA_DIR": "$HOME/m"},
 			"mise: $HOME/m/installs/deno/2 $HOME/m/installs/node/22.8.0 $HOME/m/installs/python/3.12.5 -$HOME/m/installs/python/3.12.5/pip.conf" +
@@ -263,6 +267,31 @@ func TestTable(t *testing.T) {
 	}
 	if len(untried) > 0 {
 		t.Errorf("no case sets these variables of the table: %v", slices.Sorted(maps.Keys(untried)))
+	}
+}
+
+// A configuration becomes visible only if it says nothing but versions.
+func TestVersionsOnly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.toml")
+	for text, want := range map[string]bool{
+		"[tools]\n": true, "[tools]": true, "\n[tools]\r\nnode = \"20.1.0\"\r\n\r\n": true,
+		"[tools]\nnode = \"lts\"\npython = ['3.12', \"3.11\"]\n\"npm:prettier\" = \"latest\"\n\"github:a/b\" = \"v1.0+x\"\ngo=\"prefix:1.26\"\n": true,
+		"[tools]\npython = [\n  \"3.12\",\n  \"3.11\",\n]\n": true,
+		"": false, "node = \"20\"\n[tools]\n": false, "env.TOKEN = \"x\"\n[tools]\n": false, "[env]\nTOKEN = \"x\"\n": false,
+		"[tools]\nnode = \"20\"\n[env]\nTOKEN = \"x\"\n": false, "[tools]\nnode = \"20\" # secret\n": false, "[tools]\n# secret\n": false,
+		"[tools]\nx = {version = \"1\", token = \"x\"}\n": false, "[tools.x]\ntoken = \"x\"\n": false, "[tools]\nx.token = \"x\"\n": false,
+		"[tools]\nx = \"https://user:secret@host/\"\n": false, "[tools]\nx = \"\"\"\nsecret\n\"\"\"\n": false, "[tools]\nx = \"" + strings.Repeat("x", 65) + "\"": false,
+		"[tools] node = \"1\"": false, "[[tools]]\n": false, "[tools]\n\x00": false,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := versionsOnly(file); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+	if versionsOnly(filepath.Dir(file)) || versionsOnly(file+"x") {
+		t.Error("a directory, or nothing, says versions")
 	}
 }
 
