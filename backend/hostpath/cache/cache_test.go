@@ -16,6 +16,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/cache"
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 const plenty = 1 << 40 // bytes
@@ -60,6 +61,15 @@ func list(t *testing.T, s *cache.Store) []cache.Cache {
 		t.Fatalf("list: trash %q, error %v", trash, err)
 	}
 	return caches
+}
+
+// removed waits until nothing is being removed in the background, which a test's end would meet.
+func removed(t *testing.T, s *cache.Store) {
+	t.Helper()
+	testkit.Eventually(t, "what was emptied is gone", func() bool {
+		_, trash, err := s.List()
+		return err == nil && len(trash) == 0
+	})
 }
 
 // TestSeparate: each workspace, principal and tool has its own directory, and another
@@ -347,6 +357,7 @@ func TestTooLarge(t *testing.T) {
 		}
 		u.Release()
 	}
+	removed(t, s)
 }
 
 // TestTogether: many starts and removals at once never fail, and whoever uses a cache has it.
@@ -565,6 +576,7 @@ func TestPartial(t *testing.T) {
 	if left, err := os.ReadDir(u.Dir); err != nil || len(left) > 0 {
 		t.Errorf("at its next use it has %v (%v)", left, err)
 	}
+	removed(t, s)
 }
 
 // TestClosed: bytes count in directories that commands have closed too, the cache's own among
