@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (out CacheRemoveOutput) Failed() bool { return len(out.Left) > 0 }
 func (out CacheRemoveOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, c := range out.Removed {
-		fmt.Fprintf(&b, "removed %s of %s (%s)\n", text.Escape(c.Tool), text.Escape(c.Workspace), c.size())
+		fmt.Fprintf(&b, "removed %s of %s (%s)\n", text.Escape(c.Tool), text.Escape(cmp.Or(c.Workspace, c.Dir)), c.size())
 	}
 	hints := []string{}
 	for _, c := range out.Left {
