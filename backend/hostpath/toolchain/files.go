@@ -82,8 +82,24 @@ var (
 	password = regexp.MustCompile(`(?i)<(password|passphrase|privateKey)\b`)
 )
 
-// maxSettings is how large Maven's settings may be, in bytes, to be shown.
+// maxSettings is how large a settings file may be, in bytes, to be shown.
 const maxSettings = 1 << 20
+
+// errLarge is the error of a settings file that is larger, or is no regular file.
+var errLarge = errors.New("it is too large, or no file")
+
+// settings returns the text of a settings file.
+func settings(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // never waits for a FIFO's writer
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
+		return nil, errLarge
+	}
+	return io.ReadAll(io.LimitReader(f, maxSettings))
+}
 
 // secret reports whether a file of hides must be covered. Maven's settings, which it needs as
 // they were shipped, must be if they have a password outside of comments.
@@ -91,14 +107,24 @@ func secret(file string) bool {
 	if filepath.Base(file) != filepath.Base(maven) {
 		return true
 	}
-	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // never waits for a FIFO's writer
+	text, err := settings(file)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
-		return true
+	return password.Match(comment.ReplaceAll(text, nil))
+}
+
+// version matches a line of mise's [tools]: a name, and a version or several. No address of a
+// server fits, nor a comment, which may hold what was a setting.
+var version = regexp.MustCompile(`^\s*(?:[\w.-]+|"[\w.:@/-]+")\s*=\s*(?:"[\w.+:-]*"|\[[\w.+:\-", ]*\])\s*$`)
+
+// onlyVersions reports whether mise's settings have nothing but versions of tools.
+func onlyVersions(file string) bool {
+	text, err := settings(file)
+	if err != nil {
+		return false
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSettings))
-	return err != nil || password.Match(comment.ReplaceAll(text, nil))
+	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
+	return len(lines) > 0 && strings.TrimSpace(lines[0]) == "[tools]" &&
+		!slices.ContainsFunc(lines[1:], func(line string) bool { return !version.MatchString(line) || strings.Contains(line, "//") })
 }

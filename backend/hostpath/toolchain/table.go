@@ -39,6 +39,8 @@ type place struct {
 	set map[string]string
 	// spare says that the tool may exist without this place.
 	spare bool
+	// versions says that a file is shown only if it has no more than versions of tools.
+	versions bool
 }
 
 // Where tools keep credentials in the tree of an installed version.
@@ -198,13 +200,17 @@ var table = []tool{
 		entries: []string{"shims"},
 		places: []place{{
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
-			shows: []string{"shims", "installs", "plugins?"},
+			shows: []string{"shims", "installs", "plugins?", ".fake-asdf?"},
 			hides: append(below([]string{"installs/*/*"}, installed...), "plugins/*/.git"),
 			set:   miseSettings,
 		}, {
 			usual: []string{"."},
 			shows: []string{".tool-versions?", ".local/bin/mise?"},
 			spare: true,
+		}, {
+			usual: []string{".config/mise"},
+			shows: []string{"config.toml?"}, // without it shims do not know which version to run
+			spare: true, versions: true,
 		}},
 	},
 	{

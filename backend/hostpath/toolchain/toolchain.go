@@ -340,6 +340,9 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 			if err == nil && (f.common(at) || !f.same(base, file, at)) {
 				err = fmt.Errorf("it leads to %s, which is not its own", at)
 			}
+			if err == nil && p.versions && !onlyVersions(at) {
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
