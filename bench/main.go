@@ -42,6 +42,7 @@ var measurements = []struct {
 	{"search", measureSearch},
 	{"docker", measureEngine},
 	{"mcp", measureMCP},
+	{"projects", measureProjects},
 }
 
 // bench is what the measurements share.
@@ -71,7 +72,7 @@ func (b *bench) add(t table, promises ...promise) {
 
 func main() {
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, mcp")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, mcp, projects")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of paddock, paddock-agent and paddock-server")
 	flag.Parse()

@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -125,5 +126,5 @@ var versionsToml = func() *regexp.Regexp {
 // versionsOnly reports whether all that a file says is which versions of tools to use.
 func versionsOnly(file string) bool {
 	text, err := settings(file)
-	return err == nil && versionsToml.Match(text)
+	return err == nil && versionsToml.Match(text) && !bytes.Contains(text, []byte("//")) // the address of a server may have a password
 }

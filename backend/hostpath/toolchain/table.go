@@ -201,7 +201,7 @@ var table = []tool{
 		entries: []string{"shims"},
 		places: []place{{
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
-			shows: []string{"shims", "installs", "plugins?"},
+			shows: []string{"shims", "installs", "plugins?", ".fake-asdf?"},
 			hides: append(below([]string{"installs/*/*"}, installed...), "plugins/*/.git"),
 			set:   miseSettings,
 		}, {

@@ -225,6 +225,10 @@ func TestTable(t *testing.T) {
 			home/.local/share/mise/downloads/x; home/.config/mise/config.toml; home/.local/state/mise/x`, "$HOME/.local/share/mise/shims", nil,
 			"mise: $HOME/.local/bin/mise $HOME/.local/share/mise/installs $HOME/.local/share/mise/shims -$HOME/.local/share/mise/installs/maven/4/conf/settings.xml" +
 				" MISE_DATA_DIR=$HOME/.local/share/mise MISE_NOT_FOUND_AUTO_INSTALL=0 MISE_OFFLINE=1 MISE_TRUSTED_CONFIG_PATHS=/ @$HOME/.local/share/mise/shims"},
+		"mise's versions": {`home/.local/share/mise/shims/node; home/.local/share/mise/installs/node/20/bin/node; home/.config/mise/config.toml = [tools]
+			home/.config/mise/conf.d/x.toml = [tools]; home/.config/mise/tasks/x`, "$HOME/.local/share/mise/shims", nil,
+			"mise: $HOME/.config/mise/config.toml $HOME/.local/share/mise/installs $HOME/.local/share/mise/shims" +
+				" MISE_DATA_DIR=$HOME/.local/share/mise MISE_NOT_FOUND_AUTO_INSTALL=0 MISE_OFFLINE=1 MISE_TRUSTED_CONFIG_PATHS=/ @$HOME/.local/share/mise/shims"},
 		"mise's installs": {`home/.local/share/mise/installs/node/20.1.0/bin/node; home/.local/share/mise/installs/node/20 -> ./20.1.0; home/.local/share/mise/installs/go/1.26/bin/x`,
 			"$HOME/.local/share/mise/installs/node/20/bin", nil, "mise: $HOME/.local/share/mise/installs/node/20.1.0 $HOME/.local/share/mise/installs/node/20->./20.1.0 @$HOME/.local/share/mise/installs/node/20.1.0/bin"},
 		"mise's global versions": {`home/.local/share/mise/shims/node -> $ROOT/home/.local/bin/mise; home/.local/bin/mise; home/.local/share/mise/installs/node/20/bin/node; home/.config/mise/config.toml = [tools]
@@ -308,5 +312,35 @@ func TestLinkedHome(t *testing.T) {
 	want := "rustup: $ROOT/data/.cargo/bin $HOME->data @$ROOT/data/.cargo/bin"
 	if diff := cmp.Diff(want, find(t, root, "$HOME/.cargo/bin", nil, nil)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+// A file of mise's that has more than versions may have secrets, and stays outside.
+func TestOnlyVersions(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[tools]\nnode = \"22\"\npython = [\"3.12\", \"3.11.2\"]\n\n\"npm:@scope/tool\" = \"latest\"\n\"go:example.com/x/cmd\" = \"v1.2.3\"\njava = \"temurin-21.0.2+13\"\n": true,
+		"\n[tools]\r\nnode = \"prefix:22\"\r\n": true,
+		"[tools]":                               true,
+		"":                                      false,
+		"node = \"22\"\n":                       false,
+		"[env]\nTOKEN = \"x\"\n":                false,
+		"[tools]\nnode = \"22\"\n[env]\nTOKEN = \"x\"\n":              false,
+		"[tools]\nnode = \"22\"\n# TOKEN = \"x\"\n":                   false,
+		"[tools]\nnode = \"22\" # x\n":                                false,
+		"[tools]\n\"https://u:p@example.com/x\" = \"22\"\n":           false,
+		"[tools]\nnode = { version = \"22\", postinstall = \"x\" }\n": false,
+		"[tools]\nnode = \"\"\"\nx\"\"\"\n":                           false,
+		"[tools]\nnode = \"22\"\n[settings]\n":                        false,
+	} {
+		file := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := versionsOnly(file); got != want {
+			t.Errorf("%q has only versions: %t", text, got)
+		}
+	}
+	if versionsOnly("/dev/zero") || versionsOnly(t.TempDir()) {
+		t.Error("what is no file has versions")
 	}
 }
