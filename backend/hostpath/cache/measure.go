@@ -29,7 +29,7 @@ func measure(ctx context.Context, dir string) (bytes int64, partial bool, err er
 	if err := unix.Fstatat(unix.AT_FDCWD, dir, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return 0, false, err
 	}
-	top, err := openToRead(unix.AT_FDCWD, dir, uint32(st.Mode))
+	top, err := openToRead(unix.AT_FDCWD, dir, st.Mode&0o500 != 0o500)
 	if err != nil {
 		return 0, false, err
 	}
@@ -74,7 +74,7 @@ func (m *measurer) add(dir, depth int) {
 		sub := -1
 		if depth < measureDepth {
 			var err error
-			if sub, err = openToRead(dir, string(name), uint32(st.Mode)); errors.Is(err, unix.ENOENT) {
+			if sub, err = openToRead(dir, string(name), st.Mode&0o500 != 0o500); errors.Is(err, unix.ENOENT) {
 				return true
 			}
 		}
@@ -88,10 +88,10 @@ func (m *measurer) add(dir, depth int) {
 	m.partial = m.partial || err != nil
 }
 
-// openToRead opens a directory of this mode. Without its owner's rights to read it and to look at
-// what is in it, it is given all of them first.
-func openToRead(dir int, name string, mode uint32) (int, error) {
-	if mode&0o500 != 0o500 {
+// openToRead opens a directory. A closed one, in which its owner has no right to read or to
+// search, is opened for that first.
+func openToRead(dir int, name string, closed bool) (int, error) {
+	if closed {
 		return openFully(dir, name)
 	}
 	return dirfd.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
