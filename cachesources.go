@@ -10,6 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/cache"
+	"github.com/paddock-dev/paddock/backend/hostpath/toolchain"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -27,9 +28,7 @@ func (k *stays) sources(req *backend.Request, spec Spec, tool, dir string, there
 	}
 	switch tool {
 	case cache.Go:
-		first, _, _ := strings.Cut(cmp.Or(os.Getenv("GOPATH"), filepath.Join(req.Home, "go")), string(filepath.ListSeparator))
-		mod := cmp.Or(os.Getenv("GOMODCACHE"), filepath.Join(first, "pkg", "mod"))
-		from := source(req, filepath.Join(mod, "cache", "download"))
+		from := source(req, filepath.Join(toolchain.ModCache(req.Home, os.Getenv), "cache", "download"))
 		if from == "" || strings.ContainsAny(from, ",|") || unmounted(spec, from) != nil { // which separate proxies
 			return nil, nil
 		}

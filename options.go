@@ -74,8 +74,8 @@ type Options struct {
 	Path string
 	// Toolchains, if not nil, makes the toolchains below the caller's home that Path names
 	// visible inside, read-only and at the same paths: those of package toolchain's
-	// table (nvm, pyenv, rustup, go and so on), as far as no command of a sandbox could
-	// ever write them. It is called with each mount of a toolchain, and returns whether
+	// table (nvm, pyenv, rustup, go and so on), and the versions of Go that go.mod asks for,
+	// as far as no command of a sandbox could ever write them. It is called with each mount of a toolchain, and returns whether
 	// that may be made. [Isolation] lists them, and [Plan] says what was left out, and
 	// why: a toolchain that cannot be shown never fails a start. It applies where Path
 	// does, unless the spec has NoToolchains. Default: none.

@@ -43,6 +43,7 @@ var measurements = []struct {
 	{"docker", measureEngine},
 	{"network", measureNetwork},
 	{"mcp", measureMCP},
+	{"projects", measureProjects},
 }
 
 // bench is what the measurements share.
@@ -79,7 +80,7 @@ func main() {
 		return
 	}
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, mcp")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, mcp, projects")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of the programs")
 	flag.Parse()

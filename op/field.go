@@ -312,7 +312,7 @@ func NameFields(fields []Field, err error, input []byte, say func(Field) string)
 }
 
 // LocateFields adds file and line to each error about a field that is set by the spec file
-// and not by the input. It does nothing if spec is nil.
+// and not by the input, and the way around a project's file. It does nothing if spec is nil.
 func LocateFields(err error, input []byte, spec *specfile.File) {
 	var given map[string]json.RawMessage
 	if spec == nil || json.Unmarshal(input, &given) != nil {
@@ -322,6 +322,9 @@ func LocateFields(err error, input []byte, spec *specfile.File) {
 		_, written := given[inputKey(given, e)]
 		if !written && e.File == "" && e.Line == 0 {
 			spec.LocateField(e)
+			if e.Line > 0 && spec.IsProject() {
+				e.Hint = strings.TrimPrefix(e.Hint+"; `no_project_file` leaves out the project's file", "; ")
+			}
 		}
 	}
 }

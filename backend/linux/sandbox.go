@@ -188,7 +188,7 @@ func (s *sandbox) explain(err error) error {
 	}
 	if text != "" {
 		line, _, _ := strings.Cut(text, "\n")
-		e.Cause += ": " + line
+		e.Cause = strings.TrimPrefix(e.Cause+": "+line, ": ")
 	}
 	return err
 }

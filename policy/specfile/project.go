@@ -64,6 +64,7 @@ func ParseProject(name string, data []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	file.project = true
 	paths := slices.SortedFunc(maps.Keys(file.lines), func(a, b string) int {
 		return cmp.Or(cmp.Compare(file.lines[a], file.lines[b]), cmp.Compare(a, b))
 	})
