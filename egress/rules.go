@@ -73,7 +73,12 @@ func Check(network policy.Network) error {
 	return nil
 }
 
+// checkHost refuses a host that is not canonical. Which addresses make sense in a rule is for
+// those who write rules: one that no connection has opens nothing.
 func checkHost(host string) error {
+	if address, err := netip.ParseAddr(host); err == nil && address.Is4() {
+		return nil
+	}
 	canonical, reason, _ := policy.CanonicalHost(host)
 	if reason != "" {
 		return fmt.Errorf("invalid host %q: %s", host, reason)
