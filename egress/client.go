@@ -102,7 +102,7 @@ func (c *Client) ask(ctx context.Context, r Request, each func(Answer) (last boo
 	if err != nil {
 		return fmt.Errorf("cannot reach the egress process: %w", err)
 	}
-	defer conn.Close() //nolint:errcheck // everything has been read
+	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	failed := func(err error) error {
 		if ctx.Err() != nil {
