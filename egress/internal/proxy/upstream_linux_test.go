@@ -47,7 +47,6 @@ func TestRefusedAddresses(t *testing.T) {
 		"255.255.255.255":      "a reserved address",
 		"192.0.0.8":            "a reserved address",
 		"198.18.0.1":           "for benchmarks",
-		"198.51.100.1":         "for documentation",
 		"203.0.113.5":          "because",
 		"::ffff:127.0.0.1":     "a loopback address",
 		"::ffff:10.2.0.1":      "a private address",
