@@ -7,10 +7,14 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/paddock-dev/paddock/egress/process"
 	"github.com/paddock-dev/paddock/wire"
 )
+
+// The name of a process is the name of its first thread, on which main begins.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "--version" {

@@ -12,6 +12,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -34,8 +36,12 @@ type Options struct {
 	AllowAddress func(netip.Addr) bool
 }
 
-// Main runs the process and returns its exit status.
+// Main runs the process and returns its exit status. It must be called on the process's first
+// thread, locked.
 func Main(opts Options) int {
+	name := [...]byte{'p', 'a', 'd', 'd', 'o', 'c', 'k', '-', 'e', 'g', 'r', 'e', 's', 's', 0} // a program that was started through a descriptor has a number as its name
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // it shares a user with other processes
 		return fail(err)
 	}
