@@ -330,7 +330,7 @@ func TestDescriptorsShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(fd)
+		t.Cleanup(func() { _ = unix.Close(fd) })
 		clients = append(clients, fd)
 	}
 	var limit unix.Rlimit

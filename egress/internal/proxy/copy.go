@@ -125,7 +125,7 @@ func awaitGone(conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	err = raw.Read(func(fd uintptr) bool { return isGone(fd) })
+	err = raw.Read(isGone)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil
 	}
