@@ -80,9 +80,11 @@ hint: allow them
   user namespaces  missing  clone: EPERM
   landlock         ok       ABI 7
   cgroup2          missing
+  network by name  missing  it needs level full
 
   level full      no   missing: user namespaces
   level landlock  yes
+  network allow   no   missing: network by name
 `
 	if text != want {
 		t.Errorf("doctor says\n%s\nwant\n%s", text, want)
