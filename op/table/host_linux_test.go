@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/namespace"
 )
 
