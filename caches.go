@@ -39,8 +39,8 @@ type CacheOptions struct {
 	Auto bool
 	// Principal is whose caches they are. No two principals share one.
 	Principal string
-	// Host lets tools in a sandbox without a network also read what the caller's own caches
-	// have downloaded: go's modules, and cargo's packages.
+	// Host lets tools in a sandbox without a network also read what the caller has downloaded:
+	// go's modules, the packages of cargo and npm, and the directories of PIP_FIND_LINKS.
 	Host bool
 }
 
@@ -54,6 +54,9 @@ type stays struct {
 	lost []string
 	// auto: the sandbox is started without caches if they cannot be mounted.
 	auto bool
+	// inside: downloads of the caller's are mounted in caches, where commands of other
+	// sandboxes can move the mount points.
+	inside bool
 }
 
 // release ends the use of all of them.
@@ -193,11 +196,15 @@ func (o Options) addCaches(ctx context.Context, k *stays, req *backend.Request, 
 			spec.Mounts = append(spec.Mounts, Mount{Source: dir, Target: dir, Mode: "rw"})
 		}
 		if o.Caches.Host {
-			mounts, vars := k.sources(req, spec, tool, dir, there)
-			for _, m := range mounts {
-				stored = append(stored, backend.Stored{Source: m.Source})
+			shown, vars := k.sources(req, spec, tool, dir, there)
+			for _, d := range shown {
+				from := backend.Stored{Source: d.Source, Tool: tool, Downloads: true, Hidden: d.hidden}
+				if d.merged {
+					from.Over = d.Target
+				}
+				stored, spec.Mounts = append(stored, from), append(spec.Mounts, d.Mount)
+				k.inside = k.inside || hostpath.Under(d.Target, dir)
 			}
-			spec.Mounts = append(spec.Mounts, mounts...)
 			set(vars)
 		}
 	}

@@ -67,7 +67,7 @@ func before(ctx context.Context, req backend.Request, p protect.Protection) (wai
 	}
 	w := snapshot.Watch{Workspace: mounts[0].Source}
 	for _, m := range mounts {
-		if m.Writable && !m.Copied && !m.Stored {
+		if m.Writable && !m.Copied && m.Stored == nil {
 			w.Roots = append(w.Roots, m.Source)
 		}
 	}

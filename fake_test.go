@@ -70,7 +70,7 @@ type fakeSandbox struct {
 	done  chan struct{}
 }
 
-func (s *fakeSandbox) ID() string                  { return "fake" }
+func (s *fakeSandbox) ID() string { return "fake" }
 func (s *fakeSandbox) Isolation() policy.Isolation {
 	i := policy.Isolation{Backend: "fake"}
 	if s.fake.egress != nil {
@@ -86,7 +86,7 @@ func (s *fakeSandbox) Egress() *egress.Client {
 	return s.fake.egress.Client()
 }
 
-func (s *fakeSandbox) Done() <-chan struct{}       { return s.done }
+func (s *fakeSandbox) Done() <-chan struct{} { return s.done }
 
 func (s *fakeSandbox) Dial(ctx context.Context) (net.Conn, error) {
 	select {

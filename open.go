@@ -73,6 +73,9 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		switch {
 		case len(req.Stored) == 0 || ctx.Err() != nil:
 			return nil, err
+		case stays.inside && errors.As(err, &failed) && (failed.Stage == "setup" || failed.Stage == "verify"):
+			opts.Caches.Host = false
+			return Open(ctx, spec, opts)
 		case stays.auto: // a file system cannot be id-mapped, or commands have changed a cache meanwhile
 			spec.Caches, opts.Caches = nil, CacheOptions{Principal: opts.Caches.Principal}
 			s, again := Open(ctx, spec, opts)

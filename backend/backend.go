@@ -78,8 +78,8 @@ type Request struct {
 	// Guards are paths in writable mounts that commands must not change. They do not
 	// apply to mounts of such a path itself, or of something in it.
 	Guards []Guard
-	// Stored are the mounts of the spec, and its home, that lie in Paddock's own store of
-	// what stays between sandboxes. The host executes and obeys nothing in them.
+	// Stored are the mounts of the spec, and its home, that are caches or what stays between
+	// sandboxes. The host executes and obeys nothing in them.
 	Stored []Stored
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
@@ -92,10 +92,18 @@ type Request struct {
 	Seen any
 }
 
-// Stored is a directory of Paddock's own store, for the commands of one sandbox after another.
+// Stored is a directory of Paddock's own store, for the commands of one sandbox after another, or
+// one with the caller's own downloads.
 type Stored struct {
 	Source string // on the host, free of symbolic links
 	Tool   string // whose cache it is; empty: it is HOME
+	// Downloads: it is not in the store. The caller's tool has downloaded what is in it.
+	Downloads bool
+	// Over, if not empty, is the target of its mount, where there is something already: the
+	// two are merged, without what Source has under the names Hidden. What commands change
+	// there ends with the sandbox. Where that cannot be had, the mount is left out.
+	Over   string
+	Hidden []string
 }
 
 // Toolchains is what a request shows of the toolchains below the caller's home.

@@ -36,10 +36,11 @@ type Applier struct {
 	// there is none.
 	Apart int
 
-	trees   map[int]int     // detached mounts, by the index of their step
-	made    map[string]bool // directories of the new root that exist
-	proc    *Step           // the step whose proc is being mounted; nil afterwards
-	procEnd func() error
+	trees    map[int]int     // detached mounts, by the index of their step
+	treeless map[int]error   // why there is none for an optional step
+	made     map[string]bool // directories of the new root that exist
+	proc     *Step           // the step whose proc is being mounted; nil afterwards
+	procEnd  func() error
 	// Skipped collects optional steps that failed, with their reason.
 	Skipped []*Error
 }
@@ -105,6 +106,8 @@ func (a *Applier) step(i int, s *Step) error {
 		return bindSelf(s)
 	case OpOwnCopy:
 		return a.ownCopy(s)
+	case OpOverlay:
+		return a.overlay(i, s)
 	case OpTmpfs:
 		return a.mountTmpfs(s)
 	case OpDevpts:
@@ -181,7 +184,7 @@ func stepError(stage string, s *Step, err error) *Error {
 		return typed
 	}
 	e := &Error{Stage: stage, Op: string(s.Do), Object: s.Target, Cause: err.Error(), Hint: s.Hint}
-	if s.Source != "" && (s.Do == OpBind || s.Do == OpCopy) {
+	if s.Source != "" && (s.Do == OpBind || s.Do == OpCopy) { // an overlay is named by its target
 		e.Object = s.Source
 	}
 	var errno syscall.Errno

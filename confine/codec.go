@@ -184,6 +184,7 @@ func (c *coder) step(s *Step) {
 	number(c, &s.Size)
 	c.bytes(&s.Data)
 	list(c, &s.Caps, text)
+	list(c, &s.Names, text)
 	list(c, &s.Rules, func(c *coder, r *PathRule) {
 		text(c, &r.Path)
 		text(c, &r.Access)

@@ -43,10 +43,10 @@ func mountAttrs(flags []string) (attr uint64) {
 // covers it. It sets attributes on the whole detached tree (mount_setattr(2)
 // with AT_RECURSIVE); a remount would leave submounts as they were.
 func (a *Applier) openTrees(steps []Step) *Error {
-	a.trees = map[int]int{}
+	a.trees, a.treeless = map[int]int{}, map[int]error{}
 	for i := range steps {
 		s := &steps[i]
-		if s.Do != OpBind && s.Do != OpCopy && (s.Do != OpCgroup || a.InPlace) {
+		if s.Do != OpBind && s.Do != OpCopy && s.Do != OpOverlay && (s.Do != OpCgroup || a.InPlace) {
 			continue
 		}
 		fd, err := a.openTree(s)
@@ -56,10 +56,17 @@ func (a *Applier) openTrees(steps []Step) *Error {
 		if err == nil && slices.Contains(s.Flags, FlagBelowRO) {
 			err = BelowReadOnly(fd)
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			a.trees[i] = fd
+		case s.Optional:
+			a.treeless[i] = err
+			if fd >= 0 {
+				_ = unix.Close(fd)
+			}
+		default:
 			return stepError("setup", s, err)
 		}
-		a.trees[i] = fd
 	}
 	return nil
 }
@@ -199,6 +206,11 @@ func attach(tree int, target string) error {
 		return err
 	}
 	defer unix.Close(at)
+	return moveOnto(tree, at)
+}
+
+// moveOnto mounts a detached tree at an open directory, over what is mounted there.
+func moveOnto(tree, at int) error {
 	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
@@ -235,7 +247,7 @@ func bindSelf(s *Step) error {
 	if err := setAttrs(tree, mountAttrs(s.Flags)); err != nil {
 		return err
 	}
-	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	return moveOnto(tree, at)
 }
 
 // mountTmpfs mounts an empty file system. Target "/" is the new root itself,

@@ -50,7 +50,8 @@ type Plan struct {
 	// Env is the base environment of every command.
 	Env map[string]string `json:"env"`
 	// LeftOut lists the directories of the caller's PATH that PATH in Env lacks. It is not
-	// sent to the new process, and neither are the toolchains, caches and home of Holds.
+	// sent to the new process, and neither are the toolchains, caches, downloads and home of
+	// Holds.
 	LeftOut []LeftOut `json:"path_left_out,omitempty"`
 	// Workspace is the directory inside where commands start.
 	Workspace string `json:"workspace"`
@@ -123,6 +124,7 @@ const (
 	OpSelf     Op = "self"     // Target, Flags: a path inside is bound onto itself
 	OpCopy     Op = "copy"     // Source or FD, Target, Flags: the content of a host directory is copied into one inside
 	OpOwnCopy  Op = "own_copy" // Target, Source, Data, Flags: a link mounted over the file at Target leads to Source, a copy of the file or of Data that commands can change
+	OpOverlay  Op = "overlay"  // Source or FD, Target, Names, Flags, Size: what a host directory has, except under Names, appears below what Target has; what commands change there is private, and ends with the sandbox
 	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty private file system
 	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
 	OpCgroup   Op = "cgroup"   // Source: the sandbox's control group, for the agent only
@@ -218,6 +220,7 @@ type Step struct {
 	Size   int64      `json:"size,omitempty"`
 	Data   []byte     `json:"data,omitempty"`
 	Caps   []string   `json:"caps,omitempty"`
+	Names  []string   `json:"names,omitempty"`
 	Rules  []PathRule `json:"rules,omitempty"`
 	// Why is the reason for the step, for people who read the plan.
 	Why string `json:"why,omitempty"`

@@ -9,9 +9,10 @@ import (
 )
 
 // resetProcess resets inherited state to defaults: personality flags such as
-// READ_IMPLIES_EXEC, and core dumps. It keeps state that only restricts the
-// caller's own children (niceness, CPU affinity, lower limits): a wall must not
-// lift that. Signals, the umask and descriptors are reset at every clone.
+// READ_IMPLIES_EXEC, core dumps, and passing over permissions. It keeps state
+// that only restricts the caller's own children (niceness, CPU affinity, lower
+// limits): a wall must not lift that. Signals, the umask and descriptors are
+// reset at every clone.
 //
 // With tied, the kernel kills the process when the thread that made it ends: a
 // stopped process would not notice that its lifeline broke.
@@ -23,6 +24,9 @@ func resetProcess(tied bool) error {
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, 0, 0, 0); errno != 0 {
 		return errno
+	}
+	if err := override(false); err != nil {
+		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
@@ -53,6 +57,7 @@ func writeSysctl(name, value string) error {
 }
 
 var capNumbers = map[string]uint{
+	"dac_override": unix.CAP_DAC_OVERRIDE,
 	"setpcap":      unix.CAP_SETPCAP,
 	"net_admin":    unix.CAP_NET_ADMIN,
 	"sys_admin":    unix.CAP_SYS_ADMIN,
@@ -65,6 +70,22 @@ var capNumbers = map[string]uint{
 func CapNumber(name string) (uint, bool) {
 	n, ok := capNumbers[name]
 	return n, ok
+}
+
+// override says whether the calling thread passes over the permissions of its files. That takes
+// a capability (CAP_DAC_OVERRIDE).
+func override(on bool) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var set [2]unix.CapUserData
+	if err := unix.Capget(&header, &set[0]); err != nil {
+		return err
+	}
+	const bit = 1 << unix.CAP_DAC_OVERRIDE
+	if on == (set[0].Effective&bit != 0) {
+		return nil
+	}
+	set[0].Effective ^= bit
+	return unix.Capset(&header, &set[0])
 }
 
 // keepCaps empties the calling thread's bounding set, so that no program it

@@ -139,6 +139,9 @@ type Isolation struct {
 	// directory at HOME, empty for a private one that ends with the sandbox.
 	Caches []string `json:"caches,omitempty"`
 	Home   string   `json:"home,omitempty"`
+	// Downloads are the tools that can read what they have downloaded for the caller, outside
+	// of sandboxes.
+	Downloads []string `json:"downloads,omitempty"`
 	// OwnCopies are files inside (git's configuration) of which commands get a
 	// separate copy to change; the host's file stays unchanged.
 	OwnCopies []string `json:"own_copies,omitempty"`

@@ -29,12 +29,12 @@ import (
 
 // Mount is a host path that a spec names: the workspace or a mount.
 type Mount struct {
-	Field    string // of the spec, for messages
-	Source   string // absolute, free of symbolic links
-	Target   string // absolute, inside
-	Writable bool   // commands can change the host's files through it
-	Copied   bool   // commands get a copy instead
-	Stored   bool   // it lies in Paddock's own store, where the host executes and obeys nothing
+	Field    string          // of the spec, for messages
+	Source   string          // absolute, free of symbolic links
+	Target   string          // absolute, inside
+	Writable bool            // commands can change the host's files through it
+	Copied   bool            // commands get a copy instead
+	Stored   *backend.Stored // what the request says of it; nil: it is another mount
 	Dir      bool
 	UID, GID uint32 // its owner
 	ID       dirfd.Identity
@@ -103,7 +103,13 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 		written, fields = slices.Insert(written, 1, spec.Home), slices.Insert(fields, 1, home.Field)
 	}
 	for i := range mounts {
-		mounts[i].Stored = slices.ContainsFunc(req.Stored, func(s backend.Stored) bool { return s.Source == mounts[i].Source })
+		m := &mounts[i]
+		at := slices.IndexFunc(req.Stored, func(s backend.Stored) bool {
+			return s.Source == m.Source && (s.Over == "" || s.Over == m.Target)
+		})
+		if at >= 0 {
+			m.Stored = &req.Stored[at]
+		}
 	}
 	if spec.RootFS != policy.RootHost && spec.RootFS != "" {
 		way, err := Follow(spec.RootFS)
@@ -159,6 +165,9 @@ func writable(mounts []Mount) []Dir {
 // kernelDirs are the trees through which programs talk to the kernel itself. Package
 // policy refuses them in a spec, but a link may lead there too.
 var kernelDirs = []string{"/proc", "/sys", "/dev"}
+
+// Merged reports whether the mount is merged with what is at its target already.
+func (m Mount) Merged() bool { return m.Stored != nil && m.Stored.Over != "" }
 
 // Locate resolves the source and reads its owner and type. It does not check the links
 // in it.

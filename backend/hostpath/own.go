@@ -129,7 +129,7 @@ func apart(file string, mounts []Mount, all map[string]mounted) bool {
 // change such a second mount at any time.
 func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 	for _, m := range mounts {
-		if m.Stored && c.What == OwnStore {
+		if c.What == OwnStore && m.Stored != nil && !m.Stored.Downloads {
 			continue
 		}
 		field := m.named()
@@ -143,6 +143,8 @@ func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 			continue
 		}
 		switch {
+		case c.Hidden && m.Merged():
+			return true, Refuse(field, m.Source, "it holds "+c.What+", which cannot be covered there", "keep it elsewhere"+c.elsewhere())
 		case c.Hidden && m.Copied:
 			return true, Refuse(field, m.Source, "it holds "+c.What+", which must not be copied", "name another directory"+c.elsewhere())
 		case !m.Writable && (!c.Hidden || !way.Exists):

@@ -26,9 +26,10 @@ const (
 )
 
 // Capabilities in the sandbox's own user namespace: those that building the walls
-// needs, and those that the agent keeps (see package agent). Commands have none.
+// needs (dac_override for overlays alone), and those that the agent keeps (see package
+// agent). Commands have none.
 var (
-	setupCaps = []string{"setpcap", "net_admin", "sys_admin", "sys_ptrace", "sys_resource"}
+	setupCaps = []string{"setpcap", "net_admin", "sys_admin", "sys_ptrace", "sys_resource", "dac_override"}
 	keptCaps  = []string{"sys_admin", "sys_ptrace"}
 )
 
@@ -194,7 +195,7 @@ func (b *builder) userPaths(id identity) {
 	for i, m := range b.mounts {
 		var fd string
 		if id.kind == idmap {
-			fd = fmt.Sprintf("mount%d", i)
+			fd = mountName(i)
 			b.plan.Files = append(b.plan.Files, fd)
 		}
 		if m.Copied { // into a new file system, which limits its size
@@ -202,6 +203,11 @@ func (b *builder) userPaths(id identity) {
 				Why: "the workspace is a copy in memory, bounded"})
 			b.add(confine.Step{Do: confine.OpCopy, Source: m.Source, Target: m.Target, FD: fd, Flags: append(slices.Clone(roDir), confine.FlagResolved),
 				Why: "its content, without owners, sockets and devices"})
+			continue
+		}
+		if m.Merged() {
+			b.add(confine.Step{Do: confine.OpOverlay, Source: m.Source, Target: m.Target, FD: fd, ID: m.ID.FileID, Names: m.Stored.Hidden, Size: int64(b.spec.Limits.Tmp),
+				Flags: append(slices.Clone(b.filled()), confine.FlagResolved), Optional: true, Why: "what the caller's " + m.Stored.Tool + " has downloaded, below the sandbox's own cache; changes end with the sandbox"})
 			continue
 		}
 		s := confine.Step{Do: confine.OpBind, Source: m.Source, Target: m.Target, ID: m.ID.FileID, Flags: b.filled(), Why: "named in the spec, read-write"}
@@ -214,9 +220,9 @@ func (b *builder) userPaths(id identity) {
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
 		case m.Field == "home":
 			s.Why = "a home that stays, read-write"
-		case m.Stored && m.Writable:
+		case m.Stored != nil && m.Writable:
 			s.Why = "a cache that stays, read-write"
-		case m.Stored:
+		case m.Stored != nil:
 			s.Why = "what the caller's own cache has, read-only"
 		case i >= len(b.mounts)-b.tools:
 			s.Why = strings.Replace(s.Why, "named in the spec", "a toolchain of the caller's", 1)
@@ -232,6 +238,19 @@ func (b *builder) userPaths(id identity) {
 			s.Hint = "the mount point must exist: " + m.Target + " lies in " + b.mounts[outer].Source
 		}
 		b.add(s)
+	}
+}
+
+// mountName returns the name of the descriptor of a mount that the host side makes.
+func mountName(i int) string { return fmt.Sprintf("mount%d", i) }
+
+// leaveOut takes the overlay at this target, which cannot be had here, out of the plan.
+func (b *builder) leaveOut(target string) {
+	b.plan.Setup = slices.DeleteFunc(b.plan.Setup, func(s confine.Step) bool { return s.Do == confine.OpOverlay && s.Target == target })
+	for _, m := range b.mounts {
+		if m.Merged() && m.Target == target {
+			b.plan.Holds.Downloads = slices.DeleteFunc(b.plan.Holds.Downloads, func(tool string) bool { return tool == m.Stored.Tool })
+		}
 	}
 }
 
@@ -281,7 +300,11 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		iso.Namespaces = append(iso.Namespaces, string(n))
 	}
 	for _, s := range req.Stored {
-		if s.Tool != "" {
+		switch {
+		case s.Tool == "" || slices.Contains(iso.Downloads, s.Tool):
+		case s.Downloads:
+			iso.Downloads = append(iso.Downloads, s.Tool)
+		default:
 			iso.Caches = append(iso.Caches, s.Tool)
 		}
 	}
@@ -308,7 +331,7 @@ func homeLinks(home, bare string, mounts []hostpath.Mount) []homeLink {
 		if !ok && bare != "" {
 			rel, ok = hostpath.Within(m.Target, bare)
 		}
-		if !ok || m.Stored || home == "" || home == "/" || rel == "" {
+		if !ok || m.Stored != nil || home == "" || home == "/" || rel == "" {
 			continue
 		}
 		at := path.Join(homeDir, rel)

@@ -27,11 +27,12 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // fixedPlan is a plan from which everything is gone that hosts differ in:
 // system directories, what of /etc is shown, and whether there are keys.
-func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) string {
+func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity, stored ...backend.Stored) string {
 	t.Helper()
 	root := t.TempDir()
 	repository(t, filepath.Join(root, "ws"))
 	testkit.Write(t, root+"/data/f", "", 0o644)
+	testkit.Write(t, root+"/npm/_cacache/content-v2/x", "", 0o644)
 	testkit.Write(t, root+"/ws/state/lock", "", 0o644)
 	testkit.Write(t, root+"/ws/bin/paddock", "", 0o644)
 	spec := policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, "ws")}}
@@ -41,6 +42,10 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 		t.Fatal(err)
 	}
 	req := backend.Request{Spec: spec}
+	for _, s := range stored {
+		s.Source = root + s.Source
+		req.Stored = append(req.Stored, s)
+	}
 	mounts, err := hostpath.Mounts(req, workspaceDir)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +69,7 @@ func describe(p *confine.Plan) string {
 				continue
 			}
 			fmt.Fprintf(&out, "  %s", s.Do)
-			for _, word := range []string{s.Source, s.Target, s.FD, strings.Join(s.Flags, ","), strings.Join(s.Caps, ",")} {
+			for _, word := range []string{s.Source, s.Target, s.FD, strings.Join(s.Flags, ","), strings.Join(s.Caps, ","), strings.Join(s.Names, ",")} {
 				if word != "" {
 					fmt.Fprintf(&out, " %s", word)
 				}
@@ -100,24 +105,31 @@ func TestPlan(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*policy.Spec, string)
 		id     identity
+		stored []backend.Stored
 	}{
-		"ordinary": {func(*policy.Spec, string) {}, identity{kind: mapped, uid: 1234, gid: 1235}},
+		"ordinary": {func(*policy.Spec, string) {}, identity{kind: mapped, uid: 1234, gid: 1235}, nil},
 		"root": {func(s *policy.Spec, root string) {
 			s.Mounts = []policy.Mount{{Source: root + "/data", Target: "/mnt/data", Mode: "rw"}, {Source: root + "/data/f", Target: "/workspace/src/a"}}
-		}, identity{kind: idmap, uid: lentFirst, gid: lentFirst}},
+		}, identity{kind: idmap, uid: lentFirst, gid: lentFirst}, nil},
 		"read-only": {func(s *policy.Spec, _ string) { s.Workspace.Access, s.Limits.Tmp = "ro", 2*policy.MiB },
-			identity{kind: mapped, uid: 1234, gid: 1234}},
+			identity{kind: mapped, uid: 1234, gid: 1234}, nil},
 		"overlap": {func(s *policy.Spec, root string) {
 			s.Mounts = []policy.Mount{
 				{Source: root, Target: "/mnt/all", Mode: "rw"},
 				{Source: root + "/ws", Target: "/mnt/shown"},
 				{Source: root + "/ws/.git/hooks", Target: "/workspace/.git/hooks", Mode: "rw"},
 			}
-		}, identity{kind: mapped, uid: 1234, gid: 1234}},
-		"open": {func(s *policy.Spec, _ string) { s.Workspace.Unprotected = []string{"*"} }, identity{kind: mapped, uid: 1234, gid: 1234}},
+		}, identity{kind: mapped, uid: 1234, gid: 1234}, nil},
+		"open": {func(s *policy.Spec, _ string) { s.Workspace.Unprotected = []string{"*"} }, identity{kind: mapped, uid: 1234, gid: 1234}, nil},
+		"merged": {func(s *policy.Spec, root string) {
+			s.Mounts = []policy.Mount{{Source: root + "/data", Target: "/c", Mode: "rw"}, {Source: root + "/npm/_cacache", Target: "/c/_cacache"}}
+		}, identity{kind: idmap, uid: lentFirst, gid: lentFirst}, []backend.Stored{
+			{Source: "/data", Tool: "npm"},
+			{Source: "/npm/_cacache", Tool: "npm", Downloads: true, Over: "/c/_cacache", Hidden: []string{"index-v5", "tmp"}},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := fixedPlan(t, tt.change, tt.id)
+			got := fixedPlan(t, tt.change, tt.id, tt.stored...)
 			file := filepath.Join("testdata", "plan_"+name+".txt")
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {

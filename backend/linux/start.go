@@ -187,7 +187,7 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 			_ = userns.Close()
 		}
 	}()
-	for _, m := range mounts {
+	for i, m := range mounts {
 		userns := owners[[2]uint32{m.UID, m.GID}]
 		if userns == nil {
 			if userns, err = ownerUserns(m, id, &s.helpers); err != nil {
@@ -197,6 +197,11 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 			owners[[2]uint32{m.UID, m.GID}] = userns
 		}
 		f, err := mountMapped(m, userns)
+		if err != nil && m.Merged() {
+			s.plan.leaveOut(m.Target)
+			s.plan.plan.Files = slices.DeleteFunc(s.plan.plan.Files, func(name string) bool { return name == mountName(i) })
+			continue
+		}
 		if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) {
 			s.closeFiles()
 			hint := "something else has taken its place meanwhile"
@@ -263,6 +268,11 @@ func (s *sandbox) boot(ctx context.Context) error {
 	if s.group != nil {
 		if err := s.group.settle(s.plan.groups, s.plan.plan.GroupLimits); err != nil {
 			return err
+		}
+	}
+	for _, e := range booted.Skipped {
+		if e.Op == string(confine.OpOverlay) {
+			s.plan.leaveOut(e.Object)
 		}
 	}
 	s.isolation = s.plan.plan.Isolation(booted.Skipped)

@@ -217,7 +217,7 @@ func mountPoints(p *confine.Plan) map[string]confine.Step {
 	at := map[string]confine.Step{}
 	for _, s := range p.Setup {
 		switch s.Do {
-		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
+		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpOverlay, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
 			at[path.Clean(s.Target)] = s
 		case confine.OpReadOnly:
 			made := at[path.Clean(s.Target)]
@@ -255,6 +255,9 @@ func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMoun
 			if mountOption[flag] && !slices.Contains(options, flag) {
 				return found, fmt.Errorf("%s is not %s", at, flag)
 			}
+		}
+		if kind := slices.Index(f, "-") + 1; step.Do == confine.OpOverlay && f[min(kind, len(f)-1)] != "overlay" {
+			return found, fmt.Errorf("%s is not an overlay", at)
 		}
 		if step.Do == confine.OpOwnCopy && strings.TrimSuffix(hostpath.Unescape(f[3]), "//deleted") == strings.TrimPrefix(step.Source, copiesDir)+confine.OwnCopyLink {
 			found.copies = append(found.copies, at)

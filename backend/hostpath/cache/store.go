@@ -285,8 +285,8 @@ func (s *Store) ready(dir string, fresh record) error {
 	return err
 }
 
-// MountPoints makes directories in a directory of a cache, for mounts of a sandbox. Commands
-// may have put anything there, and no link is followed.
+// MountPoints makes a directory of a cache, and directories in it, for mounts of a sandbox.
+// Commands may have put anything there, and no link is followed.
 func (s *Store) MountPoints(cache, dir string, names ...string) error {
 	at, err := dirfd.Open(unix.AT_FDCWD, cache, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {

@@ -30,6 +30,8 @@ type Tool struct {
 const (
 	Go    = "go"
 	Cargo = "cargo"
+	NPM   = "npm"
+	Pip   = "pip"
 	Home  = "home"
 )
 
@@ -41,8 +43,8 @@ func Tools() []Tool {
 		{Name: "ccache", Marks: []string{"Makefile", "GNUmakefile", "makefile", "CMakeLists.txt", "configure", "configure.ac", "meson.build"},
 			Programs: []string{"/usr/bin/ccache", "/usr/local/bin/ccache", "/bin/ccache"}, Env: map[string]string{"CCACHE_DIR": ""}},
 		{Name: Go, Marks: []string{"go.mod", "go.work"}, Env: map[string]string{"GOCACHE": "build", "GOMODCACHE": "mod"}},
-		{Name: "npm", Marks: []string{"package.json"}, Env: map[string]string{"npm_config_cache": ""}},
-		{Name: "pip", Marks: python, Env: map[string]string{"PIP_CACHE_DIR": ""}},
+		{Name: NPM, Marks: []string{"package.json"}, Env: map[string]string{"npm_config_cache": ""}},
+		{Name: Pip, Marks: python, Env: map[string]string{"PIP_CACHE_DIR": ""}},
 		{Name: "uv", Marks: python, Env: map[string]string{"UV_CACHE_DIR": ""},
 			Set: map[string]string{"UV_LINK_MODE": "copy"}}, // files cannot have names in two mounts
 	}

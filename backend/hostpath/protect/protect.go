@@ -115,7 +115,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, 
 		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, reported: map[string]bool{}}
 	var dirs []string // among them
 	for _, m := range mounts {
-		if m.Writable && !m.Copied && !m.Stored {
+		if m.Writable && !m.Copied && m.Stored == nil {
 			p.mounts = append(p.mounts, m)
 			if m.Dir {
 				dirs = append(dirs, filepath.Clean(m.Source))

@@ -193,6 +193,9 @@ func object(s confine.Step) string {
 	if s.FD != "" {
 		words = append(words, "fd="+s.FD)
 	}
+	if s.Do == confine.OpOverlay {
+		words = append(words, "without="+text.Escape(strings.Join(s.Names, ",")))
+	}
 	words = append(words, s.Flags...)
 	if s.Mode != 0 {
 		words = append(words, fmt.Sprintf("mode=%04o", s.Mode))
@@ -222,6 +225,9 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 	row("file owners", h.Identity)
 	if len(h.Caches) > 0 {
 		row("caches that stay", joined(h.Caches))
+	}
+	if len(h.Downloads) > 0 {
+		row("downloads of yours", joined(h.Downloads))
 	}
 	if h.Home != "" {
 		row("HOME", h.Home)
