@@ -429,7 +429,8 @@ func (n NetworkRule) contains(rule NetworkRule) bool {
 		return false
 	}
 	below, wild := strings.CutPrefix(host, "*.")
-	return host == rule.Host || host == "**" || wild && strings.HasSuffix(rule.Host, "."+below)
+	// "**" matches no name without a dot, which means whatever it means on the host.
+	return host == rule.Host || host == "**" && strings.Contains(rule.Host, ".") || wild && strings.HasSuffix(rule.Host, "."+below)
 }
 
 // IsAddress reports whether a host in its canonical form is an address or a network instead of

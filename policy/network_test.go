@@ -288,6 +288,7 @@ func TestACeilingContainsRules(t *testing.T) {
 		{"*.a.example", "*.ba.example", false},
 		{"*.a.example", "**", false},
 		{"**", "**", true},
+		{"**", "intranet", false}, // "**" does not match it either
 		{"**", "a.example", true},
 		{"**", "*.example", true},
 		{"**", "10.0.0.5", false},

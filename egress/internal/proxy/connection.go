@@ -257,6 +257,10 @@ func (c *connection) connect() (net.Conn, error) {
 			return nil, &deniedError{c.rule, reason}
 		}
 	}
+	if len(s.open) > mostWide {
+		narrow(c.inside)
+		narrow(outside)
+	}
 	return outside, nil
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -18,6 +19,11 @@ const (
 	// Connections whose peers read slowly hold buffers: more big ones than these are not
 	// used at once.
 	mostBigBuffers = 64
+	// The kernel lets the buffers of a connection grow to megabytes, from memory that all
+	// programs of the host share. If more connections than these are open, those of new ones
+	// are of a fixed size.
+	mostWide     = 16
+	narrowBuffer = 128 << 10
 )
 
 var (
@@ -92,6 +98,17 @@ func copyOnce(to io.Writer, from net.Conn) (end bool, err error) {
 		}
 	}
 	return end, err
+}
+
+// narrow gives a connection small buffers in the kernel.
+func narrow(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok { // whoever has ended it already needs none
+		_ = tcp.SetReadBuffer(narrowBuffer)
+		_ = tcp.SetWriteBuffer(narrowBuffer)
+	}
 }
 
 // closeWrite tells a peer that no more comes.

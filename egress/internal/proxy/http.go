@@ -197,6 +197,17 @@ func (h *httpHead) request(version string) (*httpRequest, *httpError) {
 		}
 		r.length = n
 	}
+	for _, f := range h.fields {
+		// A server that is a proxy would drop what is named here, and read another request.
+		for option := range strings.SplitSeq(f.value, ",") {
+			switch strings.ToLower(strings.Trim(option, " \t")) {
+			case "host", "content-length", "transfer-encoding":
+				if strings.EqualFold(f.name, "Connection") {
+					return nil, badRequest("its Connection names a field that every server needs")
+				}
+			}
+		}
+	}
 	upgrade, found, err := h.only("Upgrade")
 	r.upgrade = found && strings.EqualFold(upgrade, "websocket")
 	return r, err

@@ -166,6 +166,8 @@ func TestRefusedRequests(t *testing.T) {
 		{"a bare line feed in a field", "GET / HTTP/1.1\r\nX: y\nHost: evil.test\r\nHost: api.test\r\n\r\n", 400},
 		{"a bare CR", "GET / HTTP/1.1\r\nX: y\rHost: evil.test\r\nHost: api.test\r\n\r\n", 400},
 		{"a NUL", "GET / HTTP/1.1\r\nHost: api.test\x00.evil.test\r\n\r\n", 400},
+		{"a Connection that drops Host", "GET / HTTP/1.1\r\nHost: api.test\r\nConnection: close, host\r\n\r\n", 400},
+		{"a Connection that drops the length", "POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 1\r\nConnection: close\r\nConnection: Content-Length\r\n\r\nx", 400},
 		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
 		{"HTTP/0.9", "GET /\r\n\r\n", 400},
 		{"two spaces", "GET  / HTTP/1.1\r\nHost: api.test\r\n\r\n", 400},

@@ -76,20 +76,25 @@ func (r *records) after(seq uint64) ([]egress.Record, <-chan struct{}) {
 	return found, r.changed
 }
 
-// each calls f with the records after a number. With follow it waits for more until ctx ends.
+// each calls f with the records after a number that there are at the moment: commands may make
+// new ones faster than they are read. With follow it goes on with those until ctx ends.
 func (r *records) each(ctx context.Context, seq uint64, follow bool, f func(egress.Record) error) error {
+	end := r.totals().Last
 	for {
 		found, changed := r.after(seq)
 		for _, record := range found {
+			if !follow && record.Seq > end {
+				return nil
+			}
 			if err := f(record); err != nil {
 				return err
 			}
 			seq = record.Seq
 		}
 		switch {
-		case len(found) > 0:
-		case !follow:
+		case !follow && seq >= end:
 			return nil
+		case len(found) > 0:
 		default:
 			select {
 			case <-changed:
