@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/paddock-dev/paddock/internal/strictjson"
 	"github.com/paddock-dev/paddock/policy"
@@ -66,6 +67,8 @@ func (c *Client) Set(ctx context.Context, network policy.Network) (State, error)
 }
 
 func (c *Client) state(ctx context.Context, r Request) (State, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
+	defer cancel()
 	var state *State
 	err := c.ask(ctx, r, func(a Answer) (bool, error) {
 		state = a.State
@@ -93,6 +96,11 @@ func (c *Client) Log(ctx context.Context, after uint64, follow bool, each func(R
 		return false, each(*a.Record)
 	})
 }
+
+// answerTimeout is how long a process may take for one answer: much longer than a busy one needs.
+const answerTimeout = 20 * time.Second
+
+var errNoAnswer = &Error{Message: "the egress process does not answer", Hint: "somebody may have stopped it; the sandbox reaches nothing until it continues, or is started anew"}
 
 var errUnexpected = errors.New("unexpected answer of the egress process")
 

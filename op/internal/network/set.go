@@ -30,7 +30,7 @@ cannot be used. A sandbox with network none or host has no rules, and keeps that
 }
 
 // Do replaces the rules. Below a ceiling they must lie in it, and what the operator's spec
-// closes stays closed.
+// closes stays closed, and its limits hold.
 func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out NetworkOutput, err error) {
 	network, err := in.network(ctx, env)
 	if err != nil {
@@ -41,7 +41,7 @@ func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 		if err != nil {
 			return err
 		}
-		if network.Limits == (policy.NetworkLimits{}) {
+		if env.Ceiling != nil || network.Limits == (policy.NetworkLimits{}) {
 			network.Limits = now.Network.Limits
 		}
 		if err := h.SetNetwork(ctx, network); err != nil {
