@@ -158,8 +158,11 @@ func (n *named) passed(seq uint64) uint64 {
 	return n.last
 }
 
-// networkDenials returns what the network has refused since mark: to the command, or to others
-// at the same time.
+// unreachable is the rule in the denial of a host that a rule opens, and that could not be reached.
+const unreachable = "unreachable"
+
+// networkDenials returns what the network has refused since mark, or could not reach: for the
+// command, or for others at the same time.
 func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 	n := &s.named
 	if n.client == nil {
@@ -174,8 +177,8 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 		switch r.Count = max(r.Count, 1); r.Kind {
 		case egress.KindRules:
 			changed = true
-		case egress.KindDenied:
-			i := slices.IndexFunc(denied, func(d egress.Record) bool { return d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule })
+		case egress.KindDenied, egress.KindFailed:
+			i := slices.IndexFunc(denied, func(d egress.Record) bool { return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule })
 			switch {
 			case i >= 0:
 				denied[i].Count += r.Count
@@ -218,11 +221,17 @@ func networkDenial(r egress.Record, rules policy.Network) Denial {
 	if d.Rule == "" {
 		d.Rule = policy.NetworkAllow
 	}
+	if r.Kind == egress.KindFailed {
+		d.Rule = unreachable
+	}
 	if r.Port > 0 {
 		d.Object += ":" + strconv.Itoa(int(r.Port))
 	}
 	if r.Count > 1 {
 		d.Count = int(min(r.Count, 1<<30))
+	}
+	if r.Kind == egress.KindFailed {
+		return d
 	}
 	if slices.ContainsFunc(rules.Deny, func(deny policy.NetworkDenial) bool { return deny.Host == r.Rule }) {
 		d.Hint = strings.TrimPrefix(d.Hint+"; `network.deny` "+policy.ShellWord(r.Rule)+" closes it", "; ")

@@ -241,20 +241,28 @@ func isEnvName(name string) bool {
 	return name != ""
 }
 
-// OfflineEnv returns variables that make package managers use their caches in a sandbox
-// without a network, and fail at once instead of trying again for a minute. It is empty
-// with a network, and leaves out what [Spec.Env] sets (npm's variables in capitals too).
-// Registries on loopback still work, except for go and cargo.
-func (s Spec) OfflineEnv() map[string]string {
-	if s.Network.Mode != NetworkNone {
-		return nil
-	}
-	env := map[string]string{
-		"npm_config_fetch_retries":  "0",
-		"npm_config_prefer_offline": "true",
-		"PIP_RETRIES":               "0",
-		"CARGO_NET_OFFLINE":         "true",
-		"GOPROXY":                   "off",
+// NetworkEnv returns variables for package managers. In a sandbox without a network they use
+// their caches, and fail at once instead of trying again for a minute; registries on loopback
+// still work, except for go and cargo. In one with rules they try again soon, since a host that
+// no rule opens stays closed. It is empty with the host's network, and leaves out what [Spec.Env]
+// sets (npm's variables in capitals too).
+func (s Spec) NetworkEnv() map[string]string {
+	var env map[string]string
+	switch s.Network.Mode {
+	case NetworkNone:
+		env = map[string]string{
+			"npm_config_fetch_retries":  "0",
+			"npm_config_prefer_offline": "true",
+			"PIP_RETRIES":               "0",
+			"CARGO_NET_OFFLINE":         "true",
+			"GOPROXY":                   "off",
+		}
+	case NetworkAllow:
+		env = map[string]string{
+			"npm_config_fetch_retry_mintimeout": "500", // ms
+			"npm_config_fetch_retry_maxtimeout": "2000",
+			"PIP_RETRIES":                       "1",
+		}
 	}
 	maps.DeleteFunc(env, func(name, _ string) bool {
 		_, set := s.Env[name]

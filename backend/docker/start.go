@@ -113,7 +113,7 @@ func isPlainName(name string) bool {
 // guestEnv returns the environment of commands: the image's, overridden by the spec's.
 func (b *build) guestEnv(spec policy.Spec, img *image) map[string]string {
 	env := map[string]string{"PATH": policy.SearchPath}
-	maps.Copy(env, spec.OfflineEnv())
+	maps.Copy(env, spec.NetworkEnv())
 	for _, kv := range img.Config.Env {
 		if name, value, ok := strings.Cut(kv, "="); ok && isPlainName(name) {
 			env[name] = value

@@ -121,7 +121,7 @@ func environment(spec policy.Spec) map[string]string {
 		"SHELL":   "/bin/sh",
 		"LANG":    "C.UTF-8",
 	}
-	maps.Copy(env, spec.OfflineEnv())
+	maps.Copy(env, spec.NetworkEnv())
 	maps.Copy(env, spec.Env)
 	return env
 }

@@ -50,6 +50,9 @@ var guesses = []struct {
 	{"Name does not resolve", noNetwork, withoutNetwork},       // musl
 	{"UnknownHostException", noNetwork, withoutNetwork},        // Java
 	{"dial tcp: lookup ", noNetwork, withoutNetwork},           // Go
+	{"Couldn't connect to server", closedPort, byName}, // curl
+	{"ECONNREFUSED", closedPort, byName},
+	{"connect: connection refused", closedPort, byName}, // Go
 	{"disabled by GOPROXY=off", noNetwork, withoutNetwork},
 	{"(from versions: none)", noNetwork, withoutNetwork}, // pip
 	{"you're using offline mode (--offline)", noNetwork, withoutNetwork},
@@ -81,6 +84,11 @@ func withMemory(s policy.Spec) bool { return s.Limits.Memory > 0 || s.Limits.Mem
 
 var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no network but loopback; `network` host gives the host's"}
 
+// closedPort is refused by the kernel: nothing outside hears of it.
+var closedPort = wire.Denial{Layer: "network", Rule: "port", Hint: "a host refuses every port that no rule names: `network.allow` HOST:PORT opens it"}
+
+func byName(s policy.Spec) bool { return s.Network.Mode == policy.NetworkAllow }
+
 func withoutNetwork(s policy.Spec) bool { return s.Network.Mode == policy.NetworkNone }
 
 // silent are network programs that may be told to print no errors, and their exit status if
@@ -110,10 +118,26 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 		if name := protectedIn(said); denial.Rule == "read-only" && name != "" {
 			denial.Object, denial.Hint = name, "protected paths of the workspace need `workspace.unprotected` "+policy.ShellWord(name)
 		}
+		if denial.Rule == noNetwork.Rule && denial.Layer == noNetwork.Layer && h.Spec.Backend == policy.BackendLinux && h.Spec.Level != policy.LevelLandlock {
+			denial.Hint = "there is no network but loopback; `network.allow` " + askedHost(said) + " opens one host by its name, `network` host gives all of the host's"
+		}
 		denial.Guess = true
 		list = append(list, denial)
 	}
 	return h.missingProgram(h.places(list, said), status, said)
+}
+
+// unresolvedHost matches what curl, git, node and go print about a name that they cannot resolve.
+var unresolvedHost = regexp.MustCompile(`(?:Could not resolve host: |getaddrinfo (?:EAI_AGAIN|ENOTFOUND) |dial tcp: lookup )([A-Za-z0-9._-]+)`)
+
+// askedHost returns the host that a program could not resolve, by its output, or HOST.
+func askedHost(said []byte) string {
+	if found := unresolvedHost.FindSubmatch(said); found != nil {
+		if host, reason, _ := policy.CanonicalHost(string(found[1])); reason == "" {
+			return host
+		}
+	}
+	return "HOST"
 }
 
 // readOnly matches what programs print about a path that they cannot write.

@@ -60,13 +60,12 @@ func (t *Teller) Frame(said []string, stdout, stderr string) {
 // StderrTitle is the heading of standard error.
 const StderrTitle = "[stderr]"
 
-// DenialTexts returns the denials of a command that failed as messages. One that succeeded
-// misses nothing, and has none.
+// DenialTexts returns the denials of a command as messages.
 func DenialTexts(list []paddock.Denial, status int) (all []string) {
-	if status == 0 {
-		return nil
-	}
 	for _, d := range list {
+		if !worthTelling(d, status) {
+			continue
+		}
 		perhaps, what := denied(d)
 		if d.Hint != "" {
 			what += " (" + d.Hint + ")"
@@ -87,12 +86,21 @@ func denied(d paddock.Denial) (perhaps, what string) {
 	return perhaps, what
 }
 
-// TellDenials writes the refusals to a command that failed, for people.
+// worthTelling reports whether a refusal is shown. Of a command that succeeded only what the
+// network refused is, which is no guess: in "curl … | head" nothing else tells.
+func worthTelling(d paddock.Denial, status int) bool {
+	return status != 0 || d.Layer == "network" && !d.Guess
+}
+
+// TellDenials writes the refusals to a command, for people.
 func TellDenials(w io.Writer, list []paddock.Denial, status int) error {
-	if w == nil || status == 0 {
+	if w == nil {
 		return nil
 	}
 	for _, d := range list {
+		if !worthTelling(d, status) {
+			continue
+		}
 		perhaps, what := denied(d)
 		if _, err := fmt.Fprintf(w, "paddock: %sdenied: %s (%s)\n", perhaps, what, d.Hint); err != nil {
 			return err
