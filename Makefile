@@ -58,7 +58,7 @@ ATONCE = -p=$(shell expr 2 '*' $$(nproc || echo 2))
 # What is the same for every user: what only computes, what checks the tree, and
 # doors over the operations, which are tried themselves.
 SAME := policy(/.*)? wire internal/(redact|relay|search|stdiomux|strictjson|text)(/.*)? op/internal/(output|patch|shell) \
-	bench(/.*)? test/(arch|raceprobe|readme|shape|summary|vm)(/.*)? server/(httpd|mcp) privilege/redis examples/.*
+	bench(/.*)? test/(arch|projects|raceprobe|readme|shape|summary|vm)(/.*)? server/(httpd|mcp) privilege/redis examples/.*
 
 # What the two programs compare when they meet: the commit, and a hash of
 # everything that is compiled into them, because a commit alone does not tell
@@ -74,22 +74,22 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps test-release modules lint bench bench-deps fuzz shape changelog release clean
+.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps test-projects projects-deps test-release modules lint bench bench-deps fuzz shape changelog release clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 # GOWORK=off: these programs are what the product's go.mod says, whatever tests need.
 build: export GOWORK = off
-build: ## build bin/paddock, bin/paddock-server and bin/paddock-agent (static)
+build: ## build the programs: bin/paddock, and paddock-server, paddock-agent and paddock-egress beside it (static)
 	@mkdir -p $(BIN)
-	$(GO) build -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent
+	$(GO) build -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent ./cmd/paddock-egress
 
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
 
-test-redis test-engines test-mcp test-mcp-newest test-readme: SKIPS =
-test-vm test-mcp test-mcp-newest test-readme test-release: RACE = off
+test-redis test-engines test-mcp test-mcp-newest test-readme test-projects: SKIPS =
+test-vm test-mcp test-mcp-newest test-readme test-projects test-release: RACE = off
 
 test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
 	@$(call tests,$(PACKAGES),-timeout=15m $(ATONCE) $(TESTARGS))
@@ -145,6 +145,13 @@ test-readme: ## run every command of the README and docs in a new Debian, as an 
 readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
 	@sh test/readme/deps.sh
 
+test-projects: export PADDOCK_TEST_PROJECTS = 1
+test-projects: ## run the tests of five real projects inside, in a fresh account with version managers, none skipped (first, as root: make projects-deps)
+	@$(call tests,./test/projects,-timeout=40m $(TESTARGS))
+
+projects-deps: ## get compilers, packages and programs of version managers for test-projects (Debian, as root; npm)
+	@sh test/projects/deps.sh
+
 test-release: ## install the programs as a user does, with cgo and without, and make a release twice, once with nothing compiled
 	@$(gotestsum) --raw-command -- env GOWORK=off $(GO) -C release test -json -vet=off -count=1 -timeout=30m $(TESTARGS) .
 
@@ -158,7 +165,7 @@ lint: $(LINT) ## check format, vet and style, on every platform
 	$(GO) build $(PACKAGES)
 	GOARCH=arm64 $(GO) build $(PACKAGES)
 	GOOS=darwin $(GO) vet . ./cmd/... ./internal/run ./wire ./policy/... ./op/... ./backend/hostpath/...
-	GOOS=windows $(GO) vet ./cmd/paddock ./cmd/paddock-agent ./cmd/paddock-server ./wire ./policy/...
+	GOOS=windows $(GO) vet ./cmd/paddock ./cmd/paddock-agent ./cmd/paddock-egress ./cmd/paddock-server ./wire ./policy/...
 	GOWORK=off $(GO) -C release vet .
 	GOGC=400 $(LINT) run --allow-parallel-runners $(PACKAGES)
 	cd release && GOWORK=off GOGC=400 ../$(LINT) run --allow-parallel-runners .

@@ -45,7 +45,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}
-	if err == nil {
+	if s.openNamed(); err == nil {
 		err = s.expectRedaction(ctx)
 	}
 	if err != nil {

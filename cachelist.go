@@ -3,6 +3,7 @@ package paddock
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // Cache is a directory that stays between sandboxes: the cache of a tool, or a HOME.
 type Cache struct {
 	Tool      string // "home" is a HOME
-	Workspace string
+	Workspace string // unknown if its record was damaged, like Principal
 	Principal string
 	Dir       string
 	Used      time.Time // when a sandbox last began to use it
@@ -137,6 +138,13 @@ func (o Options) chooseCaches(what CacheChoice) (*cache.Store, []cache.Cache, er
 	all, _, err := store.List()
 	if err != nil {
 		return nil, nil, cacheError(err)
+	}
+	if dir, _, err := store.Find(cache.Key{Workspace: workspace}); err == nil {
+		for i := range all { // those with a damaged record are told by their place
+			if all[i].Workspace == "" && filepath.Dir(filepath.Dir(all[i].Dir)) == filepath.Dir(dir) {
+				all[i].Workspace = workspace
+			}
+		}
 	}
 	return store, slices.DeleteFunc(all, func(c cache.Cache) bool {
 		return workspace != "" && c.Workspace != workspace || what.Tool != "" && c.Tool != what.Tool

@@ -527,6 +527,34 @@ func TestCacheChangedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestCacheDamaged: caches whose records were damaged are listed, and removed with their workspace.
+func TestCacheDamaged(t *testing.T) {
+	store := storeOf(t)
+	ws, other := goWorkspace(t), goWorkspace(t)
+	for _, dir := range []string{ws, other} {
+		shell(t, Spec{Workspace: Workspace{Source: dir}}, auto("ann"), `echo > "$GOCACHE.x"`)
+	}
+	records, err := filepath.Glob(filepath.Join(store, "*", "*", "go.json"))
+	if err != nil || len(records) != 2 {
+		t.Fatalf("the records are %q (%v)", records, err)
+	}
+	for _, record := range records {
+		if err := os.Truncate(record, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := Caches(t.Context(), CacheChoice{}, Options{}); err != nil || len(all) != 2 || !all[0].Measured || all[0].Workspace != "" {
+		t.Errorf("the caches are %+v (%v)", all, err)
+	}
+	removed, err := RemoveCaches(t.Context(), CacheChoice{Workspace: ws}, Options{})
+	if err != nil || len(removed) != 1 || removed[0].Err != nil || removed[0].Workspace != ws {
+		t.Errorf("removed %+v (%v)", removed, err)
+	}
+	if removed, err = RemoveCaches(t.Context(), CacheChoice{}, Options{}); err != nil || len(removed) != 1 || removed[0].Err != nil {
+		t.Errorf("then removed %+v (%v)", removed, err)
+	}
+}
+
 // TestHomeLandlock: the error of a HOME that root cannot lend names it, not the caches.
 func TestHomeLandlock(t *testing.T) {
 	storeOf(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/cache"
+	"github.com/paddock-dev/paddock/backend/hostpath/toolchain"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -39,16 +40,14 @@ type download struct {
 // other users could have written is not shown. there says whether the tool's cache, in dir,
 // exists.
 func (k *stays) sources(req *backend.Request, spec Spec, tool, dir string, there bool) (shown []download, vars map[string]string) {
-	if spec.Network != "none" || req.Home == "" {
+	if spec.Network.Mode != policy.NetworkNone || req.Home == "" {
 		return nil, nil
 	}
 	// The landlock level shows everything where it is on the host.
 	moved := there && spec.Level != policy.LevelLandlock && !spec.Allows(policy.DegradeNamespaces)
 	switch tool {
 	case cache.Go:
-		first, _, _ := strings.Cut(cmp.Or(os.Getenv("GOPATH"), filepath.Join(req.Home, "go")), string(filepath.ListSeparator))
-		mod := cmp.Or(os.Getenv("GOMODCACHE"), filepath.Join(first, "pkg", "mod"))
-		from := source(req, filepath.Join(mod, "cache", "download"))
+		from := source(req, filepath.Join(toolchain.ModCache(req.Home, os.Getenv), "cache", "download"))
 		if from == "" || strings.ContainsAny(from, ",|") || unmounted(spec, from) != nil { // which separate proxies
 			return nil, nil
 		}

@@ -78,7 +78,7 @@ func TestDownloads(t *testing.T) {
 		want   []string
 	}{
 		"as they are":            {want: []string{"npm", "pip"}},
-		"with a network":         {change: func(_ *testing.T, _ string, s *Spec) { s.Network = "host" }},
+		"with a network":         {change: func(_ *testing.T, _ string, s *Spec) { s.Network = Network{Mode: "host"} }},
 		"for another principal":  {others: true},
 		"no caches":              {change: func(_ *testing.T, _ string, s *Spec) { s.Caches = []string{"none"} }},
 		"of one tool":            {change: func(_ *testing.T, _ string, s *Spec) { s.Caches = []string{"pip"} }, want: []string{"pip"}},

@@ -59,6 +59,7 @@ type Cmd struct {
 	sandbox *Sandbox
 	ctx     context.Context
 	run     *run.Run // nil until started
+	mark    uint64   // the last record of the network before the start
 	ended   sync.Once
 	result  *Result
 	err     error
@@ -103,6 +104,7 @@ func (c *Cmd) Start() error {
 	if err == nil {
 		what := "start " + strconv.Quote(c.Args[0])
 		if err = c.ctx.Err(); err == nil {
+			c.mark = c.sandbox.named.mark(c.ctx)
 			c.run, err = run.Start(c.ctx, run.Command{Client: &c.sandbox.client, Request: req, Timeout: c.Timeout, Grace: Grace,
 				Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.stop})
 		}
@@ -161,6 +163,7 @@ func (c *Cmd) Wait() error {
 		c.block(result.Blocked)
 		result.StdoutTruncated = c.outBuf != nil && c.outBuf.Truncated()
 		result.StderrTruncated = c.errBuf != nil && c.errBuf.Truncated()
+		result.Denials = append(result.Denials, c.sandbox.networkDenials(c.ctx, c.mark)...)
 		if !result.Success() {
 			result.Denials = c.sandbox.hints().Denials(result.Denials, result.ExitCode, c.said(result), c.String())
 		}

@@ -300,7 +300,7 @@ func TestCloseIsIdempotentAndTellsUnprovedDeath(t *testing.T) {
 }
 
 func TestOpenRefusesABadSpecBeforeAnythingStarts(t *testing.T) {
-	_, err := Open(t.Context(), Spec{Network: "some", Hostname: "-"}, Options{Backend: &fakeBackend{t: t}})
+	_, err := Open(t.Context(), Spec{Network: policy.Network{Mode: "some"}, Hostname: "-"}, Options{Backend: &fakeBackend{t: t}})
 	if got := len(policy.FieldErrors(err)); got != 2 {
 		t.Errorf("%d field errors in %v", got, err)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/internal/testkit/egresstest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -29,6 +31,7 @@ type fakeBackend struct {
 	stops    int
 	proved   bool
 	rules    []string // what hello says of redaction
+	egress   *egresstest.Process
 }
 
 func (f *fakeBackend) Name() string { return "linux" }
@@ -67,9 +70,23 @@ type fakeSandbox struct {
 	done  chan struct{}
 }
 
-func (s *fakeSandbox) ID() string                  { return "fake" }
-func (s *fakeSandbox) Isolation() policy.Isolation { return policy.Isolation{Backend: "fake"} }
-func (s *fakeSandbox) Done() <-chan struct{}       { return s.done }
+func (s *fakeSandbox) ID() string { return "fake" }
+func (s *fakeSandbox) Isolation() policy.Isolation {
+	i := policy.Isolation{Backend: "fake"}
+	if s.fake.egress != nil {
+		i.Network, i.Egress = policy.NetworkAllow, s.fake.spec.Network.Egress("gateway")
+	}
+	return i
+}
+
+func (s *fakeSandbox) Egress() *egress.Client {
+	if s.fake.egress == nil {
+		return nil
+	}
+	return s.fake.egress.Client()
+}
+
+func (s *fakeSandbox) Done() <-chan struct{} { return s.done }
 
 func (s *fakeSandbox) Dial(ctx context.Context) (net.Conn, error) {
 	select {
@@ -156,6 +173,10 @@ func (p *player) play() {
 		_ = p.out.WriteFrame(wire.StreamStderr, []byte(p.argv[2]))
 		code, _ := strconv.Atoi(p.argv[3])
 		p.exit(wire.ExecResult{ExitCode: code, DurationMS: 5, DeathProved: true})
+	case "ask": // ask HOST PORT RULE REASON, which is denied
+		port, _ := strconv.ParseUint(p.argv[2], 10, 16)
+		p.fake.egress.Add(egress.Record{Kind: egress.KindDenied, Host: p.argv[1], Port: uint16(port), Rule: p.argv[3], Reason: p.argv[4]})
+		p.exit(wire.ExecResult{ExitCode: 6, DeathProved: true})
 	case "cat":
 		p.cat()
 	case "wait": // until a signal comes

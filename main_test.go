@@ -42,6 +42,7 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	_ = os.Setenv(AgentEnv, agent)
+	_ = os.Setenv(EgressEnv, agent) // backends of tests start none
 	_ = os.Setenv(StateDirEnv, filepath.Join(dir, "state"))
 	hostpath.RootState = filepath.Join(dir, "usual", "paddock")
 	_ = os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "usual"))

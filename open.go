@@ -41,6 +41,7 @@ type Sandbox struct {
 	// stays are the caches and the home that it uses; nil: attached.
 	stays  *stays
 	upkeep context.CancelFunc
+	named  named // its network, if that is "allow"
 
 	stopOnce sync.Once
 	stopped  chan struct{} // closed when the fields below are final
@@ -134,7 +135,9 @@ func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Req
 }
 
 func newSandbox(wall backend.Sandbox, spec Spec) *Sandbox {
-	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}
+	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}
+	s.openNamed()
+	return s
 }
 
 // expectRedaction prepares the client for the redaction rules of the spec, if it has any,
@@ -172,6 +175,9 @@ func (s *Sandbox) Spec() Spec { return s.spec }
 func (s *Sandbox) Isolation() Isolation {
 	held := s.wall.Isolation()
 	held.Lost = slices.Concat(held.Lost, s.lost)
+	if held.Egress != nil && s.named.client != nil { // rules can have changed
+		held.Egress = s.named.current().Egress(held.Egress.How)
+	}
 	return held
 }
 

@@ -28,6 +28,11 @@ type (
 	Workspace = policy.Workspace
 	// Mount makes a host path visible inside.
 	Mount = policy.Mount
+	// Network is what commands can reach, NetworkRule one host of it or several, and
+	// NetworkDenial an exception.
+	Network       = policy.Network
+	NetworkRule   = policy.NetworkRule
+	NetworkDenial = policy.NetworkDenial
 	// Limits bound what commands may use.
 	Limits = policy.Limits
 	// Duration is a duration that reads and prints as "90s".
@@ -69,8 +74,8 @@ type Options struct {
 	Path string
 	// Toolchains, if not nil, makes the toolchains below the caller's home that Path names
 	// visible inside, read-only and at the same paths: those of package toolchain's
-	// table (nvm, pyenv, rustup, go and so on), as far as no command of a sandbox could
-	// ever write them. It is called with each mount of a toolchain, and returns whether
+	// table (nvm, pyenv, rustup, go and so on), and the versions of Go that go.mod asks for,
+	// as far as no command of a sandbox could ever write them. It is called with each mount of a toolchain, and returns whether
 	// that may be made. [Isolation] lists them, and [Plan] says what was left out, and
 	// why: a toolchain that cannot be shown never fails a start. It applies where Path
 	// does, unless the spec has NoToolchains. Default: none.
@@ -218,6 +223,34 @@ func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, er
 		own.Field = AgentEnv
 	}
 	return seen.TrustProgram(own)
+}
+
+// EgressEnv is the environment variable with the path of the paddock-egress program.
+const EgressEnv = "PADDOCK_EGRESS"
+
+// egressProgram returns the path of the program through which a sandbox reaches the hosts that
+// its rules name: by the environment, or beside the agent. It refuses a program that commands
+// of a sandbox, or another user of this host, could have put there.
+func (o Options) egressProgram(seen *hostpath.Seen, agent string) (string, error) {
+	own := backend.OwnFile{Path: filepath.Join(filepath.Dir(agent), "paddock-egress"), What: "the egress program"}
+	if named := os.Getenv(EgressEnv); named != "" {
+		abs, err := hostpath.Abs(named)
+		if err != nil {
+			return "", fmt.Errorf("cannot use $%s: %w", EgressEnv, err)
+		}
+		own.Path, own.Field = abs, EgressEnv
+	}
+	if err := checkProgram(own.Path); err != nil {
+		return "", &Error{
+			Message: "cannot find the egress program, which network allow needs: tried " + own.Path + " (" + err.Error() + ")",
+			Hint:    "keep paddock-egress beside paddock-agent, or set " + EgressEnv + " to its path; it comes with: go install github.com/paddock-dev/paddock/cmd/...@latest",
+		}
+	}
+	way, err := seen.TrustProgram(own)
+	if err != nil {
+		return "", err
+	}
+	return way.Path, nil
 }
 
 // namedAgent returns the absolute path of an agent that from has named.

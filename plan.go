@@ -75,6 +75,12 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
+	egress := ""
+	if spec.Network.Mode == policy.NetworkAllow {
+		if egress, err = o.egressProgram(seen, way.Path); err != nil {
+			return nil, backend.Request{}, err
+		}
+	}
 	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds the user itself
 		ctx, cancel := context.WithTimeout(context.Background(), gitWait)
 		defer cancel()
@@ -85,7 +91,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
 	}
-	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
+	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
 }
 
 // remember adds what commands will be able to change to the list of what commands of
@@ -238,8 +244,39 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 			a.OK, a.Missing = false, append(a.Missing, f.Name)
 		}
 	}
+	if be.Name() == policy.BackendLinux {
+		f := opts.probeNetwork(ctx, report.Usable)
+		ability := backend.Ability{Name: f.NeededBy[0], OK: f.OK}
+		if !f.OK {
+			ability.Missing = []string{f.Name}
+		}
+		report.Features, report.Abilities = append(report.Features, f), append(report.Abilities, ability)
+	}
 	report.Features = append(own, report.Features...)
 	return report, nil
+}
+
+// probeNetwork starts a sandbox with rules for its network, in which nothing is run.
+func (o Options) probeNetwork(ctx context.Context, usable bool) backend.Feature {
+	f := backend.Feature{Name: "network by name", Detail: "it needs level full"}
+	if usable {
+		err := func() error {
+			dir, err := os.MkdirTemp("", "paddock-probe-")
+			if err != nil {
+				return err
+			}
+			defer os.Remove(dir)
+			s, err := Open(ctx, Spec{Workspace: Workspace{Source: dir}, Network: Network{Allow: []policy.NetworkRule{{Host: "example.com"}}}},
+				Options{Backend: o.Backend, Agent: o.Agent, StateDir: o.StateDir})
+			if err != nil {
+				return err
+			}
+			return s.Close()
+		}()
+		f = feature(f.Name, "started a gateway and an egress process", err, "")
+	}
+	f.NeededBy = []string{"network allow"}
+	return f
 }
 
 // probeAgent looks for the agent's program.

@@ -137,7 +137,7 @@ func (n *Session) Run(ctx context.Context, c SessionCommand) (*SessionResult, er
 	}
 	defer func() { n.turn <- struct{}{} }()
 	q := c.request(n.id)
-	limit := orDefault(c.Timeout, n.command) + n.startup
+	limit, mark := orDefault(c.Timeout, n.command)+n.startup, n.sandbox.named.mark(ctx)
 	var res *SessionResult
 	err := n.ask(context.WithoutCancel(ctx), "run the command", limit, func(asked context.Context) error {
 		defer context.AfterFunc(ctx, func() {
@@ -152,6 +152,9 @@ func (n *Session) Run(ctx context.Context, c SessionCommand) (*SessionResult, er
 		}
 		return err
 	})
+	if err == nil {
+		res.Denials = append(res.Denials, n.sandbox.networkDenials(ctx, mark)...)
+	}
 	if err == nil && res.ExitCode != 0 {
 		said := []byte(res.Stderr())
 		if res.StderrBytes == 0 {

@@ -23,6 +23,7 @@ func (o Options) showToolchains(req *backend.Request) {
 	if o.Toolchains == nil || spec.NoToolchains || path || spec.Backend != policy.BackendLinux || spec.Commands != nil || spec.RootFS != policy.RootHost {
 		return
 	}
+	req.Path = toolchain.WithGo(*req, os.Getenv)
 	if !toolchain.Named(req.Path, req.Home) {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,6 +43,7 @@ func homeWithTools(t *testing.T) (home, search, workspace string) {
 		".pyenv/version":                       "3.12.1",
 		".pyenv/versions/3.12.1/bin/python":    "#!/bin/sh\necho python 3.12.1\n",
 		".pyenv/versions/3.12.1/pip.conf":      "secret",
+		".pyenv/versions/3.12.1/envs/a/python": "x",
 		".pyenv/plugins/x/.git/config":         "secret",
 		".cargo/bin/cargo":                     "#!/bin/sh\necho \"cargo in $RUSTUP_HOME\"\ntouch ~/.cargo/cache\n",
 		".cargo/credentials.toml":              "secret",
@@ -63,7 +65,8 @@ func homeWithTools(t *testing.T) (home, search, workspace string) {
 	} {
 		testkit.Write(t, filepath.Join(home, name), text, 0o755)
 	}
-	for link, to := range map[string]string{".local/bin/python3.12": home + "/.local/share/uv/python/cpython-3.12.1-linux-x86_64-gnu/bin/py", ".sdkman/candidates/java/current": "21"} {
+	for link, to := range map[string]string{".local/bin/python3.12": home + "/.local/share/uv/python/cpython-3.12.1-linux-x86_64-gnu/bin/py", ".sdkman/candidates/java/current": "21",
+		".pyenv/versions/3.12.1/envs/a/pip.conf": "../../../../../.npmrc", ".nvm/versions/node/v20.1.0/lib": "../../../../.ssh"} {
 		if err := os.Symlink(to, filepath.Join(home, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -196,6 +199,42 @@ func TestToolchainsByLinks(t *testing.T) {
 	const want = "node v20.1.0\npython 3.12.1\npython 3.12.1\ncargo\nscript\nnode v20.1.0\nuv python\n"
 	if err := c.Run(); err != nil || string(out.Bytes()) != want {
 		t.Errorf("inside: %v\n%s\nwant\n%s", err, out.Bytes(), want)
+	}
+}
+
+// A PATH that is damaged, hostile or endless keeps no sandbox from starting, and brings nothing in.
+func TestToolchainsOddPath(t *testing.T) {
+	requireWalls(t)
+	home, search, workspace := homeWithTools(t)
+	for _, link := range []string{"a", "b"} {
+		if err := os.Symlink(map[string]string{"a": "b", "b": "a"}[link], filepath.Join(home, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Write(t, home+"/.nvm/versions/node/v18.0.0/open", "x", 0o644)
+	if err := os.Chmod(home+"/.nvm/versions/node/v18.0.0", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	odd := []string{"", ".", "home/.cargo/bin", "~/.cargo/bin", "$HOME/.cargo/bin", "/../" + home, home, home + "/..", home + "/a", home + "/a/bin", home + "/b/../.cargo",
+		home + "/.nvm/versions/node/v18.0.0/bin", workspace, "/proc/self/cwd", "/dev/fd/0", "\xff", home + "/\n\x1b[31m/bin"}
+	many := make([]string, 0, 10_000)
+	for i := range cap(many) {
+		many = append(many, []string{"/usr/d", home + "/d"}[i%2]+strconv.Itoa(i))
+	}
+	path := strings.Join(slices.Concat(odd, strings.Split(search, ":"), many, odd), ":")
+	s, err := Open(t.Context(), Spec{Workspace: Workspace{Source: workspace}}, Options{Path: path, Toolchains: allToolchains})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if diff := cmp.Diff(homeTools, shownTools(home, s.Isolation())); diff != "" {
+		t.Errorf("toolchains (-want +got):\n%s", diff)
+	}
+	out, err := s.Command(t.Context(), "sh", "-c", `node; echo "$PATH"`).Output()
+	text := strings.ReplaceAll(string(out), home, "$HOME")
+	const want = "node v20.1.0\n$HOME/.nvm/versions/node/v20.1.0/bin:$HOME/.pyenv/shims:$HOME/.pyenv/bin:$HOME/.cargo/bin:$HOME/.sdkman/candidates/java/21/bin:$HOME/.local/bin:/"
+	if err != nil || !strings.HasPrefix(text, want) || strings.Contains(text, "/d1") {
+		t.Errorf("inside: %v\n%s", err, text)
 	}
 }
 

@@ -36,16 +36,22 @@ func Main() int {
 	unix.Umask(0o022)
 	unix.CloseOnExec(confine.ControlFD)
 	unix.CloseOnExec(confine.ListenFD)
-	boot, files, err := readBoot(confine.ControlFD)
-	if err != nil {
-		return fail(fmt.Errorf("cannot read the plan: %w", err))
-	}
 	if err := unix.SetNonblock(confine.ControlFD, true); err != nil { // so that no thread blocks in a read
 		return fail(err)
 	}
 	control := os.NewFile(confine.ControlFD, "control")
-	agent, booted := start(boot, files)
-	if err := booted.Write(control); err != nil || booted.Failed != nil {
+	boot, files, err := readBoot(control)
+	if err != nil {
+		return fail(fmt.Errorf("cannot read the plan: %w", err))
+	}
+	agent, gateway, booted := start(boot, files)
+	if len(gateway) > 0 { // no handle of it stays here: it ends with the host side's
+		err = confine.SendFiles(control, gateway)
+		for _, fd := range gateway {
+			_ = unix.Close(fd)
+		}
+	}
+	if err != nil || booted.Write(control) != nil || booted.Failed != nil {
 		return 1
 	}
 	listen := os.NewFile(confine.ListenFD, "listen")
@@ -65,59 +71,39 @@ func fail(err error) int {
 	return 1
 }
 
-// readBoot reads the descriptors that the host side sends, each with a mark, and then
-// the plan.
-func readBoot(control int) (boot *confine.Boot, files []int, err error) {
-	oob := make([]byte, unix.CmsgSpace(4*confine.MaxFiles))
-	for {
-		b := make([]byte, 1)
-		n, oobn, _, _, err := unix.Recvmsg(control, b, oob, unix.MSG_CMSG_CLOEXEC)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return nil, nil, err
-		case n == 0:
-			return nil, nil, io.ErrUnexpectedEOF
-		case b[0] != confine.FilesMark: // the first byte of the plan
-			boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(b), spawn.RawReader(control)))
-			return boot, files, err
-		}
-		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := range messages {
-			fds, err := unix.ParseUnixRights(&messages[i])
-			if err != nil {
-				return nil, nil, err
-			}
-			files = append(files, fds...)
-		}
+// readBoot reads the descriptors that the host side sends, and then the plan.
+func readBoot(control *os.File) (boot *confine.Boot, files []int, err error) {
+	const most = 4096 // more than any plan has mounts
+	files, next, err := confine.ReceiveFiles(control, most)
+	if err != nil {
+		return nil, nil, err
 	}
+	boot, err = confine.ReadBoot(io.MultiReader(bytes.NewReader([]byte{next}), control))
+	return boot, files, err
 }
 
-// start builds the sandbox around this process and makes the agent that serves it.
-func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
+// start builds the sandbox around this process and makes the agent that serves it. It also
+// returns the sockets of the gateway, if the plan has one.
+func start(boot *confine.Boot, fds []int) (*Agent, []int, confine.Booted) {
 	answer := confine.Booted{Protocol: wire.Version, Build: wire.Build}
 	if err := compatible(boot, fds); err != nil {
 		answer.Failed = err
-		return nil, answer
+		return nil, nil, answer
 	}
 	rules, rerr := redact.Compile(nil, boot.Plan.Redaction)
 	if rerr != nil {
 		answer.Failed = &confine.Error{Stage: "setup", Op: "redact", Cause: rerr.Error()}
-		return nil, answer
+		return nil, nil, answer
 	}
 	s, skipped, err := spawn.Start(boot.Plan, fds)
 	answer.Skipped, answer.Failed = skipped, err
 	if err != nil {
-		return nil, answer
+		return nil, nil, answer
 	}
 	dir, werr := beneath.Open(boot.Plan.Workspace)
 	if werr != nil {
 		answer.Failed = &confine.Error{Stage: "setup", Op: "open", Object: boot.Plan.Workspace, Cause: werr.Error()}
-		return nil, answer
+		return nil, nil, answer
 	}
 	state, secrets := core.HiddenState("shells", "services"), files.SecretPath
 	if boot.Plan.Scratch != "" {
@@ -137,12 +123,12 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	}
 	a := newAgent(box, &files.Workspace{Dir: dir, Copies: map[string]string{}}, files.SecretsAt(secrets, &box.Vault), state[0], state[1])
 	a.isolation = boot.Plan.Isolation(skipped)
-	for _, s := range boot.Plan.Setup {
-		if s.Do == confine.OpOwnCopy && !slices.ContainsFunc(skipped, func(e *confine.Error) bool { return e.Op == string(s.Do) && e.Object == s.Target }) {
-			a.files.Copies[s.Target] = s.Source
+	for _, step := range boot.Plan.Setup {
+		if step.Do == confine.OpOwnCopy && !slices.ContainsFunc(skipped, func(e *confine.Error) bool { return e.Op == string(step.Do) && e.Object == step.Target }) {
+			a.files.Copies[step.Target] = step.Source
 		}
 	}
-	return a, answer
+	return a, s.Gateway, answer
 }
 
 func compatible(boot *confine.Boot, fds []int) *confine.Error {

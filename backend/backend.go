@@ -61,6 +61,8 @@ type Request struct {
 	Spec policy.Spec
 	// Agent is the path of the paddock-agent binary.
 	Agent string
+	// Egress is the path of the paddock-egress program, if the network of Spec is "allow".
+	Egress string
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string

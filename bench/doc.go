@@ -16,7 +16,8 @@
 // failure: the machine may be a slow or a busy one. A peer that is not
 // installed is printed as not measured.
 //
-// Only files below a temporary directory are written. crun and runc keep
+// Only files below a temporary directory are written, and below another one in /home, or in
+// the caller's home, where the projects of test/projects are. crun and runc keep
 // their state there as well; runc, which cannot do without, also makes and
 // removes a cgroup of its own for each run.
 package main

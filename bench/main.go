@@ -41,7 +41,9 @@ var measurements = []struct {
 	{"redact", measureRedaction},
 	{"search", measureSearch},
 	{"docker", measureEngine},
+	{"network", measureNetwork},
 	{"mcp", measureMCP},
+	{"projects", measureProjects},
 }
 
 // bench is what the measurements share.
@@ -70,10 +72,17 @@ func (b *bench) add(t table, promises ...promise) {
 }
 
 func main() {
+	if ask := os.Getenv(clientEnv); ask != "" {
+		if err := networkClient(ask); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, mcp")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, mcp, projects")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
-	bin := flag.String("bin", "bin", "`DIR` of paddock, paddock-agent and paddock-server")
+	bin := flag.String("bin", "bin", "`DIR` of the programs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *bin, *only, *jsonPath, *short)
@@ -131,7 +140,7 @@ func newBench(bin string, short bool) (*bench, error) {
 		workspace: filepath.Join(dir, "workspace"), state: filepath.Join(dir, "state"),
 	}
 	err = cmp.Or(os.Chmod(dir, 0o755), os.Mkdir(b.workspace, 0o755), os.Setenv(paddock.StateDirEnv, b.state),
-		install(bin, b.paddock), install(bin, b.agent), install(bin, b.paddock+"-server"))
+		install(bin, b.paddock), install(bin, b.agent), install(bin, filepath.Join(dir, "paddock-egress")), install(bin, b.paddock+"-server"))
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err

@@ -30,6 +30,8 @@ type Applier struct {
 	// Listener is the descriptor on which a supervisor is notified of denied
 	// calls of commands, 0 if there is no supervisor.
 	Listener int
+	// Gateway are the sockets of the gateway, which the host side must get.
+	Gateway []int
 	// Apart is the Landlock ruleset that each command must apply to itself, 0 if
 	// there is none.
 	Apart int
@@ -126,6 +128,10 @@ func (a *Applier) step(i int, s *Step) error {
 		return unix.Sethostname([]byte(s.Source))
 	case OpLoopback:
 		return loopbackUp()
+	case OpGateway:
+		var err error
+		a.Gateway, err = gateway(int(s.Size))
+		return err
 	case OpKeyring:
 		return joinKeyring()
 	case OpSysctl:

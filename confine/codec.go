@@ -200,6 +200,18 @@ func (c *coder) isolation(i *policy.Isolation) {
 		&i.Cgroup, &i.Workspace, &i.RootFS, &i.NestedUserns, &i.Death} {
 		text(c, s)
 	}
+	var egress []policy.IsolationEgress
+	if i.Egress != nil {
+		egress = append(egress, *i.Egress)
+	}
+	list(c, &egress, func(c *coder, e *policy.IsolationEgress) {
+		text(c, &e.How)
+		list(c, &e.Allow, text)
+		list(c, &e.Deny, text)
+	})
+	if c.reading && len(egress) > 0 {
+		i.Egress = &egress[0]
+	}
 	list(c, &i.Namespaces, text)
 	number(c, &i.UIDInside)
 	number(c, &i.UIDHost)

@@ -3,6 +3,7 @@ package confine
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"strings"
 	"unsafe"
 
@@ -70,18 +71,12 @@ func restrict(s *Step) error {
 		}
 	}
 	if len(s.Rules) > 0 {
-		switch {
-		case abi < LandlockFilesABI:
+		if abi < LandlockFilesABI {
 			// Before ABI 2 a domain could not let files move between directories,
 			// which breaks programs.
 			return fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed", abi, LandlockFilesABI)
-		case abi < 3:
-			attr.handledFS = landlockABI2
-		case abi < 5:
-			attr.handledFS = landlockABI3
-		default:
-			attr.handledFS = landlockABI5
 		}
+		attr.handledFS = handledFiles(abi)
 	}
 	fd, err := newRuleset(attr, s.Rules)
 	if err != nil {
@@ -92,6 +87,39 @@ func restrict(s *Step) error {
 		return errno
 	}
 	return nil
+}
+
+// handledFiles returns all rights to files that a domain can handle with this ABI.
+func handledFiles(abi int) uint64 {
+	switch {
+	case abi < 3:
+		return landlockABI2
+	case abi < 5:
+		return landlockABI3
+	}
+	return landlockABI5
+}
+
+// Ruleset makes a Landlock ruleset for a process of the host side: it can access the files
+// that the rules grant, as far as they exist, and reach no abstract socket and signal no process
+// outside of its domain, if the kernel can keep that. It needs [LandlockFilesABI].
+func Ruleset(rules []PathRule) (*os.File, error) {
+	abi := LandlockABI()
+	attr := rulesetAttr{handledFS: handledFiles(abi)}
+	if abi >= LandlockScopesABI {
+		attr.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	var there []PathRule
+	for _, r := range rules {
+		if _, err := os.Stat(r.Path); err == nil {
+			there = append(there, r)
+		}
+	}
+	fd, err := newRuleset(attr, there)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "ruleset"), nil
 }
 
 // newRuleset makes a ruleset. It passes only the fields that are used, for

@@ -137,6 +137,7 @@ const (
 	OpReadOnly Op = "readonly" // Target: only the mount at Target becomes read-only, not those below it
 	OpHostname Op = "hostname" // Source
 	OpLoopback Op = "loopback" // the lo interface goes up
+	OpGateway  Op = "gateway"  // Size: a network namespace without processes that everything is routed to, and as many unbound sockets in it, which the host side gets
 	OpKeyring  Op = "keyring"  // a private session keyring
 	OpSysctl   Op = "sysctl"   // Target (below /proc/sys), Source (the value)
 	OpReset    Op = "reset"    // inherited process state is reset to defaults

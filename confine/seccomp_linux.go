@@ -16,6 +16,7 @@ import (
 // and the strictest verdict counts.
 const (
 	FilterAgent    = "agent"    // for every thread of the agent, the same under every profile
+	FilterEgress   = "egress"   // for every thread of the egress process
 	FilterCommands = "commands" // added for the thread from which commands are cloned
 )
 
@@ -55,6 +56,8 @@ func (o FilterOptions) scope(name string) (scope, error) {
 	switch name {
 	case FilterAgent:
 		return forAgent, nil
+	case FilterEgress:
+		return forStrict | forNoNamespaces | forEgress, nil
 	case FilterCommands:
 	default:
 		return 0, fmt.Errorf("unknown filter %q", name)
@@ -169,6 +172,16 @@ func loadFilter(data []byte, allThreads bool) error {
 		err = errors.New("a thread could not be put behind the filter")
 	}
 	return err
+}
+
+// LoadFilter installs one of the named filters on every thread of the process, which must have
+// no_new_privs.
+func LoadFilter(name string) error {
+	program, err := Filter(name, FilterOptions{})
+	if err != nil {
+		return err
+	}
+	return loadFilter(program, true)
 }
 
 // loadWatched installs a filter on the calling thread and returns the

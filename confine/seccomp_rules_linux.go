@@ -38,6 +38,7 @@ const (
 	forGrouped      // commands that another filter keeps from clone3
 	forNotified     // commands that have a supervisor
 	forListed       // commands that may execute only listed programs
+	forEgress       // the egress process, beside the host's processes
 
 	forCommands = forDefault | forStrict | forDebug
 	forEveryone = forAgent | forCommands
@@ -132,6 +133,7 @@ func processRules() []rule {
 		{"personality", []string{"personality"}, []cond{isNot(0, "persona", personas...)}, unix.EPERM, forDefault, "it turns protections of memory off"},
 		{"personality", []string{"personality"}, []cond{isNot(0, "persona", append(personas[:len(personas):len(personas)], value{0x40000, "ADDR_NO_RANDOMIZE"})...)}, unix.EPERM, forDebug,
 			"it turns protections of memory off; debuggers need addresses that repeat"},
+		{"programs", []string{"execve", "execveat"}, nil, unix.EPERM, forEgress, "it starts no other program"},
 		{"keyrings", []string{"keyctl", "add_key", "request_key"}, nil, unix.EPERM, forEveryone, "keyrings are not namespaced"},
 		{"terminals", []string{"ioctl"}, []cond{is(1, "request", value{unix.TIOCSTI, "TIOCSTI"}, value{unix.TIOCLINUX, "TIOCLINUX"})}, unix.EPERM, forCommands,
 			"typing into a terminal"},

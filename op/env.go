@@ -193,13 +193,36 @@ func IsolationNote(iso policy.Isolation) string {
 		words = append(words, "level "+iso.Level)
 	}
 	if iso.Network != "" {
-		words = append(words, "network "+iso.Network)
+		words = append(words, "network "+NetworkNote(iso))
 	}
 	text := strings.Join(words, ", ")
 	if len(iso.Lost) > 0 {
 		text += "; not kept: " + strings.Join(iso.Lost, "; ")
 	}
 	return text
+}
+
+// notedHosts is how many hosts a note names.
+const notedHosts = 8
+
+// NetworkNote returns the network that isolation holds, with the first of its hosts.
+func NetworkNote(iso policy.Isolation) string {
+	if iso.Egress == nil {
+		return iso.Network
+	}
+	return iso.Network + " (" + Hosts(iso.Egress.Allow) + "; by a " + iso.Egress.How + ")"
+}
+
+// Hosts returns the first of some rules, in their short form.
+func Hosts(rules []string) string {
+	if len(rules) == 0 {
+		return "no host"
+	}
+	list := strings.Join(rules[:min(len(rules), notedHosts)], ", ")
+	if more := len(rules) - notedHosts; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
 }
 
 // LostNote returns, in lines, which guarantees of a default sandbox do not hold.

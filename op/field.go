@@ -166,6 +166,8 @@ func offered(f reflect.StructField, c *policy.Ceiling) bool {
 		return len(c.RootFS) > 1
 	case "network":
 		return len(c.Network) > 1
+	case "rules":
+		return len(c.NetworkRules) > 0
 	case "backends":
 		return len(c.Backends) > 1
 	case "docker":
@@ -310,7 +312,7 @@ func NameFields(fields []Field, err error, input []byte, say func(Field) string)
 }
 
 // LocateFields adds file and line to each error about a field that is set by the spec file
-// and not by the input. It does nothing if spec is nil.
+// and not by the input, and the way around a project's file. It does nothing if spec is nil.
 func LocateFields(err error, input []byte, spec *specfile.File) {
 	var given map[string]json.RawMessage
 	if spec == nil || json.Unmarshal(input, &given) != nil {
@@ -320,6 +322,9 @@ func LocateFields(err error, input []byte, spec *specfile.File) {
 		_, written := given[inputKey(given, e)]
 		if !written && e.File == "" && e.Line == 0 {
 			spec.LocateField(e)
+			if e.Line > 0 && spec.IsProject() {
+				e.Hint = strings.TrimPrefix(e.Hint+"; `no_project_file` leaves out the project's file", "; ")
+			}
 		}
 	}
 }
@@ -381,13 +386,17 @@ func inputKey(given map[string]json.RawMessage, e *policy.FieldError) string {
 	default:
 		keys = []string{name}
 	}
+	rules := (name == "network.allow" || name == "network.deny") && e.Value != ""
 	i := slices.IndexFunc(keys, func(key string) bool {
 		var list []string
 		raw, ok := given[key]
-		if !ok || name != "mounts" && member == "" || json.Unmarshal(raw, &list) != nil {
+		if !ok || name != "mounts" && member == "" && !rules || json.Unmarshal(raw, &list) != nil {
 			return ok
 		}
 		return slices.ContainsFunc(list, func(text string) bool {
+			if rules {
+				return strings.HasPrefix(strings.ToLower(text), strings.ToLower(e.Value)) // a rule can have ports
+			}
 			if member != "" {
 				set, _, _ := strings.Cut(text, "=")
 				return set == member || policy.FieldPath("", set) == member
@@ -396,7 +405,7 @@ func inputKey(given map[string]json.RawMessage, e *policy.FieldError) string {
 			return isMount(m, e.Value)
 		})
 	})
-	if i < 0 && (len(keys) > 1 || member != "") {
+	if i < 0 && (len(keys) > 1 || member != "" || rules && given[keys[0]] != nil) {
 		return ""
 	}
 	return keys[max(i, 0)]

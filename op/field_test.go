@@ -40,3 +40,23 @@ func TestErrorsNameTheLine(t *testing.T) {
 		})
 	}
 }
+
+// An error of a project's file also says how to start without the file.
+func TestErrorsNameTheWayAroundAProject(t *testing.T) {
+	file, err := specfile.ParseProject(".paddock.yaml", []byte("\nlimits: {tmp: 2GiB}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const around = "--no-project-file leaves out the project's file"
+	for _, tt := range []struct{ input, hint, want string }{
+		{`{}`, "use level full", "use level full; " + around},
+		{`{}`, "", around},
+		{`{"tmp":"2GiB"}`, "use level full", "use level full"},
+	} {
+		e := &policy.FieldError{Field: "limits.tmp", Reason: "no", Hint: tt.hint}
+		LocateFields(e, []byte(tt.input), file)
+		if hint := FlagHint(e.Hint); hint != tt.want {
+			t.Errorf("%s: %q, want %q", tt.input, hint, tt.want)
+		}
+	}
+}

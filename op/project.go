@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -22,7 +23,7 @@ func (in SpecInput) projectSpec(ctx context.Context, env *Env, spec policy.Spec)
 		return spec, nil, nil
 	}
 	dir := in.workspaceDir(env)
-	if dir == "" || !project.Exists(dir) {
+	if dir == "" {
 		return spec, nil, nil
 	}
 	file, err := trustedProject(env, dir)
@@ -77,8 +78,14 @@ func (in SpecInput) workspaceDir(env *Env) string {
 // unusedError says why a project's file is not used.
 type unusedError struct {
 	reason string
-	trust  bool // trusting it would help
+	do     string // a command for the directory that helps, and what it is for; "" if none does
 }
+
+// What to do about a file that is not used.
+const (
+	toTrust  = "to look at it and decide: paddock trust"
+	toForget = "to end this line: paddock trust --remove"
+)
 
 // Error returns the reason.
 func (e *unusedError) Error() string { return e.reason }
@@ -86,24 +93,27 @@ func (e *unusedError) Error() string { return e.reason }
 // note returns the line for people, with the command to type.
 func (e *unusedError) note(dir string) string {
 	line := text.Escape(specfile.ProjectName + " is not used: " + e.reason)
-	if !e.trust {
+	if e.do == "" {
 		return line + "; --no-project-file starts without this line"
 	}
 	if here, err := hostpath.Getwd(); err == nil && here == dir {
-		return line + "; to look at it and decide: paddock trust"
+		return line + "; " + e.do
 	}
-	return line + "; to look at it and decide: paddock trust " + policy.ShellWord(dir)
+	return line + "; " + e.do + " " + policy.ShellWord(dir)
 }
 
 // trustedProject returns the project's file of a directory, if the user trusts it. It returns
 // nil if there is none. The error of a file that is not used is not that of a file that is
 // trusted and invalid, which is one or more [*policy.FieldError].
 func trustedProject(env *Env, dir string) (*specfile.File, error) {
+	if !project.Exists(dir) {
+		return nil, goneProject(env, dir)
+	}
 	file, err := project.Read(env.StateDir(), dir)
 	unfit := (*project.UnfitError)(nil)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
+		return nil, goneProject(env, dir)
 	case errors.As(err, &unfit):
 		return nil, &unusedError{reason: unfit.Reason}
 	case err != nil: // the start reports what is wrong with the directory
@@ -118,11 +128,28 @@ func trustedProject(env *Env, dir string) (*specfile.File, error) {
 	case err != nil:
 		return nil, &unusedError{reason: err.Error()}
 	case trusted == nil:
-		return nil, &unusedError{reason: "you have not trusted it", trust: true}
+		return nil, &unusedError{reason: "you have not trusted it", do: toTrust}
 	case !trusted.Here(file):
-		return nil, &unusedError{reason: "you have trusted it in another directory that was here", trust: true}
+		return nil, &unusedError{reason: "you have trusted it in another directory that was here", do: toTrust}
 	case !trusted.Same(file):
-		return nil, &unusedError{reason: "it has changed since you trusted it", trust: true}
+		return nil, &unusedError{reason: "it has changed since you trusted it", do: toTrust}
 	}
 	return specfile.ParseProject(file.Path(), file.Text)
+}
+
+// goneProject returns an [*unusedError] for a directory without a file where the user trusts one,
+// else nil. Without the file, sandboxes may be less strict than the user thinks.
+func goneProject(env *Env, dir string) error {
+	store, err := project.Open(env.StateDir())
+	var all []project.Trusted
+	if err == nil {
+		all, err = store.List()
+	}
+	if err == nil && len(all) > 0 {
+		at, err := project.PathOf(env.StateDir(), dir) // the start reports what is wrong with the directory
+		if err == nil && slices.ContainsFunc(all, func(t project.Trusted) bool { return string(t.Dir) == at }) {
+			return &unusedError{reason: "it is gone since you trusted it", do: toForget}
+		}
+	}
+	return nil
 }

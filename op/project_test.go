@@ -102,6 +102,10 @@ func TestProjectFileUnused(t *testing.T) {
 			text, err := os.ReadFile(p)
 			return errors.Join(err, os.Rename(ws, ws+"2"), os.Mkdir(ws, 0o755), os.WriteFile(p, text, 0o644))
 		}, "you have trusted it in another directory that was here; to look"},
+		"gone": {func(p string, _ *Env) error { return os.Remove(p) }, "it is gone since you trusted it; to end this line: paddock trust --remove /"},
+		"gone with its directory": {func(p string, _ *Env) error {
+			return errors.Join(os.RemoveAll(filepath.Dir(p)), os.Mkdir(filepath.Dir(p), 0o755))
+		}, "it is gone since you trusted it; to end this line: paddock trust --remove /"},
 		"no state": {func(p string, e *Env) error {
 			err := os.Rename(filepath.Join(e.StateDir(), project.FileName), filepath.Join(filepath.Dir(p), project.FileName))
 			e.Options.StateDir = ""

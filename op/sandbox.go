@@ -120,6 +120,15 @@ func (e *Env) UnderCeiling(spec policy.Spec) (policy.Spec, error) {
 	return spec, err
 }
 
+// MayOpen refuses rules of the network that the ceiling does not contain.
+func (e *Env) MayOpen(rules []policy.NetworkRule) error {
+	err := e.Ceiling.Opens(rules)
+	if err != nil && e.Call != nil {
+		e.Call.refuse()
+	}
+	return err
+}
+
 // MayRead refuses, under a ceiling, a file of the host that an input names: it would be read
 // with this process's rights, and error messages would reveal its content.
 func (e *Env) MayRead(field, file string) error {
@@ -237,6 +246,7 @@ func (e *Env) DefaultSpec() policy.Spec {
 	s.AllowDegraded = slices.Clone(s.AllowDegraded)
 	s.Redaction = slices.Clone(s.Redaction)
 	s.Env = maps.Clone(s.Env)
+	s.Network = s.Network.Clone()
 	return s
 }
 

@@ -119,6 +119,8 @@ func notation(t reflect.Type) (schema, bool) {
 			Type: []string{"string", "number"}, Pattern: `^[0-9]+([.][0-9]{1,3})?$`,
 			Description: "an amount of processors, 1.5",
 		}, true
+	case reflect.TypeFor[policy.Network]():
+		return schema{Type: []string{"string", "object"}, Description: "a mode alone, or its rules too"}, true
 	case reflect.TypeFor[time.Time]():
 		return schema{Type: "string", Format: "date-time"}, true
 	}
@@ -218,6 +220,9 @@ func (s *schemer) tagged(of *schema, f jsonField) {
 			values = of.Items
 		}
 		values.Enum = strings.Split(choices, ",")
+		if s.ceiling != nil && f.Tag.Get("within") == "network" {
+			values.Enum = slices.DeleteFunc(values.Enum, func(word string) bool { return !slices.Contains(s.ceiling.Network, word) })
+		}
 	}
 	b := boundsOf(f.Tag)
 	switch of.Type {

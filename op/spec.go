@@ -35,7 +35,9 @@ type SpecInput struct {
 	Degraded      []string `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"accept that this is weaker than asked for if the host cannot enforce it (may be repeated)" within:"degraded"`
 	Caches        []string `json:"caches,omitempty" flag:"cache" arg:"TOOL" help:"keep the caches of these tools for later sandboxes over the workspace: cargo, ccache, go, npm, pip, uv; none; or auto (default: those that the workspace uses); names may be given together (may be repeated)"`
 	Home          *string  `json:"home,omitempty" flag:"home" arg:"DIR" complete:"dir" help:"what HOME is: keep, which stays for later sandboxes over the workspace, or a directory that commands may change (default: private and empty)"`
-	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with everything that listens there)" within:"network"`
+	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,allow,host" help:"none (default: loopback only), allow (the hosts that rules name) or host (the host's own, with everything that listens there)" within:"network"`
+	Allow         []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"let commands reach this host, and no other: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)" within:"rules"`
+	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
@@ -95,7 +97,7 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		SetText(&spec.Level, in.Level, "level"),
 		SetText(&spec.Seccomp, in.Seccomp, "seccomp"),
 		SetText(&spec.Home, in.Home, "home"),
-		SetText(&spec.Network, in.Network, "network"),
+		in.network(&spec.Network),
 		SetText(&spec.Hostname, in.Hostname, "hostname"),
 		in.mounts(&spec),
 		in.environment(env, &spec),
@@ -125,6 +127,55 @@ func (in SpecInput) mounts(spec *policy.Spec) error {
 	})
 	spec.Mounts = append(spec.Mounts, own...)
 	return errors.Join(errs...)
+}
+
+// network sets the network of the fields. Rules are added to those of the spec, and imply mode
+// "allow"; a mode that uses no rules replaces the spec's network as a whole.
+func (in SpecInput) network(n *policy.Network) error {
+	*n = n.Clone()
+	if err := SetText(&n.Mode, in.Network, "network"); err != nil {
+		return err
+	}
+	if in.Network != nil && *in.Network != policy.NetworkAllow {
+		*n = policy.Network{Mode: *in.Network}
+	}
+	var errs []error
+	for _, list := range []struct {
+		name  string
+		texts []string
+	}{{"allow", in.Allow}, {"deny", in.Deny}} {
+		switch {
+		case len(list.texts) == 0:
+		case in.Network == nil || *in.Network == policy.NetworkAllow:
+			n.Mode = policy.NetworkAllow
+		default:
+			errs = append(errs, &policy.FieldError{Field: list.name, Value: list.texts[0], Reason: "network " + *in.Network + " uses no rules",
+				Hint: "leave one of the two out, or use `network` allow"})
+		}
+	}
+	allow, deny, err := NetworkRules(in.Allow, in.Deny)
+	n.Allow, n.Deny = append(n.Allow, allow...), append(n.Deny, deny...)
+	return errors.Join(append(errs, err)...)
+}
+
+// NetworkRules reads rules as fields have them. The error joins one [*policy.FieldError] for
+// each that cannot be used, up to a bound.
+func NetworkRules(allow, deny []string) (rules []policy.NetworkRule, denials []policy.NetworkDenial, err error) {
+	const most = 16 // errors
+	var errs []error
+	for _, text := range allow {
+		rule, err := policy.ParseNetworkRule(text)
+		if rules = append(rules, rule); err != nil && len(errs) < most {
+			errs = append(errs, err)
+		}
+	}
+	for _, text := range deny {
+		host, reason, hint := policy.CanonicalHost(text)
+		if denials = append(denials, policy.NetworkDenial{Host: host}); reason != "" && len(errs) < most {
+			errs = append(errs, &policy.FieldError{Field: "network.deny", Value: text, Reason: reason, Hint: hint})
+		}
+	}
+	return rules, denials, errors.Join(errs...)
 }
 
 // environment adds the variables of the fields to a copy of the spec's.

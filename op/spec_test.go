@@ -3,10 +3,12 @@ package op
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -35,7 +37,7 @@ limits: {timeout: 1m, open_files: 100}
 	}
 	want := policy.Spec{
 		Workspace: policy.Workspace{Source: "/flag", Unprotected: []string{".envrc", ".vscode"}},
-		Network:   "none", Hostname: "pen",
+		Network:   policy.Network{Mode: "none"}, Hostname: "pen",
 		Env: map[string]string{"A": "file", "B": "flag=1", "C": "", "D": "passed"},
 		Mounts: []policy.Mount{
 			{Source: "/b"}, {Source: "/c", Target: "/x", Mode: "ro"}, {Source: "/d", Mode: "rw"},
@@ -82,5 +84,64 @@ func TestParseMount(t *testing.T) {
 		if got != tt.want || (err != nil) != tt.bad {
 			t.Errorf("parseMount(%q) = %+v, %v", tt.text, got, err)
 		}
+	}
+}
+
+// Rules of fields are added to the file's and imply their mode; a mode without rules replaces
+// all of it.
+func TestNetworkOfFields(t *testing.T) {
+	const none, host = "network: none\n", "network: host\n"
+	const rules = "network: {allow: [{host: file.example}], deny: [{host: d.example}], limits: {connections: 3}}\n"
+	of := func(mode string, allow ...string) policy.Network {
+		n := policy.Network{Mode: mode}
+		for _, name := range allow {
+			n.Allow = append(n.Allow, policy.NetworkRule{Host: name})
+		}
+		return n
+	}
+	more := of("allow", "file.example", "a.example")
+	more.Allow[1].Ports = []policy.Port{22}
+	more.Deny, more.Limits.Connections = []policy.NetworkDenial{{Host: "d.example"}, {Host: "x.a.example"}}, 3
+	kept := of("allow", "file.example")
+	kept.Deny, kept.Limits.Connections = []policy.NetworkDenial{{Host: "d.example"}}, 3
+	for _, tt := range []struct {
+		file  string
+		in    SpecInput
+		want  policy.Network
+		wrong string
+	}{
+		{none, SpecInput{}, of("none"), ""},
+		{none, SpecInput{Allow: []string{"A.example"}}, of("allow", "a.example"), ""},
+		{host, SpecInput{Allow: []string{"a.example"}}, of("allow", "a.example"), ""},
+		{none, SpecInput{Network: new("allow"), Allow: []string{"a.example"}}, of("allow", "a.example"), ""},
+		{none, SpecInput{Network: new("allow")}, of("allow"), ""},
+		{rules, SpecInput{Allow: []string{"a.example:22"}, Deny: []string{"X.a.example"}}, more, ""},
+		{rules, SpecInput{Network: new("allow")}, kept, ""},
+		{rules, SpecInput{Network: new("none")}, of("none"), ""},
+		{rules, SpecInput{Network: new("host")}, of("host"), ""},
+		{none, SpecInput{Network: new("none"), Allow: []string{"a.example"}}, policy.Network{}, `cannot use allow "a.example": network none uses no rules`},
+		{none, SpecInput{Network: new("host"), Deny: []string{"a.example"}}, policy.Network{}, `cannot use deny "a.example": network host uses no rules`},
+		{none, SpecInput{Allow: []string{"a.example:https"}}, policy.Network{}, `cannot use network.allow "a.example:https": it is not HOST or HOST:PORT[,PORT]`},
+		{none, SpecInput{Deny: []string{"a.example:443"}}, policy.Network{}, `cannot use network.deny "a.example:443": it has a port`},
+	} {
+		file := filepath.Join(t.TempDir(), "spec.yaml")
+		if err := os.WriteFile(file, []byte(tt.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tt.in.SpecFile = file
+		got, err := tt.in.Spec(t.Context(), &Env{})
+		if tt.wrong != "" {
+			if found := policy.FieldErrors(err); len(found) != 1 || found[0].Error() != tt.wrong || found[0].Hint == "" {
+				t.Errorf("%s%+v: %v, want %s", tt.file, tt.in.Network, err, tt.wrong)
+			}
+			continue
+		}
+		if diff := cmp.Diff(tt.want, got.Network, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Errorf("%s %q %q: %v %s", tt.file, tt.in.Allow, tt.in.Deny, err, diff)
+		}
+	}
+	_, _, err := NetworkRules(slices.Repeat([]string{"a b"}, 100_000), slices.Repeat([]string{"a b"}, 100_000))
+	if found := policy.FieldErrors(err); len(found) != 16 {
+		t.Errorf("%d errors", len(found))
 	}
 }

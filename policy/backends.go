@@ -108,18 +108,6 @@ func (r *resolver) options(s *Spec) {
 	}
 }
 
-// network fills in the network that the backend gives by default.
-func (r *resolver) network(s *Spec) {
-	switch engine := s.Docker != nil && s.Docker.NetworkEnabled; {
-	case s.Network != "" && engine && s.Backend == BackendDocker:
-		r.refuse("docker.network_enabled", "true", "network says something else: "+quoteShort(s.Network), "leave one of the two out")
-	case s.Network != "":
-		choose(r, "network", &s.Network, "none", "host")
-	default:
-		s.Network = defaultNetwork(*s)
-	}
-}
-
 // defaultNetwork returns the network of a spec that names none; "" if the engine or
 // the wrapper decides.
 func defaultNetwork(s Spec) string {

@@ -45,8 +45,12 @@ type Ceiling struct {
 	// Mounts contains the sources that may be mounted, at HOME too. Default: none.
 	Mounts []Place `json:"mounts,omitempty"`
 	// Network are the networks that may be used, by name or by default: "none",
-	// "host", "engine" ([NetworkEngine]). Default: "none".
+	// "allow", "host", "engine" ([NetworkEngine]). Default: "none".
 	Network []string `json:"network,omitempty"`
+	// NetworkRules are the most that rules of network "allow" may open: each rule of a spec
+	// must lie in one of them, with all its ports. "**" contains every name and no address.
+	// Default: none.
+	NetworkRules []NetworkRule `json:"network_rules,omitempty"`
 	// Env are the variables of the caller's environment that may be passed on,
 	// by name; "LC_*" stands for all that start with "LC_". Default: none.
 	Env []string `json:"env,omitempty"`
@@ -134,7 +138,11 @@ func (c *Ceiling) Validate() error {
 	r.words("backends", c.Backends, Backends()...)
 	r.words("levels", c.Levels, LevelFull, LevelLandlock)
 	r.words("seccomp", c.Seccomp, "default", "strict", "debug")
-	r.words("network", c.Network, "none", "host", NetworkEngine)
+	r.words("network", c.Network, NetworkNone, NetworkAllow, NetworkHost, NetworkEngine)
+	r.networkRules("network_rules", Network{Allow: c.NetworkRules}.Clone().Allow)
+	if len(c.NetworkRules) > 0 && !slices.Contains(c.Network, NetworkAllow) {
+		r.refuse("network_rules", "", "network does not allow them", "name allow in network too")
+	}
 	r.roots(c.RootFS)
 	r.places("workspace", c.Workspace)
 	r.places("mounts", c.Mounts)
@@ -300,7 +308,8 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Seccomp:       words("default", "strict", s.Seccomp),
 		RootFS:        []string{cmp.Or(s.RootFS, RootHost)},
 		Unprotected:   slices.Clone(s.Workspace.Unprotected),
-		Network:       words("none", cmp.Or(s.Network, defaultNetwork(s))),
+		Network:       words("none", cmp.Or(s.Network.Asked(), defaultNetwork(s))),
+		NetworkRules:  s.Network.Clone().Allow,
 		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),
 		Redaction:     slices.Clone(s.Redaction),
 		Limits:        s.Limits,

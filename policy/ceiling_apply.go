@@ -281,9 +281,39 @@ func (a *applier) network(s Spec) {
 	if s.Docker != nil && s.Docker.NetworkEnabled {
 		a.word("docker.network_enabled", "network", NetworkEngine, networks)
 	}
-	network := s.Network
+	network := s.Network.Asked()
 	fill(&network, defaultNetwork(s))
 	if network != "" {
 		a.word("network", "network", network, networks)
 	}
+	a.rules(s.Network.Allow)
+}
+
+// rules refuses rules of a network that the ceiling does not contain.
+func (a *applier) rules(rules []NetworkRule) {
+	refused := 0
+	for i, rule := range rules[:min(len(rules), maxNetworkRules)] { // Resolve refuses more
+		host, reason, _ := CanonicalHost(rule.Host)
+		if rule.Host = host; reason != "" { // Resolve refuses it
+			continue
+		}
+		if slices.ContainsFunc(a.c.NetworkRules, func(most NetworkRule) bool { return most.contains(rule) }) {
+			continue
+		}
+		a.refuse(index("network.allow", i), "network_rules", rule.String(), "the ceiling does not open it", allowedHint(a.c.NetworkRules))
+		if refused++; refused == maxRefused {
+			return
+		}
+	}
+}
+
+// Opens returns an error that joins one [*CeilingError] for each rule that opens more than is
+// allowed. A nil ceiling allows everything.
+func (c *Ceiling) Opens(rules []NetworkRule) error {
+	if c == nil {
+		return nil
+	}
+	a := applier{c: c}
+	a.rules(rules)
+	return errors.Join(a.errs...)
 }

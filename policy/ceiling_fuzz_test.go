@@ -59,7 +59,7 @@ func fuzzCeiling(d *dice) *Ceiling {
 func fuzzSpec(d *dice) Spec {
 	s := Spec{
 		Backend: pick(d, "", "linux", "host"), Level: pick(d, "", "full", "landlock"), Seccomp: pick(d, "", "default", "strict", "debug"),
-		Network: pick(d, "", "none", "host"), RootFS: pick(d, append([]string{""}, fuzzPaths...)...), AllowDegraded: picks(d, "memory", "namespaces", "cpus"),
+		Network: Network{Mode: pick(d, "", "none", "host")}, RootFS: pick(d, append([]string{""}, fuzzPaths...)...), AllowDegraded: picks(d, "memory", "namespaces", "cpus"),
 		Workspace: Workspace{pick(d, fuzzPaths...), pick(d, "", "bind", "copy"), pick(d, "", "rw", "ro"), picks(d, ".envrc", ".vscode", "*")},
 		Limits:    fuzzLimits(d),
 	}
@@ -94,7 +94,7 @@ func excess(c *Ceiling, s Spec) []string {
 	check("level", listed(s.Level, c.Levels, "full"))
 	check("level by degradation", !slices.Contains(s.AllowDegraded, "namespaces") || slices.Contains(c.Levels, "landlock"))
 	check("seccomp", listed(s.Seccomp, c.Seccomp, "default", "strict"))
-	check("network", listed(s.Network, c.Network, "none"))
+	check("network", listed(s.Network.Mode, c.Network, "none"))
 	var images []Place
 	for _, dir := range c.RootFS {
 		if dir != "host" {

@@ -52,9 +52,9 @@ func TestCeiling(t *testing.T) {
 		{"seccomp strict", nil, func(s *Spec) { s.Seccomp = "strict" }, "", ""},
 		{"seccomp debug", nil, func(s *Spec) { s.Seccomp = "debug" }, "ceiling.seccomp", "seccomp"},
 		{"seccomp debug, allowed", func(c *Ceiling) { c.Seccomp = []string{"debug"} }, func(s *Spec) { s.Seccomp = "debug" }, "", ""},
-		{"network none", nil, func(s *Spec) { s.Network = "none" }, "", ""},
-		{"network host", nil, func(s *Spec) { s.Network = "host" }, "ceiling.network", "network"},
-		{"network host, allowed", func(c *Ceiling) { c.Network = []string{"none", "host"} }, func(s *Spec) { s.Network = "host" }, "", ""},
+		{"network none", nil, func(s *Spec) { s.Network.Mode = "none" }, "", ""},
+		{"network host", nil, func(s *Spec) { s.Network.Mode = "host" }, "ceiling.network", "network"},
+		{"network host, allowed", func(c *Ceiling) { c.Network = []string{"none", "host"} }, func(s *Spec) { s.Network.Mode = "host" }, "", ""},
 		{"rootfs host", nil, func(s *Spec) { s.RootFS = "host" }, "", ""},
 		{"rootfs", nil, func(s *Spec) { s.RootFS = "/images/a" }, "ceiling.rootfs", "rootfs"},
 		{"rootfs, allowed", func(c *Ceiling) { c.RootFS = []string{"/images"} }, func(s *Spec) { s.RootFS = "/images/a" }, "", ""},
@@ -198,7 +198,7 @@ func TestCeilingLimits(t *testing.T) {
 }
 
 func TestCeilingTellsAll(t *testing.T) {
-	_, err := ceiling(nil).Apply(Spec{Network: "host", Mounts: []Mount{{Source: "/etc"}, {Source: "x"}}})
+	_, err := ceiling(nil).Apply(Spec{Network: Network{Mode: "host"}, Mounts: []Mount{{Source: "/etc"}, {Source: "x"}}})
 	want := `cannot use network "host": the ceiling does not allow it
 cannot use workspace.source: it is empty
 cannot use mounts[0].source "/etc": the ceiling does not allow it

@@ -78,13 +78,20 @@ func wallFields() []FieldRow {
 		{Field: "seccomp", written: text("seccomp", func(s Spec) string { return s.Seccomp }),
 			By: map[string]Support{BackendHost: {Reason: "this backend has no walls", Remedy: remedy}}},
 		{Field: "rootfs", written: text("rootfs", func(s Spec) string { return s.RootFS }), By: root},
-		{Field: "network", Value: "none", written: text("network", func(s Spec) string { return s.Network }),
+		{Field: "network", Value: "none", written: text("network", func(s Spec) string { return s.Network.Asked() }),
 			By: map[string]Support{
 				BackendHost:    {Reason: "commands use the host's network", Remedy: remedy},
 				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
 			}},
-		{Field: "network", Value: "host", written: text("network", func(s Spec) string { return s.Network }),
+		{Field: "network", Value: "host", written: text("network", func(s Spec) string { return s.Network.Asked() }),
 			By: map[string]Support{
+				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
+			}},
+		{Field: "network", Value: NetworkAllow, written: text("network", func(s Spec) string { return s.Network.Asked() }),
+			By: map[string]Support{
+				BackendHost:    {Reason: "commands use the host's network", Remedy: remedy},
+				BackendDocker:  {Reason: "this backend cannot open single hosts", Remedy: "use backend linux, or `network` none or host"},
+				BackendCodex:   {Reason: "this backend cannot open single hosts", Remedy: "use backend linux, or `network` none or host"},
 				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
 			}},
 		{Field: "hostname", written: text("hostname", func(s Spec) string { return s.Hostname }),

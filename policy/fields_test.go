@@ -107,7 +107,7 @@ func TestFieldTableHasEveryField(t *testing.T) {
 // written is a spec in which every field that a table row names is written.
 func written(backend string) Spec {
 	return Spec{
-		Backend: backend, Level: "full", Seccomp: "strict", RootFS: "/img", Network: "none", Hostname: "box",
+		Backend: backend, Level: "full", Seccomp: "strict", RootFS: "/img", Network: Network{Mode: "none"}, Hostname: "box",
 		Workspace: Workspace{Mode: "copy", Access: "ro"},
 		Mounts:    []Mount{{Source: "/a"}, {Source: "/b"}},
 		Limits: Limits{Timeout: Duration(time.Minute), MaxTimeout: Duration(time.Hour), Output: MiB, CPUTime: Duration(time.Minute),
@@ -121,7 +121,7 @@ func TestWhatABackendCannotKeepIsRefused(t *testing.T) {
 	for _, backend := range Backends() {
 		want := map[string]bool{}
 		for _, row := range Fields() {
-			if s := row.Support(backend); !s.Kept() && (row.Value == "" || row.Value != "host") {
+			if s := row.Support(backend); !s.Kept() && row.Value != NetworkHost && row.Value != NetworkAllow {
 				want[row.Field] = true
 			}
 		}
@@ -148,17 +148,17 @@ func TestResolveFillsInWhatTheBackendHas(t *testing.T) {
 	yes := true
 	at := Workspace{Source: "/srv/project", Mode: "bind", Access: "rw"}
 	tests := []struct{ in, want Spec }{
-		{Spec{Backend: "host"}, Spec{Backend: "host", Workspace: at, Network: "host", Limits: Limits{Output: MiB}}},
-		{Spec{Backend: "host", Network: "host", AllowDegraded: []string{"memory"}, Limits: Limits{Memory: GiB}},
-			Spec{Backend: "host", Network: "host", AllowDegraded: []string{"memory"}, Workspace: at, Limits: Limits{Memory: GiB, Output: MiB}}},
-		{Spec{Backend: "docker"}, Spec{Backend: "docker", Seccomp: "default", Workspace: at, Network: "none", Hostname: "paddock",
+		{Spec{Backend: "host"}, Spec{Backend: "host", Workspace: at, Network: Network{Mode: "host"}, Limits: Limits{Output: MiB}}},
+		{Spec{Backend: "host", Network: Network{Mode: "host"}, AllowDegraded: []string{"memory"}, Limits: Limits{Memory: GiB}},
+			Spec{Backend: "host", Network: Network{Mode: "host"}, AllowDegraded: []string{"memory"}, Workspace: at, Limits: Limits{Memory: GiB, Output: MiB}}},
+		{Spec{Backend: "docker"}, Spec{Backend: "docker", Seccomp: "default", Workspace: at, Network: Network{Mode: "none"}, Hostname: "paddock",
 			Limits: Limits{Output: MiB, Tmp: GiB, Processes: 4096},
 			Docker: &Docker{Binary: "docker", Image: "python:3.12-alpine3.19", RemoveContainerOnExit: &yes}}},
 		{Spec{Backend: "docker", Workspace: Workspace{Mode: "copy"}, Docker: &Docker{Image: "x", NetworkEnabled: true}},
 			Spec{Backend: "docker", Seccomp: "default", Workspace: Workspace{Source: "/srv/project", Mode: "copy", Access: "rw"}, Hostname: "paddock",
 				Limits: Limits{Output: MiB, Tmp: GiB, Processes: 4096, Disk: GiB},
 				Docker: &Docker{Binary: "docker", Image: "x", NetworkEnabled: true, RemoveContainerOnExit: &yes}}},
-		{Spec{Backend: "codex"}, Spec{Backend: "codex", Seccomp: "default", Workspace: at, Network: "none", Limits: Limits{Output: MiB},
+		{Spec{Backend: "codex"}, Spec{Backend: "codex", Seccomp: "default", Workspace: at, Network: Network{Mode: "none"}, Limits: Limits{Output: MiB},
 			Codex: &Codex{Binary: "codex", Platform: "auto"}}},
 		{Spec{Backend: "wrapper", Wrapper: &Wrapper{Command: []string{"/usr/bin/bwrap", "--bind", "/", "/"}}},
 			Spec{Backend: "wrapper", Seccomp: "default", Workspace: at, Limits: Limits{Output: MiB},
@@ -219,7 +219,7 @@ func TestOptionsOfBackendsAreChecked(t *testing.T) {
 		{docker(Docker{ExtraRunArgs: slices.Repeat([]string{"-a"}, 257)}), `docker.extra_run_args: it has more than 256 entries`},
 		{docker(Docker{ExtraRunArgs: slices.Repeat([]string{"-" + strings.Repeat("a", 1<<16)}, 17)}), `docker.extra_run_args: it is larger than 1MiB in total`},
 		{docker(Docker{ExtraRunArgs: []string{"-" + strings.Repeat("a", 1<<17)}}), `docker.extra_run_args[0] "-` + strings.Repeat("a", 79) + `"…: it is longer than 128KiB, the kernel's bound`},
-		{Spec{Backend: "docker", Network: "none", Docker: &Docker{NetworkEnabled: true}}, `docker.network_enabled "true": network says something else: "none"`},
+		{Spec{Backend: "docker", Network: Network{Mode: "none"}, Docker: &Docker{NetworkEnabled: true}}, `docker.network_enabled "true": network says something else: "none"`},
 		{Spec{Backend: "docker", Workspace: Workspace{Mode: "copy", Access: "ro"}}, `workspace.access "ro": commands would get a copy that they cannot change`},
 
 		{key("a.b-c.D_1", map[string]any{"x": []any{1, "y", true, 1.5}}), ""},
@@ -251,7 +251,7 @@ func TestOptionsOfBackendsAreChecked(t *testing.T) {
 
 		{Spec{Docker: &Docker{}}, `docker: it is for backend docker`},
 		{Spec{Backend: "docker", Wrapper: &Wrapper{}}, `wrapper: it is for backend wrapper`},
-		{Spec{Backend: "host", Network: "none"}, `network "none": commands use the host's network`},
+		{Spec{Backend: "host", Network: Network{Mode: "none"}}, `network "none": commands use the host's network`},
 		{Spec{Backend: "host", Limits: Limits{Memory: GiB}}, `limits.memory "1GiB": backend host bounds the memory of each process alone`},
 		{Spec{Backend: "codex", Limits: Limits{CPUs: 1500}}, `limits.cpus "1.5": backend codex cannot bound the use of processors`},
 		{Spec{Backend: "codex", Level: "full"}, `level "full": backend codex has one level`},

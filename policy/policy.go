@@ -40,9 +40,8 @@ type Spec struct {
 	// that stays for later sandboxes over the same workspace, for the same principal), or
 	// a host directory, which commands may change.
 	Home string `json:"home,omitempty"`
-	// Network is "none" (default: loopback only) or "host" (the host's own,
-	// with everything that listens there).
-	Network string `json:"network,omitempty"`
+	// Network is what commands can reach. Default: nothing but loopback.
+	Network Network `json:"network,omitzero"`
 	// Limits bound what commands may use.
 	Limits Limits `json:"limits,omitzero"`
 	// Env is laid over the clean base environment of every command. A name
@@ -118,11 +117,13 @@ type Isolation struct {
 	KeptGroups []int `json:"kept_groups,omitempty"`
 	// Identity is how files keep their owner: "mapped" (the caller's own id
 	// is mapped) or "idmap" (an id-mapped mount).
-	Identity     string `json:"identity"`
-	Network      string `json:"network"`      // "none" or "host"
-	Capabilities string `json:"capabilities"` // of commands: "none"
-	NoNewPrivs   bool   `json:"no_new_privs"`
-	Seccomp      string `json:"seccomp"` // the filter's profile
+	Identity string `json:"identity"`
+	Network  string `json:"network"` // "none", "allow" or "host"
+	// Egress is how commands reach other hosts if Network is "allow", else nil.
+	Egress       *IsolationEgress `json:"egress,omitempty"`
+	Capabilities string           `json:"capabilities"` // of commands: "none"
+	NoNewPrivs   bool             `json:"no_new_privs"`
+	Seccomp      string           `json:"seccomp"` // the filter's profile
 	// Landlock lists the kinds of access that it restricts, for example "files
 	// execute abstract_unix_socket signal", or is "none"; "execute" means that only
 	// the commands that the spec lists can be executed. LandlockABI is the kernel's
@@ -161,6 +162,17 @@ type Isolation struct {
 	Death string `json:"death"`
 	// Verified says that the host side read the walls from the kernel itself.
 	Verified bool `json:"verified"`
+}
+
+// IsolationEgress is how commands reach hosts by name.
+type IsolationEgress struct {
+	// How is where their connections end: "gateway", a network namespace of the sandbox's
+	// own without any process.
+	How string `json:"how"`
+	// Allow are the rules in their short form, "api.example.com:8443"; without ports they
+	// open 443 and 80. Deny are the hosts that are closed nevertheless.
+	Allow []string `json:"allow"`
+	Deny  []string `json:"deny,omitempty"`
 }
 
 // Toolchain is a toolchain below the caller's home, such as nvm's Node.

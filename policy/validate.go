@@ -246,7 +246,7 @@ func isEnvName(name string) bool {
 // with a network, and leaves out what [Spec.Env] sets (npm's variables in capitals too).
 // Registries on loopback still work, except for go and cargo.
 func (s Spec) OfflineEnv() map[string]string {
-	if s.Network != "none" {
+	if s.Network.Mode != NetworkNone {
 		return nil
 	}
 	env := map[string]string{

@@ -23,7 +23,7 @@ func TestResolveDefaults(t *testing.T) {
 	want := Spec{
 		Backend: "linux", Level: "full", Seccomp: "default", RootFS: "host",
 		Workspace: Workspace{Source: "/srv/project", Mode: "bind", Access: "rw"},
-		Network:   "none",
+		Network:   Network{Mode: "none"},
 		Limits:    Limits{Output: 1 << 20, Processes: 4096, Tmp: 1 << 30},
 		Hostname:  "paddock",
 	}
@@ -63,7 +63,7 @@ func TestResolveFillsIn(t *testing.T) {
 			{Source: "/a", Target: "/home/agent/a", Mode: "ro"},
 			{Source: "/home/u/go/pkg/mod", Target: "/home/u/go/pkg/mod", Mode: "ro"},
 		},
-		Network:  "none",
+		Network:  Network{Mode: "none"},
 		Limits:   Limits{CPUTime: Duration(2 * time.Second), Processes: 32, Output: 1 << 20, Tmp: 1 << 30},
 		Env:      map[string]string{"A": "", "LD_PRELOAD": "x", "_1": "\n"},
 		Hostname: "paddock",
@@ -92,7 +92,7 @@ func TestResolveErrors(t *testing.T) {
 		want string
 	}{
 		{Spec{Backend: "linus"}, `backend "linus": it must be "linux" or "host" or "docker" or "codex" or "wrapper"`},
-		{Spec{Network: "bridge"}, `network "bridge": it must be "none" or "host"`},
+		{Spec{Network: Network{Mode: "bridge"}}, `network "bridge": it must be "none" or "allow" or "host"`},
 		{Spec{Workspace: Workspace{Mode: "overlay"}}, `workspace.mode "overlay": it must be "bind" or "copy"`},
 		{Spec{Workspace: Workspace{Mode: "copy", Access: "ro"}}, `workspace.access "ro": commands would get a copy that they cannot change`},
 		{Spec{Level: "half"}, `level "half": it must be "full" or "landlock"`},
@@ -212,7 +212,7 @@ cannot use mounts[0].target "~/a": the home directory is not known`
 
 func TestResolveReportsAllInOrder(t *testing.T) {
 	spec := Spec{
-		Hostname: "-", Network: "x", Backend: "y",
+		Hostname: "-", Network: Network{Mode: "x"}, Backend: "y",
 		Mounts: []Mount{{Source: "/ok"}, {Mode: "x", Target: "/usr"}},
 		Env:    map[string]string{"b c": "", "a b": ""},
 	}

@@ -20,29 +20,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// writeTar writes files and the directories above them in order of their names. All are root's,
-// and of the same time.
+// writeTar writes files and directories in order of their names. All are root's, and of the same
+// time.
 func writeTar(w io.Writer, when time.Time, files []file) error {
-	all := map[string]file{}
-	for _, f := range files {
-		all[f.name] = f
-		for dir := path.Dir(f.name); dir != "."; dir = path.Dir(dir) {
-			if _, ok := all[dir+"/"]; !ok {
-				all[dir+"/"] = file{dir + "/", 0o755, nil}
-			}
-		}
-	}
-	var names []string
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 	t := tar.NewWriter(w)
-	for _, name := range names {
-		f := all[name]
-		h := &tar.Header{Name: name, Mode: f.mode, Size: int64(len(f.data)), ModTime: when, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
+	for _, f := range files {
+		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: when, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
 		h.Typeflag = tar.TypeReg
-		if strings.HasSuffix(name, "/") {
+		if strings.HasSuffix(f.name, "/") {
 			h.Typeflag = tar.TypeDir
 		}
 		if err := t.WriteHeader(h); err != nil {
@@ -55,7 +41,21 @@ func writeTar(w io.Writer, when time.Time, files []file) error {
 	return t.Close()
 }
 
-// writeArchive writes a tar.gz whose files are below a directory with its name.
+// withDirs returns files with the directories above them.
+func withDirs(files []file) []file {
+	all := slices.Clone(files)
+	for _, f := range files {
+		for dir := path.Dir(f.name); dir != "."; dir = path.Dir(dir) {
+			if !slices.ContainsFunc(all, func(f file) bool { return f.name == dir+"/" }) {
+				all = append(all, file{dir + "/", 0o755, nil})
+			}
+		}
+	}
+	return all
+}
+
+// writeArchive writes a tar.gz whose files are below a directory with its name. It has no
+// directories: where one exists already, such as ~/.local/share, tar would give it their modes.
 func (c *commit) writeArchive(path string, files []file) error {
 	top := strings.TrimSuffix(filepath.Base(path), ".tar.gz")
 	files = slices.Clone(files)
@@ -81,7 +81,7 @@ func (c *commit) writeImage(path, arch string, files []file) error {
 		files[i].name = "usr/local/" + files[i].name
 	}
 	var content bytes.Buffer
-	if err := writeTar(&content, c.time, append(files, file{"tmp/", 0o1777, nil})); err != nil {
+	if err := writeTar(&content, c.time, withDirs(append(files, file{"tmp/", 0o1777, nil}))); err != nil {
 		return err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -106,6 +107,30 @@ func unpack(t *testing.T, r io.Reader, dir string) []string {
 	}
 }
 
+// An archive that is unpacked where directories exist leaves them as they are.
+func TestInstallKeepsDirectories(t *testing.T) {
+	dir := t.TempDir()
+	archive, prefix := filepath.Join(dir, "paddock-v0.1.0.tar.gz"), filepath.Join(dir, "prefix")
+	c := &commit{time: time.Unix(1700000000, 0)}
+	if err := c.writeArchive(archive, []file{{"bin/paddock", 0o755, nil}, {"share/man/man1/paddock.1", 0o644, nil}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(prefix, 0o700), os.Mkdir(prefix+"/bin", 0o711), os.Mkdir(prefix+"/share", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, nil, "tar", "-xzf", archive, "--strip-components=1", "-C", prefix)
+	for name, mode := range map[string]os.FileMode{".": 0o700, "bin": 0o711, "share": 0o700} {
+		if info, err := os.Stat(filepath.Join(prefix, name)); err != nil || info.Mode().Perm() != mode || info.ModTime().Unix() == 1700000000 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	for name, mode := range map[string]os.FileMode{"bin/paddock": 0o700, "share/man/man1/paddock.1": 0o600} {
+		if info, err := os.Stat(filepath.Join(prefix, name)); err != nil || info.Mode()&0o7700 != mode {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
 // tryArchive unpacks an archive and runs what is in it.
 func tryArchive(t *testing.T, path, version string) {
 	f, err := os.Open(path)
@@ -121,7 +146,7 @@ func tryArchive(t *testing.T, path, version string) {
 	names := unpack(t, z, dir)
 	top := strings.TrimSuffix(filepath.Base(path), ".tar.gz")
 	want := []string{
-		"bin/paddock", "bin/paddock-agent", "bin/paddock-server", "share/bash-completion/completions/paddock",
+		"bin/paddock", "bin/paddock-agent", "bin/paddock-egress", "bin/paddock-server", "share/bash-completion/completions/paddock",
 		"share/doc/paddock/LICENSE", "share/doc/paddock/LICENSES", "share/doc/paddock/README.md",
 		"share/fish/vendor_completions.d/paddock.fish", "share/man/man1/paddock.1", "share/zsh/site-functions/_paddock",
 	}
@@ -177,7 +202,7 @@ func tryImage(t *testing.T, path, version string) {
 	defer r.Close()
 	names := unpack(t, r, dir)
 	slices.Sort(names)
-	want := []string{"usr/local/bin/paddock", "usr/local/bin/paddock-agent", "usr/local/bin/paddock-server", "usr/local/share/doc/paddock/LICENSES"}
+	want := []string{"usr/local/bin/paddock", "usr/local/bin/paddock-agent", "usr/local/bin/paddock-egress", "usr/local/bin/paddock-server", "usr/local/share/doc/paddock/LICENSES"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the image holds %q, want %q", names, want)
 	}

@@ -117,7 +117,7 @@ func (w *wall) elsewhere() []string {
 // is not an error, but is recorded as lost.
 func (w *wall) judge(r *reached) error {
 	w.kernel = r.kernel
-	network := w.req.Spec.Network == networkHost
+	network := w.req.Spec.Network.Mode == networkHost
 	switch {
 	case slices.Contains(r.outside, w.home.outside):
 		return w.open("a file could be written in " + w.home.outside)

@@ -37,7 +37,7 @@ func override(key string, value any) func(*policy.Spec) {
 	}
 }
 
-func network(word string) func(*policy.Spec) { return func(s *policy.Spec) { s.Network = word } }
+func network(word string) func(*policy.Spec) { return func(s *policy.Spec) { s.Network.Mode = word } }
 func access(word string) func(*policy.Spec) {
 	return func(s *policy.Spec) { s.Workspace.Access = word }
 }

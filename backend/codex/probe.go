@@ -80,7 +80,7 @@ func tryDefault(ctx context.Context, h home, state string) backend.Feature {
 		f.Detail = err.Error()
 		return f
 	}
-	spec := policy.Spec{Backend: policy.BackendCodex, Workspace: policy.Workspace{Source: workspace}, Network: "none"}
+	spec := policy.Spec{Backend: policy.BackendCodex, Workspace: policy.Workspace{Source: workspace}, Network: policy.Network{Mode: policy.NetworkNone}}
 	w, err := newWall(ctx, backend.Request{Spec: spec, Agent: agent, StateDir: state}, h)
 	if err == nil {
 		var found *reached

@@ -93,7 +93,7 @@ func (w *wall) promised() policy.Isolation {
 	uid := uint32(os.Geteuid())
 	i := policy.Isolation{
 		Backend: policy.BackendCodex, Level: "wrapper", UIDInside: uid, UIDHost: uid, Identity: "caller",
-		Network: s.Network, Capabilities: "none", NoNewPrivs: true, Seccomp: s.Seccomp, Landlock: "none", Cgroup: "none",
+		Network: s.Network.Mode, Capabilities: "none", NoNewPrivs: true, Seccomp: s.Seccomp, Landlock: "none", Cgroup: "none",
 		Workspace: policy.ModeBind, RootFS: policy.RootHost, Limits: w.limits(), NestedUserns: "seccomp", Death: "descent",
 		Lost: []string{
 			"Commands read every file that the caller can read.",
@@ -116,7 +116,7 @@ func (w *wall) promised() policy.Isolation {
 		i.Lost = append(i.Lost, "Temporary files and HOME lie on the host's disk, without a bound.")
 	}
 	i.Lost = append(i.Lost, "Neither memory nor processors are bounded for all commands together.")
-	if s.Network == networkHost {
+	if s.Network.Mode == networkHost {
 		i.Lost = append(i.Lost, "Commands reach all that listens on the host.")
 	} else {
 		i.Lost = append(i.Lost, "Commands can neither call nor serve Unix sockets: the CLI's filter refuses it.")

@@ -78,7 +78,7 @@ func (w *wall) at(h home) (*wall, error) {
 	if done.dir = w.workspace; w.req.Spec.Workspace.Access == "ro" {
 		done.dir = h.scratch
 	}
-	if err := done.settings.fill(w.req.Spec.Network, h.scratch); err != nil {
+	if err := done.settings.fill(w.req.Spec.Network.Mode, h.scratch); err != nil {
 		return nil, err
 	}
 	done.argv = w.dialect.arguments(w.id.path, w.platform, done.settings)

@@ -61,7 +61,7 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 		dir: shown[0].Target, readOnly: o.ReadOnlyRootFS, extra: o.ExtraRunArgs, kind: e.kind,
 	}}
 	switch {
-	case spec.Network == networkHost:
+	case spec.Network.Mode == networkHost:
 		b.network = networkHost
 	case o.NetworkEnabled:
 		b.network = ""

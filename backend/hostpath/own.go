@@ -16,7 +16,7 @@ import (
 )
 
 // programs are Paddock's programs, which are installed in one directory.
-var programs = []string{"paddock", "paddock-server", "paddock-agent"}
+var programs = []string{"paddock", "paddock-server", "paddock-agent", "paddock-egress"}
 
 const (
 	ownState   = "Paddock's own state"

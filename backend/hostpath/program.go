@@ -186,7 +186,8 @@ func writtenNow(req backend.Request) (*Written, []Mount, error) {
 // ToolDir returns the directory of a toolchain to which a path below the caller's home leads,
 // without symbolic links. It refuses what [SearchDir] refuses, a directory outside of home,
 // one of another user's or that every user may change, and one in which commands could
-// ever change anything, at whatever depth. home is free of links.
+// ever change anything, at whatever depth, or near the top of which a directory lies that they
+// could change before it was moved there. home is free of links.
 func ToolDir(req backend.Request, home, dir string) (string, error) {
 	way, list, mounts, err := searchDir(req, dir)
 	if err == nil {
@@ -200,7 +201,7 @@ func ToolDir(req backend.Request, home, dir string) (string, error) {
 			return "", errors.New("commands can change what is in it: " + m.Source + " is writable")
 		}
 	}
-	if at := list.below(way.Path); at != "" {
+	if at := cmp.Or(list.below(way.Path), list.moved(way.Path)); at != "" {
 		return "", errors.New("commands of a sandbox could have changed what is in it: " + at + " was writable for them")
 	}
 	return way.Path, nil

@@ -168,8 +168,8 @@ func (w *Way) guarded(own backend.OwnFile) error {
 		}
 		// A later check ensures that a state directory belongs to this user: an attacker
 		// who replaced it would gain nothing.
-		if why := openToAll(dirs, owner, w.Exists || i > 0, own.Dir); why != "" {
-			return refuseOwn(own, why, "take that away: chmod o-w, or keep it elsewhere")
+		if why, hint := openToAll(dirs, owner, w.Exists || i > 0, own.Dir); why != "" {
+			return refuseOwn(own, why, hint)
 		}
 	}
 	if w.Exists && w.Mode&unix.S_IFMT == unix.S_IFREG && w.Mode&0o002 != 0 {
@@ -193,9 +193,9 @@ func refuseOwn(own backend.OwnFile, why, hint string) error {
 }
 
 // openToAll says which of the directories above a file of this owner every other user may
-// change, or returns "". In a directory with the sticky bit, users can replace only what
+// change, and what to do, or returns "". In a directory with the sticky bit, users can replace only what
 // they own; the parameter sticky allows even that.
-func openToAll(dirs []Dir, owner uint32, exists, sticky bool) string {
+func openToAll(dirs []Dir, owner uint32, exists, sticky bool) (why, hint string) {
 	for i, d := range dirs {
 		next, known := owner, exists
 		if i+1 < len(dirs) {
@@ -205,12 +205,12 @@ func openToAll(dirs []Dir, owner uint32, exists, sticky bool) string {
 		switch {
 		case d.Mode&0o002 == 0:
 		case d.Mode&unix.S_ISVTX == 0:
-			return fmt.Sprintf("every user of this host may write to %s (mode %04o)", d.Path, d.Mode&0o7777)
+			return fmt.Sprintf("every user of this host may write to %s (mode %04o)", d.Path, d.Mode&0o7777), "chmod o-w " + policy.ShellWord(d.Path) + ", or keep it elsewhere"
 		case known && !mine && !sticky:
-			return fmt.Sprintf("what it leads through in %s belongs to uid %d, who may replace it", d.Path, next)
+			return fmt.Sprintf("what it leads through in %s belongs to uid %d, who may replace it", d.Path, next), "keep it in a directory of your own"
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // programOwner returns the owner of the running program. The program does what that user

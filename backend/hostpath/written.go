@@ -171,6 +171,55 @@ func (w *Written) below(dir string) string {
 	return ""
 }
 
+// The bounds of [Written.moved].
+const (
+	movedLevels = 3   // how far below the directory it looks
+	movedReads  = 16  // directories that it reads
+	movedNames  = 128 // directories that it looks at
+)
+
+// moved returns the path of a directory of any list that was moved to below a directory,
+// or "". It looks only at what is near the top, where version managers keep whole
+// installations, so that a start does not have to read all of them.
+func (w *Written) moved(top string) string {
+	type place struct {
+		path  string
+		level int
+	}
+	found := map[uint64]Dir{} // by inode
+	next := []place{{top, 1}}
+	for reads := 0; w != nil && len(next) > 0 && reads < movedReads && len(found) < movedNames; reads++ {
+		at := next[0]
+		next = next[1:]
+		fd, err := dirfd.Open(unix.AT_FDCWD, at.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		if err != nil {
+			continue
+		}
+		_ = dirfd.EachName(fd, func(name []byte, kind byte) bool {
+			if kind == unix.DT_UNKNOWN {
+				kind = dirfd.TypeOf(fd, string(name))
+			}
+			var st dirfd.Stat
+			if kind == unix.DT_DIR && st.Of(fd, string(name)) == nil {
+				d := Dir{Path: filepath.Join(at.path, string(name)), Identity: st.Identity}
+				if found[d.Ino] = d; at.level < movedLevels {
+					next = append(next, place{d.Path, at.level + 1})
+				}
+			}
+			return len(found) < movedNames
+		})
+		_ = unix.Close(fd)
+	}
+	for ; w != nil; w = w.more {
+		for i := range w.entries {
+			if d, ok := found[w.entries[i].Ino]; ok && w.entries[i].Same(d.Identity) {
+				return d.Path
+			}
+		}
+	}
+	return ""
+}
+
 // Keeps reports whether a path in these directories was covered at every start: itself,
 // or a directory above it. If not, it returns a directory of the list through which
 // commands could reach it.

@@ -44,7 +44,7 @@ func (l *launch) close() {
 func (l *launch) open(agent string) error {
 	l.dir.Empty() // an earlier attempt may have left files
 	var err error
-	if l.exe, err = openAgent(agent); err != nil {
+	if l.exe, err = openProgram(agent, "set PADDOCK_AGENT to the path of paddock-agent"); err != nil {
 		return err
 	}
 	if l.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
@@ -58,12 +58,12 @@ func (l *launch) open(agent string) error {
 // them there before it executes the program, whose own descriptor must not be overwritten.
 const firstOwn = 16
 
-// openAgent opens the agent's program, so that an identity that
-// cannot reach its path can still execute it.
-func openAgent(path string) (*os.File, error) {
+// openProgram opens the program of the agent or of the egress process, so that an identity
+// that cannot reach its path can still execute it. hint is for one that cannot be opened.
+func openProgram(path, hint string) (*os.File, error) {
 	opened, err := os.Open(path)
 	if err != nil {
-		return nil, backend.Failed("agent", "open", path, err, "set PADDOCK_AGENT to the path of paddock-agent")
+		return nil, backend.Failed("agent", "open", path, err, hint)
 	}
 	defer opened.Close()
 	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)

@@ -81,7 +81,7 @@ func landlockPlan(req backend.Request, id identity, mounts []hostpath.Mount, gro
 	b.add(confine.Step{Do: confine.OpCaps, Why: "neither the agent nor commands have a capability"})
 	s := confine.Step{Do: confine.OpLandlock, Rules: b.hostRules(), Flags: []string{confine.FlagAbstract, confine.FlagSignal},
 		Why: "the only files that commands may read, execute or change"}
-	if spec.Network == "none" {
+	if spec.Network.Mode == policy.NetworkNone {
 		s.Flags = append(s.Flags, confine.FlagTCP)
 	}
 	if err := b.onlyExecute(&s, spec.Commands); err != nil {
@@ -263,10 +263,10 @@ func (b *builder) landlock() error {
 	switch {
 	case b.abi >= confine.LandlockScopesABI:
 		s.Flags = []string{confine.FlagAbstract, confine.FlagSignal}
-	case b.spec.Network == "host" && !b.spec.Allows(policy.DegradeSockets):
+	case b.spec.Network.Mode == policy.NetworkHost && !b.spec.Allows(policy.DegradeSockets):
 		return backend.Failed("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use `network` none, a kernel from 6.12 on with landlock among its security modules, or `allow_degraded`="+policy.DegradeSockets)
-	case b.spec.Network == "host":
+	case b.spec.Network.Mode == policy.NetworkHost:
 		b.degrade(policy.DegradeSockets)
 	}
 	b.holdsLandlock(s)

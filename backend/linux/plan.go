@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -41,6 +42,7 @@ type builder struct {
 	pinned map[string]bool // directories that are mount points, so that they cannot be renamed
 	fixed  map[string]bool // paths that are read-only with everything in them
 	copies []ownCopy       // files that commands have a copy of
+	links  []string        // to the workspace, by its paths on the host
 	last   []confine.Step  // steps that follow the pivot
 	abi    int             // of Landlock
 	groups hierarchy
@@ -57,7 +59,6 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 		Env:        environment(spec),
 		Workspace:  workspaceDir,
 	}}
-	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
 	b.plan.Holds = plannedIsolation(req, id, b.plan.Namespaces)
 	b.plan.Holds.Toolchains = req.Toolchains.Shown
@@ -76,6 +77,8 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	for _, l := range homeLinks(req.Home, req.Toolchains.Home, mounts) { // after all mounts, so that no mount passes through a link
 		b.add(confine.Step{Do: confine.OpSymlink, Source: l.text, Target: path.Join(homeDir, l.rel), Why: "what is mounted below the caller's home is found below HOME, too"})
 	}
+	b.workspaceLinks()
+	b.searchPath(req)
 	if err := b.guard(req); err != nil {
 		return nil, err
 	}
@@ -101,7 +104,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 
 func namespaces(spec policy.Spec) []confine.Namespace {
 	all := []confine.Namespace{confine.NSUser, confine.NSMount, confine.NSPID, confine.NSIPC, confine.NSUTS, confine.NSCgroup}
-	if spec.Network == "none" {
+	if spec.Network.Mode != policy.NetworkHost {
 		all = append(all, confine.NSNet)
 	}
 	return all
@@ -133,8 +136,12 @@ func (b *builder) process() {
 			Why: "the host's user, whose count this is too, keeps some"})
 	}
 	b.add(confine.Step{Do: confine.OpHostname, Source: b.spec.Hostname, Why: "the host's name is not visible"})
-	if b.spec.Network == "none" {
+	if b.spec.Network.Mode != policy.NetworkHost {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
+	}
+	if b.spec.Network.Mode == policy.NetworkAllow {
+		b.add(confine.Step{Do: confine.OpGateway, Size: egress.Stock + 1, Why: "what programs connect to arrives at sockets that only the egress process outside holds",
+			Hint: "a gateway needs virtual interfaces: load the kernel module veth (modprobe veth); paddock doctor tries it"})
 	}
 }
 
@@ -274,7 +281,7 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		UIDHost:      id.uid,
 		KeptGroups:   id.groups,
 		Identity:     id.kind,
-		Network:      spec.Network,
+		Network:      spec.Network.Mode,
 		Capabilities: "none",
 		NoNewPrivs:   true,
 		Seccomp:      spec.Seccomp,
@@ -285,6 +292,9 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		Home:         spec.Home,
 		NestedUserns: "sysctl+seccomp",
 		Death:        "pidns+uts",
+	}
+	if spec.Network.Mode == policy.NetworkAllow {
+		iso.Egress = spec.Network.Egress("gateway")
 	}
 	for _, n := range ns {
 		iso.Namespaces = append(iso.Namespaces, string(n))
@@ -339,4 +349,23 @@ func homeLinks(home, bare string, mounts []hostpath.Mount) []homeLink {
 		}
 	}
 	return links
+}
+
+// workspaceLinks adds links to the workspace at its paths on the host, as it is named and
+// without links: scripts of virtual environments, for example, name programs in it by such a
+// path. There is none where something else is, or would be below it, and none where commands may
+// make files.
+func (b *builder) workspaceLinks() {
+	if b.spec.Commands != nil { // for rules a file has one name
+		return
+	}
+	for _, at := range []string{b.mounts[0].Source, b.spec.Workspace.Source} {
+		if slices.ContainsFunc(b.plan.Setup, func(s confine.Step) bool {
+			return path.IsAbs(s.Target) && s.Target != "/" && (hostpath.Under(s.Target, at) || s.Do != confine.OpMkdir && hostpath.Under(at, s.Target))
+		}) {
+			continue
+		}
+		b.links = append(b.links, at)
+		b.add(confine.Step{Do: confine.OpSymlink, Source: workspaceDir, Target: at, Why: "files of the workspace may name it by its path on the host"})
+	}
 }

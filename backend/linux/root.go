@@ -17,6 +17,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -224,7 +225,11 @@ type madeFile struct{ name, text string }
 func madeEtc(spec policy.Spec) []madeFile {
 	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	resolv := "# The sandbox has no network.\n"
-	if spec.Network == "host" {
+	switch spec.Network.Mode {
+	case policy.NetworkAllow:
+		// One question for each name, which is answered at once or not at all.
+		resolv = "nameserver " + egress.Range.Addr().Next().String() + "\noptions timeout:1 attempts:1 no-aaaa\n"
+	case policy.NetworkHost:
 		resolv = hostFile("/etc/resolv.conf")
 		hosts = hostFile("/etc/hosts")
 	}

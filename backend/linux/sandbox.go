@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,8 +26,10 @@ type sandbox struct {
 	dir       *stateDir
 	program   string // the agent's
 	plan      *builder
-	group     *control // nil if no control groups can be used
-	bare      bool     // it has no namespaces
+	egress    *egressProcess // nil without rules for the network
+	gateway   []int          // the sockets of the gateway, on their way to it
+	group     *control       // nil if no control groups can be used
+	bare      bool           // it has no namespaces
 	pid       int
 	pidfd     int
 	control   *os.File
@@ -46,9 +49,21 @@ type sandbox struct {
 	death backend.Death
 }
 
-func (s *sandbox) ID() string                  { return s.dir.ID }
-func (s *sandbox) Isolation() policy.Isolation { return s.isolation }
-func (s *sandbox) Done() <-chan struct{}       { return s.done }
+func (s *sandbox) ID() string { return s.dir.ID }
+
+// Isolation returns what holds. Without its egress process a sandbox reaches nothing.
+func (s *sandbox) Isolation() policy.Isolation {
+	held := s.isolation
+	if s.egress != nil {
+		select {
+		case <-s.egress.done:
+			held.Lost = append(slices.Clip(held.Lost), "the network: the egress process has ended, and commands reach nothing but loopback")
+		default:
+		}
+	}
+	return held
+}
+func (s *sandbox) Done() <-chan struct{} { return s.done }
 
 // Dial connects to the agent.
 func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
@@ -116,6 +131,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			}
 		}
 		s.kill(func() { s.death.Log = s.dir.Log() }, s.dir.Empty)
+		s.egress.end() // after the last command
 		s.death.Proved = !s.bare || s.status.Exited() && s.status.ExitStatus() == 0
 		if s.group != nil {
 			s.death.Proved = s.group.awaitEmpty(tidyTime)
@@ -172,7 +188,7 @@ func (s *sandbox) explain(err error) error {
 	}
 	if text != "" {
 		line, _, _ := strings.Cut(text, "\n")
-		e.Cause += ": " + line
+		e.Cause = strings.TrimPrefix(e.Cause+": "+line, ": ")
 	}
 	return err
 }

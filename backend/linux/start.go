@@ -3,10 +3,12 @@
 package linux
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -149,12 +152,18 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		return nil, err
 	}
 	s.program = req.Agent
-	err = s.prepare(req, id, mounts, l.groups)
+	if req.Spec.Network.Mode == policy.NetworkAllow {
+		s.egress, err = startEgress(req.Egress, dir)
+	}
+	if err == nil {
+		err = s.prepare(req, id, mounts, l.groups)
+	}
 	if err == nil {
 		err = s.boot(ctx)
 	}
 	if err != nil {
 		s.kill()
+		s.egress.end()
 		s.group.remove()
 		return nil, s.explain(err)
 	}
@@ -227,6 +236,7 @@ const (
 // boot hands the plan over, waits until the agent has built the walls, and verifies them.
 func (s *sandbox) boot(ctx context.Context) error {
 	defer s.closeFiles()
+	defer s.closeGateway()
 	timeout := bootTimeout
 	if spec := s.plan.spec; spec.Workspace.Mode == policy.ModeCopy {
 		timeout += time.Duration(spec.Limits.Disk/slowestCopy) * time.Second
@@ -249,6 +259,12 @@ func (s *sandbox) boot(ctx context.Context) error {
 		return backend.Interrupted(ctx, "boot", "the agent") // its control socket has a deadline in the past and is of no use
 	}
 	_ = s.control.SetDeadline(time.Time{})
+	if s.egress != nil {
+		if err := s.egress.serve(ctx, s.plan.spec.Network, s.gateway); err != nil {
+			return err
+		}
+		s.closeGateway() // the way out ends with the egress process
+	}
 	if s.group != nil {
 		if err := s.group.settle(s.plan.groups, s.plan.plan.GroupLimits); err != nil {
 			return err
@@ -263,7 +279,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 	var seen seenMounts
 	checks := []check{{"threads", verifyThreads}}
 	if !s.bare {
-		checks = append(checks, check{"mounts", func(pid int, p *confine.Plan) (err error) {
+		checks = append(checks, check{"interfaces", verifyLinks}, check{"mounts", func(pid int, p *confine.Plan) (err error) {
 			seen, err = verifyMounts(pid, p)
 			return err
 		}})
@@ -323,7 +339,11 @@ const notAgent = "is it the paddock-agent of this release?"
 
 // handOver sends the plan and its descriptors, and reads the agent's answer.
 func (s *sandbox) handOver() (*confine.Booted, error) {
-	if err := s.sendFiles(); err != nil {
+	fds := make([]int, len(s.files))
+	for i, f := range s.files {
+		fds[i] = int(f.Fd())
+	}
+	if err := confine.SendFiles(s.control, fds); err != nil {
 		return nil, backend.Failed("boot", "send descriptors", "", err, "")
 	}
 	boot := confine.Boot{Protocol: wire.Version, Build: wire.Build, Plan: s.plan.plan}
@@ -335,7 +355,13 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	s.spare, _ = state.Dial(context.Background(), s.dir.Path)
 	s.spareAt = time.Now()
 	saved, looked := s.save(nil), verifyClone(s.pid, s.plan.plan)
-	booted, err := confine.ReadBooted(s.control)
+	var err error
+	var next byte
+	s.gateway, next, err = confine.ReceiveFiles(s.control, egress.Stock+1)
+	var booted *confine.Booted
+	if err == nil {
+		booted, err = confine.ReadBooted(io.MultiReader(bytes.NewReader([]byte{next}), s.control))
+	}
 	if err != nil {
 		return nil, backend.Failed("boot", "await the agent", "", err, notAgent)
 	}
@@ -349,33 +375,12 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	return booted, nil
 }
 
-// sendFiles passes the plan's descriptors over the control socket
-// (SCM_RIGHTS, unix(7)), in batches, each with one marker byte.
-func (s *sandbox) sendFiles() error {
-	raw, err := s.control.SyscallConn()
-	if err != nil {
-		return err
+// closeGateway closes this side's copies of the gateway's sockets.
+func (s *sandbox) closeGateway() {
+	for _, fd := range s.gateway {
+		_ = unix.Close(fd)
 	}
-	for rest := s.files; len(rest) > 0; {
-		batch := rest[:min(len(rest), confine.MaxFiles)]
-		rest = rest[len(batch):]
-		var fds []int
-		for _, f := range batch {
-			fds = append(fds, int(f.Fd()))
-		}
-		var serr error
-		err := raw.Write(func(fd uintptr) bool {
-			serr = unix.Sendmsg(int(fd), []byte{confine.FilesMark}, unix.UnixRights(fds...), nil, 0)
-			return serr != unix.EAGAIN
-		})
-		if err != nil {
-			return err
-		}
-		if serr != nil {
-			return os.NewSyscallError("sendmsg", serr)
-		}
-	}
-	return nil
+	s.gateway = nil
 }
 
 // closeFiles closes this side's copies of the descriptors, once the helper

@@ -410,7 +410,7 @@ func TestSpareConnection(t *testing.T) {
 
 // The agent's program is never on a number on which the agent gets something else.
 func TestAgentDescriptor(t *testing.T) {
-	f, err := openAgent(agentPath)
+	f, err := openProgram(agentPath, "")
 	if err != nil {
 		t.Fatal(err)
 	}

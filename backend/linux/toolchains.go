@@ -34,7 +34,7 @@ func (b *builder) toolLinks(req backend.Request) {
 		if hostpath.Under(homeDir, at) || hostpath.Under(at, homeDir) || slices.ContainsFunc(b.mounts, func(m hostpath.Mount) bool { return hostpath.Under(m.Target, at) || hostpath.Under(at, m.Target) }) {
 			continue
 		}
-		b.add(confine.Step{Do: confine.OpSymlink, Source: req.Toolchains.Links[at], Target: at, Why: "a link of the caller's to a toolchain"})
+		b.add(confine.Step{Do: confine.OpSymlink, Source: req.Toolchains.Links[at], Target: at, Why: "a link to a toolchain"})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // The host side reads from the kernel whether the walls are in place, before it sends the
@@ -133,6 +134,38 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	}
 	return nil
 }
+
+// verifyLinks checks that a network namespace of the sandbox's own has loopback and, with
+// rules, the link to the gateway, and no other interface.
+func verifyLinks(pid int, p *confine.Plan) error {
+	if !slices.Contains(p.Namespaces, confine.NSNet) {
+		return nil
+	}
+	text, err := state.ReadProc(fmt.Sprintf("/proc/%d/net/dev", pid))
+	if err != nil {
+		return err
+	}
+	want := []string{"lo"}
+	if p.Holds.Network == policy.NetworkAllow {
+		want = append(want, confine.SandboxLink)
+	}
+	var links []string
+	for line := range strings.Lines(string(text)) { // two of headings, without a colon in the first column
+		if name, _, found := strings.Cut(line, ":"); found {
+			links = append(links, strings.TrimSpace(name))
+		}
+	}
+	// Modules that are loaded put tunnels that carry nothing into each new namespace, down.
+	links = slices.DeleteFunc(links, func(name string) bool { return slices.Contains(fallbackTunnels, name) })
+	if slices.Sort(links); !slices.Equal(links, want) {
+		return fmt.Errorf("its network namespace has the interfaces %s", strings.Join(links, ", "))
+	}
+	return nil
+}
+
+// fallbackTunnels are the interfaces that the kernel makes in new network namespaces
+// (net.core.fb_tunnels_only_for_init_net, ip(8)).
+var fallbackTunnels = []string{"tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0", "teql0"}
 
 // checkThread checks one thread of the agent, by its status.
 func checkThread(status map[string]string, p *confine.Plan) error {

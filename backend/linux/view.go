@@ -23,11 +23,12 @@ import (
 type view struct {
 	root   string // the directory that programs come from, "/" for the host's own
 	mounts []hostpath.Mount
+	links  []string // to the workspace, in which no directory of PATH may be
 }
 
 // view returns the view of the plan's sandbox.
 func (b *builder) view() view {
-	v := view{root: "/", mounts: b.mounts}
+	v := view{root: "/", mounts: b.mounts, links: b.links}
 	if b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {
 		v.root = hostpath.Real(b.spec.RootFS)
 	}
@@ -168,7 +169,7 @@ func (v view) unsearchable(req backend.Request, entry string) string {
 		return "it is not valid UTF-8"
 	}
 	dir := path.Clean(entry)
-	if _, mount := v.host(dir); mount == nil && !slices.ContainsFunc(systemDirs, func(top string) bool { _, ok := hostpath.Within(dir, top); return ok }) {
+	if _, mount := v.host(dir); mount == nil && !slices.ContainsFunc(slices.Concat(systemDirs, v.links), func(top string) bool { return hostpath.Under(dir, top) }) {
 		return "it is not visible inside"
 	}
 	resolved, err := hostpath.SearchDir(req, dir)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -115,6 +116,14 @@ func (a *Attached) Dial(ctx context.Context) (net.Conn, error) {
 	default:
 	}
 	return a.dial(ctx, a.dir)
+}
+
+// Egress returns a client of the sandbox's egress process, or nil if it has none.
+func (a *Attached) Egress() *egress.Client {
+	if a.isolation.Network != policy.NetworkAllow {
+		return nil
+	}
+	return &egress.Client{Dial: func(ctx context.Context) (net.Conn, error) { return DialEgress(ctx, a.dir) }}
 }
 
 // Stop detaches from the sandbox, which lives on. It proves nothing.

@@ -20,10 +20,10 @@ import (
 // to net.core.somaxconn.
 const backlog = 4096
 
-// Listen makes the socket in a sandbox's directory, which the sandbox never
+// listen makes a socket in a sandbox's directory, which the sandbox never
 // sees. Its address goes through a directory handle, because an address can have
 // only 107 bytes.
-func Listen(dir string) (*os.File, error) {
+func listen(dir, name string) (*os.File, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func Listen(dir string) (*os.File, error) {
 	}
 	err = unix.Fchmod(fd, 0o600) // the file that it is bound to gets this mode
 	if err == nil {
-		err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketAddr(d)})
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketAddr(d, name)})
 	}
 	if err == nil {
 		err = unix.Listen(fd, backlog)
@@ -44,34 +44,42 @@ func Listen(dir string) (*os.File, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), SocketName), nil
+	return os.NewFile(uintptr(fd), name), nil
 }
 
-func socketAddr(dir *os.File) string {
-	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName)
+func socketAddr(dir *os.File, name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
 }
 
-// Channels are the files that an agent, or the keeper of the pipe to it, is started with.
+// Channels are the files that an agent, the keeper of the pipe to it, or an egress process is
+// started with.
 type Channels struct {
-	Listen  *os.File // the sandbox's socket
-	Log     *os.File // the sandbox's log, to append to
+	Listen  *os.File // its socket
+	Log     *os.File // its log, to append to
 	Control *os.File // this side's end of a pair of sockets; it takes deadlines
 	Theirs  *os.File // the other end
 }
 
-// Channels makes the socket, the log and the control connection of a sandbox.
-func (d *Dir) Channels() (_ *Channels, err error) {
+// Channels makes the socket, the log and the control connection of a sandbox's agent.
+func (d *Dir) Channels() (*Channels, error) { return d.channels(SocketName, LogName) }
+
+// EgressChannels makes those of a sandbox's egress process.
+func (d *Dir) EgressChannels() (*Channels, error) {
+	return d.channels(egressSocketName, egressLogName)
+}
+
+func (d *Dir) channels(socket, log string) (_ *Channels, err error) {
 	c := &Channels{}
 	defer func() {
 		if err != nil {
 			c.CloseTheirs()
 		}
 	}()
-	if c.Listen, err = Listen(d.Path); err != nil {
-		return nil, backend.Failed("state", "listen on", SocketName, err, "")
+	if c.Listen, err = listen(d.Path, socket); err != nil {
+		return nil, backend.Failed("state", "listen on", socket, err, "")
 	}
-	if c.Log, err = os.OpenFile(filepath.Join(d.Path, LogName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-		return nil, backend.Failed("state", "create", LogName, err, "")
+	if c.Log, err = os.OpenFile(filepath.Join(d.Path, log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return nil, backend.Failed("state", "create", log, err, "")
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -99,8 +107,13 @@ func (c *Channels) CloseTheirs() {
 const maxLog = 64 << 10
 
 // Log returns the first 64 KiB of the standard error of the agent, or of its wall.
-func (d *Dir) Log() string {
-	f, err := os.Open(filepath.Join(d.Path, LogName))
+func (d *Dir) Log() string { return d.log(LogName) }
+
+// EgressLog returns the first 64 KiB of the standard error of the egress process.
+func (d *Dir) EgressLog() string { return d.log(egressLogName) }
+
+func (d *Dir) log(name string) string {
+	f, err := os.Open(filepath.Join(d.Path, name))
 	if err != nil {
 		return ""
 	}
@@ -112,12 +125,19 @@ func (d *Dir) Log() string {
 // Dial connects to the socket in a sandbox's directory. The socket exists before the
 // agent does, and may be removed before everything has ended. If no process is listening any
 // more, the error is [backend.ErrGone].
-func Dial(ctx context.Context, dir string) (net.Conn, error) {
+func Dial(ctx context.Context, dir string) (net.Conn, error) { return dial(ctx, dir, SocketName) }
+
+// DialEgress connects to the egress process of the sandbox in this directory, as [Dial] does.
+func DialEgress(ctx context.Context, dir string) (net.Conn, error) {
+	return dial(ctx, dir, egressSocketName)
+}
+
+func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	var conn net.Conn
 	d, err := os.Open(dir)
 	if err == nil {
 		defer d.Close()
-		conn, err = new(net.Dialer).DialContext(ctx, "unix", socketAddr(d))
+		conn, err = new(net.Dialer).DialContext(ctx, "unix", socketAddr(d, name))
 	}
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		return nil, backend.ErrGone

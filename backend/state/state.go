@@ -40,6 +40,9 @@ const (
 	// ScratchName is the directory of private files of the landlock level.
 	ScratchName = "scratch"
 
+	egressSocketName = "egress.sock"
+	egressLogName    = "egress.log"
+
 	lockName   = "lock"
 	recordName = "state.json"
 )
@@ -169,7 +172,7 @@ func (d *Dir) Save(r Record) error {
 // Empty removes the files of a sandbox that is about to end, except the lock and state.json,
 // which show that the sandbox may still be alive.
 func (d *Dir) Empty() {
-	for _, name := range []string{SocketName, LogName} {
+	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
 	}
 }
@@ -325,7 +328,7 @@ func halfMade(path string) bool {
 		case err != nil:
 			return false
 		case name == lockName && info.Mode().IsRegular() && info.Size() == 0:
-		case !slices.Contains([]string{SocketName, LogName, recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
+		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
 			return false
 		}
 	}

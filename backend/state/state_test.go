@@ -191,7 +191,7 @@ func TestSocket(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Listen(dir)
+	l, err := listen(dir, SocketName)
 	if err != nil {
 		t.Fatal(err)
 	}

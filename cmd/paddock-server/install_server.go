@@ -92,9 +92,15 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		return s, nil
 	}
 	s.Approved = !f.ask && f.unapproved(target, dir) == ""
+	if s.Approved && !slices.Contains(s.Args, noNetwork) {
+		s.Args = append(s.Args, noNetwork) // whatever the project's file says, now or later
+	}
 	err := f.nameLocal(target, &s, dir)
 	return s, err
 }
+
+// noNetwork is the word without which a project's file could give a server the network.
+const noNetwork = "--network=none"
 
 // madeUp matches the random names of approved servers.
 var madeUp = regexp.MustCompile(`^` + ownName + `_[a-z2-7]{10}$`)
@@ -150,7 +156,7 @@ func (f *installFlags) unapproved(target *install.Target, dir string) string {
 	}
 	for _, word := range f.sandbox.Words {
 		name, _, _ := strings.Cut(word, "=")
-		if word != "--network=none" && !slices.Contains(harmless, name) {
+		if word != noNetwork && !slices.Contains(harmless, name) {
 			return "with " + name + " models may do more than work in the workspace"
 		}
 	}

@@ -46,7 +46,7 @@ type mcpFlags struct {
 }
 
 // everyday are the flags of the sandbox that help texts list.
-var everyday = []string{"network", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
+var everyday = []string{"network", "allow", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
 
 // sandboxFlags adds the flags of run that describe a sandbox, without those that the
 // server has itself.
@@ -85,8 +85,8 @@ func addMCP(app *cli.App, cmd *cobra.Command) {
 	cmd.Example = `  # what a client's configuration starts
   paddock mcp --workspace ~/src/app
 
-  # with a network, and a directory beside the workspace
-  paddock mcp --network host --ro ~/go/pkg/mod
+  # with two hosts by name, and a directory beside the workspace
+  paddock mcp --allow api.example.com --allow '*.example.org' --ro ~/go/pkg/mod
 
   # with more tools, under a spec of the operator's
   paddock mcp --workspace ~/src/app --profile full --spec agents.yaml`

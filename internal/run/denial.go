@@ -37,6 +37,8 @@ var guesses = []struct {
 	{"Device or resource busy", wire.Denial{Layer: "mount", Rule: "protected",
 		Hint: "protected files cannot be replaced, nor directories that hold one removed: `workspace.unprotected` .git/config opens a repository's own, .git/modules submodules', DIR/.git a nested one's"}, nil},
 	{"No space left on device", wire.Denial{Layer: "limit", Rule: "tmp", Hint: "the private file systems are bounded: `limits.tmp`, and `limits.disk` for a copied workspace"}, nil},
+	{": toolchain not available", wire.Denial{Layer: "network", Rule: "none", // Go
+		Hint: "go has to download that version of itself, and there is no network but loopback: run go version here, outside of the sandbox, once"}, withoutNetwork},
 	{"Network is unreachable", noNetwork, withoutNetwork},
 	{"Temporary failure in name resolution", noNetwork, withoutNetwork},
 	{unresolved, noNetwork, withoutNetwork},
@@ -79,7 +81,7 @@ func withMemory(s policy.Spec) bool { return s.Limits.Memory > 0 || s.Limits.Mem
 
 var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no network but loopback; `network` host gives the host's"}
 
-func withoutNetwork(s policy.Spec) bool { return s.Network == "none" }
+func withoutNetwork(s policy.Spec) bool { return s.Network.Mode == policy.NetworkNone }
 
 // silent are network programs that may be told to print no errors, and their exit status if
 // they cannot resolve a host name.

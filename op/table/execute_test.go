@@ -172,7 +172,7 @@ func TestExecuteSpec(t *testing.T) {
 			if diff := cmp.Diff(want, asked.Limits); diff != "" {
 				t.Error(diff)
 			}
-			if asked.Network != tt.network || strings.Join(asked.AllowDegraded, " ") != tt.degraded || asked.Commands == nil || !slices.Contains(asked.Commands.Allow, "ls") {
+			if asked.Network.Mode != tt.network || strings.Join(asked.AllowDegraded, " ") != tt.degraded || asked.Commands == nil || !slices.Contains(asked.Commands.Allow, "ls") {
 				t.Errorf("asked for %+v", asked)
 			}
 			if diff := cmp.Diff(tt.notes, out.Notes); diff != "" {

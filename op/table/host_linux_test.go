@@ -11,12 +11,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/namespace"
 )
 
 func TestMain(m *testing.M) {
 	namespace.Helper()
+	if self, err := os.Executable(); err == nil { // backends of tests start no egress program
+		_ = os.Setenv(paddock.EgressEnv, self)
+	}
 	status := m.Run()
 	cleanUp()
 	os.Exit(status)

@@ -80,9 +80,11 @@ hint: allow them
   user namespaces  missing  clone: EPERM
   landlock         ok       ABI 7
   cgroup2          missing
+  network by name  missing  it needs level full
 
   level full      no   missing: user namespaces
   level landlock  yes
+  network allow   no   missing: network by name
 `
 	if text != want {
 		t.Errorf("doctor says\n%s\nwant\n%s", text, want)
@@ -134,6 +136,22 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestPlanOfANetworkByName(t *testing.T) {
+	plan := &confine.Plan{Holds: policy.Isolation{Network: "allow", Egress: policy.Network{Allow: []policy.NetworkRule{{Host: "api.example.com"}}}.Egress("gateway")}}
+	_, text := render(t, op.Of[sandbox.PlanInput](), bare{plan: plan}, `{"allow":["API.example.com","10.0.0.0/8:5432"],"deny":["x.example.com"]}`)
+	for _, part := range []string{
+		"\nthe network, by name\n  open    api.example.com  443, 80\n  open    10.0.0.0/8       5432\n  closed  x.example.com    -\n  at most 256 connections at once\n  paddock-egress, a process outside",
+		"network                 allow (api.example.com; by a gateway)\n",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the plan lacks %q:\n%s", part, text)
+		}
+	}
+	if _, text := render(t, op.Of[sandbox.PlanInput](), bare{plan: &confine.Plan{}}, `{}`); strings.Contains(text, "by name") {
+		t.Errorf("without a network: %s", text)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	_, text := render(t, op.Of[sandbox.VersionInput](), bare{}, `{}`)
 	for _, word := range []string{"paddock ", "\nbuild ", "\nwire     1\n", "\ngo       go1.", "\nplatform "} {
@@ -149,7 +167,7 @@ func TestRunRefusesBeforeItStarts(t *testing.T) {
 		{`{"argv":[]}`, "cannot run: no command was given"},
 		{`{"argv":[""]}`, "cannot run: the command is empty"},
 		{`{"argv":["true"],"tty":true}`, "cannot run with a terminal: the output is captured"},
-		{`{"argv":["true"],"network":"some"}`, `cannot use network "some": it must be "none" or "host"`},
+		{`{"argv":["true"],"network":"some"}`, `cannot use network "some": it must be "none" or "allow" or "host"`},
 	}
 	for _, tt := range tests {
 		_, err := op.Of[exec.RunInput]().Call(t.Context(), &op.Env{Options: paddock.Options{Backend: bare{}}}, []byte(tt.input), nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/files"
 	"github.com/paddock-dev/paddock/op/internal/host"
+	"github.com/paddock-dev/paddock/op/internal/network"
 	"github.com/paddock-dev/paddock/op/internal/sandbox"
 	"github.com/paddock-dev/paddock/op/internal/service"
 	"github.com/paddock-dev/paddock/op/internal/session"
@@ -23,6 +24,7 @@ func Groups() map[string]string {
 		"cgroup":    "Work with control groups of the host, outside every sandbox",
 		"git":       "Take over what commands changed of git's configuration",
 		"file":      "Work with files of a workspace, as its sandbox sees them",
+		"network":   "Look at the rules of a running sandbox's network, and change them",
 		"policy":    "Look at the rules for commands",
 		"service":   "Work with services: commands that run on in a sandbox",
 		"token":     "Let principals in by HTTP, and end that",
@@ -77,6 +79,10 @@ func All() []op.Op {
 		op.Of[service.ServiceStatusInput](),
 		op.Of[service.ServiceListInput](),
 		op.Of[service.ServiceLogsInput](),
+
+		op.Of[network.NetworkShowInput](),
+		op.Of[network.NetworkSetInput](),
+		op.Of[network.NetworkLogInput](),
 
 		op.Of[sandbox.SecretSetInput](),
 		op.Of[sandbox.SecretListInput](),

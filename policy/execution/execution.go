@@ -218,7 +218,7 @@ func (p *DockerExecutionPolicy) Spec() policy.Spec {
 func (p *LinuxExecutionPolicy) Spec() policy.Spec {
 	s := policy.Spec{Backend: policy.BackendLinux, Limits: limits(p.CPUTimeSeconds, p.MemoryBytes, p.CPUs)}
 	if p.NetworkEnabled {
-		s.Network = "host"
+		s.Network.Mode = policy.NetworkHost
 	}
 	return s
 }

@@ -78,7 +78,7 @@ func TestContract(t *testing.T) {
 
 		// Paddock's own.
 		{policy: `{"type":"linux","cpu_time_seconds":3,"memory_bytes":8388608,"cpus":"0.5","network_enabled":true}`, spec: policy.Spec{Backend: "linux",
-			Network: "host", Limits: policy.Limits{CPUTime: 3 * second, Memory: 8 * policy.MiB, CPUs: 500}}},
+			Network: policy.Network{Mode: "host"}, Limits: policy.Limits{CPUTime: 3 * second, Memory: 8 * policy.MiB, CPUs: 500}}},
 		{policy: `{"type":"wrapper","command":["ssh","host"],"agent":"upload"}`, spec: policy.Spec{Backend: "wrapper",
 			Wrapper: &policy.Wrapper{Command: []string{"ssh", "host"}, Agent: "upload"}}},
 		{policy: `{"type":"wrapper"}`, err: "command cannot be used: it is empty."},

@@ -31,7 +31,9 @@ type Config struct {
 
 // Apply returns the spec with the file's settings in fields that the spec does not set.
 func (c Config) Apply(spec policy.Spec) policy.Spec {
-	fill(&spec.Network, c.Network)
+	if spec.Network.Asked() == "" {
+		spec.Network.Mode = c.Network
+	}
 	l := &spec.Limits
 	fill(&l.CPUTime, c.Limits.CPUTime)
 	fill(&l.FileSize, c.Limits.FileSize)
@@ -76,7 +78,9 @@ func Settle(spec policy.Spec) policy.Spec {
 	fill(&l.OpenFiles, DefaultOpenFiles)
 	fill(&l.MaxTimeout, DefaultMaxTimeout)
 	fill(&l.Timeout, DefaultTimeout)
-	fill(&spec.Network, "none")
+	if spec.Network.Asked() == "" {
+		spec.Network.Mode = policy.NetworkNone
+	}
 	if spec.Commands == nil {
 		c := policy.DefaultCommands()
 		spec.Commands = &c

@@ -12,12 +12,12 @@ import (
 // What the spec says counts more than the file; what nobody says is a default,
 // which may be weaker where the host cannot keep it.
 func TestSettle(t *testing.T) {
-	spec := policy.Spec{Limits: policy.Limits{OpenFiles: 64}, Network: "host"}
+	spec := policy.Spec{Limits: policy.Limits{OpenFiles: 64}, Network: policy.Network{Mode: "host"}}
 	config := Config{Network: "none", Limits: policy.Limits{OpenFiles: 128, Memory: 64 * policy.MiB}}
 	got := Settle(config.Apply(spec))
 	commands := policy.DefaultCommands()
 	want := policy.Spec{
-		Network: "host", Commands: &commands, AllowDegraded: []string{policy.DegradeProcesses},
+		Network: policy.Network{Mode: "host"}, Commands: &commands, AllowDegraded: []string{policy.DegradeProcesses},
 		Limits: policy.Limits{
 			OpenFiles: 64, Memory: 64 * policy.MiB, CPUTime: DefaultCPUTime, FileSize: DefaultFileSize, Processes: 32,
 			Timeout: DefaultTimeout, MaxTimeout: DefaultMaxTimeout,
@@ -26,7 +26,7 @@ func TestSettle(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := Settle(policy.Spec{}); !got.Allows(policy.DegradeMemory) || got.Limits.Memory != 512*policy.MiB || got.Network != "none" {
+	if got := Settle(policy.Spec{}); !got.Allows(policy.DegradeMemory) || got.Limits.Memory != 512*policy.MiB || got.Network.Mode != "none" {
 		t.Errorf("the defaults are %+v", got)
 	}
 	if got := Settle(policy.Spec{Limits: policy.Limits{MemoryHigh: policy.GiB}}); got.Allows(policy.DegradeMemory) || got.Limits.Memory != 0 {

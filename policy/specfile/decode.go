@@ -74,7 +74,16 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(n, v.Elem(), path, line)
 	case reflect.Struct:
-		if d.is(n, yaml.MappingNode, "a mapping of keys to values", path, line) {
+		want, word, key := "a mapping of keys to values", v.FieldByName(scalarField(v.Type())), mainKey(v.Type())
+		if word.IsValid() {
+			want = "a word, or " + want
+		}
+		switch {
+		case n.Kind == yaml.ScalarNode && word.IsValid():
+			d.word(n, word, path, line)
+		case n.Kind == yaml.ScalarNode && key != "":
+			d.refuse(&policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be " + want, Hint: "write {" + key + ": …}"})
+		case d.is(n, yaml.MappingNode, want, path, line):
 			d.structure(n, v, path)
 		}
 	case reflect.Map:
@@ -105,6 +114,30 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 	default:
 		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "a spec file cannot hold it"})
 	}
+}
+
+// scalarField returns the name of the field that a struct is if it is written as a word
+// instead of a mapping, or "".
+func scalarField(t reflect.Type) string {
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("scalar") == "ok" {
+			return t.Field(i).Name
+		}
+	}
+	return ""
+}
+
+// mainKey returns the key of a mapping that must be written, "" if there is not one of them.
+func mainKey(t reflect.Type) (key string) {
+	for _, f := range reflect.VisibleFields(t) {
+		if name, options, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && options == "" {
+			if key != "" {
+				return ""
+			}
+			key = name
+		}
+	}
+	return key
 }
 
 // is reports whether a node is of the wanted kind, and refuses it if not.

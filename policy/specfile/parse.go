@@ -71,7 +71,11 @@ func syntaxError(err error) *policy.FieldError {
 			}
 		}
 	}
-	return &policy.FieldError{Reason: reason, Line: line}
+	hint := ""
+	if reason == "did not find expected alphabetic or numeric character" { // of an alias: *.example.com
+		hint = "quote a text that starts with & or *"
+	}
+	return &policy.FieldError{Reason: reason, Line: line, Hint: hint}
 }
 
 // refuseIndirection finds the first anchor, alias or tag, which can make a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
@@ -63,6 +64,7 @@ func ParseProject(name string, data []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	file.project = true
 	paths := slices.SortedFunc(maps.Keys(file.lines), func(a, b string) int {
 		return cmp.Or(cmp.Compare(file.lines[a], file.lines[b]), cmp.Compare(a, b))
 	})
@@ -72,10 +74,35 @@ func ParseProject(name string, data []byte) (*File, error) {
 			errs = append(errs, e)
 		}
 	}
+	errs = append(errs, file.wide()...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return file, nil
+}
+
+// wide returns the rules of the network that open more than hosts by name: an address can be
+// this host's, or one behind its firewall.
+func (f *File) wide() (errs []error) {
+	for i, rule := range f.Spec.Network.Allow {
+		host, reason, _ := policy.CanonicalHost(rule.Host)
+		if reason != "" { // the spec is refused for it
+			continue
+		}
+		e := &policy.FieldError{Field: "network.allow[" + strconv.Itoa(i) + "].host", Value: rule.Host, File: f.name,
+			Hint: "use `network.allow` " + policy.ShellWord(rule.String()) + " when you start a sandbox"}
+		switch {
+		case host == "**":
+			e.Reason = "the file of a project must not open every name"
+		case policy.IsAddress(host):
+			e.Reason = "the file of a project must not open addresses"
+		default:
+			continue
+		}
+		e.Line = f.line(e.Field)
+		errs = append(errs, e)
+	}
+	return errs
 }
 
 // unfit returns why a project's file must not have the field at path, or nil. It judges whole

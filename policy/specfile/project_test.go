@@ -29,6 +29,10 @@ func TestParseProject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rules := "network: {allow: [{host: '*.example.com', ports: [443]}], deny: [{host: 10.0.0.0/8}]}"
+	if _, err := ParseProject("p.yaml", []byte(rules)); err != nil {
+		t.Error(err)
+	}
 	if spec, err := Decode("p.yaml", []byte(allowedProject)); err != nil || !reflect.DeepEqual(spec, file.Spec) {
 		t.Errorf("%+v, %v", file.Spec, err)
 	}
@@ -53,6 +57,9 @@ func TestParseProjectRefuses(t *testing.T) {
 		{"level: landlock", `p:1: cannot use level "landlock": ` + must + "weaken a wall; here it must be full", "`level`"},
 		{"seccomp: debug", `p:1: cannot use seccomp "debug": ` + must + "weaken a wall; here it must be default or strict", "`seccomp`"},
 		{"network: host\nbackend: host\nrootfs: x", "p:2: cannot use backend: " + must + "say it\np:3: cannot use rootfs: " + must + "say it", ""},
+		{"network:\n  allow:\n  - {host: a.example}\n  - host: '**'", `p:4: cannot use network.allow[1].host "**": ` + must + "open every name", "use `network.allow` '**' when"},
+		{"network: {allow: [{host: 10.0.0.5, ports: [22]}, {host: 10.0.0.0/8}]}", `p:1: cannot use network.allow[0].host "10.0.0.5": ` + must + "open addresses\n" +
+			`p:1: cannot use network.allow[1].host "10.0.0.0/8": ` + must + "open addresses", "use `network.allow` 10.0.0.5:22 when"},
 		{"colour: blue", "p:1: cannot use colour: unknown key", ""},
 		{"network: host\nnetwork: none", "p:2: cannot use network: it is given twice, first on line 1", ""},
 		{`{"backend": "host"}`, "p:1: cannot use backend: " + must + "say it", ""},
@@ -92,6 +99,7 @@ func FuzzParseProject(f *testing.F) {
 	f.Add([]byte(allowedProject))
 	f.Add([]byte("backend: host\nworkspace: {source: /, unprotected: ['*']}"))
 	f.Add([]byte(`{"mounts": [{"source": "/"}], "wrapper": {"command": ["x"]}}`))
+	f.Add([]byte("network: {allow: [{host: '**'}, {host: 10.0.0.0/8}, {host: a.example}]}"))
 	f.Add([]byte("env: {a.b: c, 'd[0]': e}\nlevel: landlock"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := ParseProject("p", data)
@@ -102,7 +110,12 @@ func FuzzParseProject(f *testing.F) {
 			return
 		}
 		s := file.Spec
-		s.Network, s.Limits, s.Env, s.Hostname, s.Commands, s.Redaction = "", policy.Limits{}, nil, "", nil, nil
+		for _, rule := range s.Network.Allow {
+			if host, _, _ := policy.CanonicalHost(rule.Host); host == "**" || policy.IsAddress(host) {
+				t.Errorf("%q opens %q", data, host)
+			}
+		}
+		s.Network, s.Limits, s.Env, s.Hostname, s.Commands, s.Redaction = policy.Network{}, policy.Limits{}, nil, "", nil, nil
 		s.Caches, s.NoToolchains, s.Workspace.Mode, s.Workspace.Access = nil, false, "", ""
 		if s.Level == policy.LevelFull {
 			s.Level = ""

@@ -44,9 +44,13 @@ type File struct {
 	// Spec is the content of the file, without defaults. An empty file is the zero Spec.
 	Spec policy.Spec
 
-	name  string
-	lines map[string]int // by field path
+	name    string
+	lines   map[string]int // by field path
+	project bool
 }
+
+// IsProject reports whether it is a project's file, from [ParseProject].
+func (f *File) IsProject() bool { return f.project }
 
 // Name returns the name that the file was read by.
 func (f *File) Name() string { return f.name }

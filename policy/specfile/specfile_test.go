@@ -49,7 +49,7 @@ func fullSpec() policy.Spec {
 		Backend: "linux", Level: "full", Seccomp: "strict", RootFS: "./image", AllowDegraded: []string{"memory", "cpus"}, Caches: []string{"go", "npm"}, Home: "keep",
 		Workspace: policy.Workspace{Source: ".", Mode: "bind", Access: "ro", Unprotected: []string{".envrc"}},
 		Mounts:    []policy.Mount{{Source: "~/go/pkg/mod"}, {Source: "/data", Target: "/data", Mode: "rw"}},
-		Network:   "none",
+		Network:   policy.Network{Mode: "none"},
 		Limits: policy.Limits{Timeout: policy.Duration(2 * time.Minute), MaxTimeout: policy.Duration(5 * time.Minute), Output: 3 << 19,
 			CPUTime: policy.Duration(90 * time.Second), FileSize: 4096, OpenFiles: 256, Processes: 128, Tmp: 1e9,
 			Memory: 512 << 20, MemoryHigh: 400 << 20, Swap: 1 << 20, CPUs: 1500, Disk: 2 << 30},
@@ -171,6 +171,17 @@ func TestDecodeErrors(t *testing.T) {
 		{"network: ''", `f:1: cannot use network: it is empty`, absent},
 		{"workspace: {source: \"\"}", `f:1: cannot use workspace.source: it is empty`, absent},
 		{"workspace: {unprotected: .envrc}", `f:1: cannot use workspace.unprotected ".envrc": it must be a list`, "put the value in brackets: [value]"},
+		{"network: 7", `f:1: cannot use network "7": it must be a text, not a number`, "put it in quotes"},
+		{"network:", `f:1: cannot use network: it is null`, absent},
+		{"network: ''", `f:1: cannot use network: it is empty`, absent},
+		{"network: {mode: allow, allowed: []}", `f:1: cannot use network.allowed: unknown key`, `did you mean "allow"?`},
+		{"network:\n  allow:\n  - host: a.example\n    port: [1]", `f:4: cannot use network.allow[0].port: unknown key`, `did you mean "ports"?`},
+		{"network:\n  allow: [a.example]", `f:2: cannot use network.allow[0] "a.example": it must be a mapping of keys to values`, "write {host: …}"},
+		{"network: {allow: [{host: a.example, ports: 443}]}", `f:1: cannot use network.allow[0].ports "443": it must be a list`, "put the value in brackets: [value]"},
+		{"network: {allow: [{host: a.example, ports: [0]}]}", `f:1: cannot use network.allow[0].ports[0] "0": 0 would count as not given`, absent},
+		{"network: {allow: [{host: a.example, ports: [https]}]}", `f:1: cannot use network.allow[0].ports[0] "https": it must be a whole number`, ""},
+		{"network: {limits: {bytes_out: 1G}}", `f:1: cannot use network.limits.bytes_out "1G": unit "G" is ambiguous`, `write "1GiB" (powers of 1024) or "1GB" (powers of 1000)`},
+		{"network:\n  allow:\n  - host: *.example.com", `f:3: cannot read the spec: did not find expected alphabetic or numeric character`, "quote a text that starts with & or *"},
 		{"mounts: {source: a}", `f:1: cannot use mounts: it must be a list`, ""},
 		{"hostname: 12", `f:1: cannot use hostname "12": it must be a text, not a number`, "put it in quotes"},
 		{"hostname: true", `f:1: cannot use hostname "true": it must be a text, not true or false`, "put it in quotes"},
@@ -249,7 +260,7 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(path, []byte("hostname: a\nnetwork: [x]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path); err == nil || err.Error() != path+":2: cannot use network: it must be a text" {
+	if _, err := Load(path); err == nil || err.Error() != path+":2: cannot use network: it must be a word, or a mapping of keys to values" {
 		t.Errorf("Load = %v", err)
 	}
 	if _, err := Load(path + "x"); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "cannot read the spec: ") {
@@ -290,7 +301,7 @@ limits: {timeout: 1ns}
 	want := `cannot use workspace.source ".": it is relative, and the directory it starts from is not known
 f:5: cannot use mounts[0].target "/usr/a": /usr is read-only inside
 f:6: cannot use mounts[1].target "/usr/b": /usr is read-only inside
-f:2: cannot use network "bridge": it must be "none" or "host"
+f:2: cannot use network "bridge": it must be "none" or "allow" or "host"
 f:9: cannot use limits.timeout "1ns": it is less than 1ms
 f:8: cannot use env."1.A": a name is letters, digits and underscores, and does not start with a digit`
 	if err := file.Locate(err); err == nil || err.Error() != want {

@@ -143,7 +143,7 @@ func TestCreateRefuses(t *testing.T) {
 	s := open(t)
 	create(t, s, token.New{Principal: "a", Bounds: over("/srv/a")})
 	wide := over("/srv/a")
-	wide.Default.Network = "host"
+	wide.Default.Network.Mode = "host"
 	for name, tt := range map[string]struct {
 		new  token.New
 		want string

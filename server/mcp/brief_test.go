@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -10,6 +11,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/server/mcp"
 )
 
@@ -68,6 +71,34 @@ func TestBriefsAreOfFields(t *testing.T) {
 		}
 		if a, b := required(t, short[name]), required(t, whole[name]); !slices.Equal(a, b) {
 			t.Errorf("%s requires %q, and its brief %q", name, b, a)
+		}
+	}
+}
+
+// TestHostsInDescriptions: tools that run commands say which hosts these reach, in few words,
+// and what a model asks the user for.
+func TestHostsInDescriptions(t *testing.T) {
+	network := policy.Network{Mode: policy.NetworkAllow}
+	for i := range 12 {
+		network.Allow = append(network.Allow, policy.NetworkRule{Host: "h" + strconv.Itoa(i) + ".example", Ports: []policy.Port{policy.Port(8000 + i)}})
+	}
+	for _, profile := range []op.Profile{op.ProfileWorkspace, op.ProfileFull} {
+		for _, tokens := range []bool{false, true} {
+			env := func(string) (*op.Env, error) {
+				return &op.Env{Principal: &privilege.Principal{Name: "ann"}, Default: &policy.Spec{Network: network}}, nil
+			}
+			tools := listed(t, dial(t, serveText(t, mcp.Options{Profile: profile, Tokens: tokens, Env: env}), nil))
+			want := " Network: h0.example:8000, h1.example:8001, h2.example:8002, h3.example:8003, h4.example:8004, h5.example:8005, h6.example:8006, h7.example:8007 and 4 more, and nothing else. " +
+				"Only the user can open another host, with paddock mcp --allow HOST: ask, and name the host."
+			if tokens {
+				want = strings.Replace(want, "paddock mcp --allow HOST", "network.allow in the spec of paddock token create", 1)
+			}
+			for name, tool := range tools {
+				reaches := name == "run" || name == "exec" || name == "session_run" || name == "service_start"
+				if strings.HasSuffix(tool.Description, want) != reaches {
+					t.Errorf("%s: %q", name, tool.Description)
+				}
+			}
 		}
 	}
 }

@@ -98,7 +98,7 @@ func writeManual(w io.Writer, ops []op.Op) {
 		}
 		fmt.Fprintf(w, "| `%s` | %s%s |\n", p, more, strings.Join(names, ", "))
 	}
-	words := newWording(ops, nil, Options{Profile: op.ProfileFull, Structured: true})
+	words := newWording(ops, &op.Env{}, Options{Profile: op.ProfileFull, Structured: true})
 	m := newManual(words, ops)
 	for i := range ops {
 		m.writeTool(w, &ops[i])

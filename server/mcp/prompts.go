@@ -10,7 +10,7 @@ import (
 
 // instructions returns the description of the server for models.
 func instructions(profile op.Profile) string {
-	const walls = "The system is read-only, HOME and /tmp are private, and there is no network unless the operator gave one. "
+	const walls = "The system is read-only, HOME and /tmp are private, and there is no network but what the operator gave. "
 	const longOutput = "Long output is kept: an answer has its head and tail and says how output_read gets the rest. "
 	const errors = "Errors read “cannot …: …”, with a hint if something can be done about it."
 	if profile == op.ProfileRun {
@@ -42,7 +42,10 @@ func (v *view) explain(ctx context.Context) string {
 	iso := is.Isolation
 	b.WriteString("\nWhat holds in the default sandbox:\n")
 	line("commands begin in ", is.Workspace, ", and what they change there reaches the operator's directory, unless it is a copy (workspace: ", iso.Workspace, ")")
-	line("walls: ", iso.Backend, " ", iso.Level, "; network: ", iso.Network)
+	line("walls: ", iso.Backend, " ", iso.Level, "; network: ", op.NetworkNote(iso))
+	if iso.Egress != nil {
+		line(v.words().network)
+	}
 	for _, loss := range iso.Lost {
 		line("not kept: ", loss)
 	}

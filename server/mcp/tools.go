@@ -71,6 +71,7 @@ type wording struct {
 	profile    op.Profile
 	structured bool
 	tokens     bool
+	network    string          // which hosts commands of the default sandbox reach; "" for none or all
 	absent     map[string]bool // the tools of other profiles
 	words      *strings.Replacer
 }
@@ -82,7 +83,7 @@ var (
 	sentence  = regexp.MustCompile(`(?s).+?(?:\.\s+|$)`) // with the space after it
 )
 
-func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
+func newWording(all []op.Op, env *op.Env, opts Options) *wording {
 	commands, absent := map[string]string{}, map[string]bool{}
 	var pairs []string
 	for _, o := range all {
@@ -104,7 +105,22 @@ func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
 		pairs = append(pairs, command, commands[command])
 	}
 	pairs = append(pairs, " (may be repeated)", "")
-	return &wording{c, opts.Profile, opts.Structured, opts.Tokens, absent, strings.NewReplacer(pairs...)}
+	return &wording{env.Ceiling, opts.Profile, opts.Structured, opts.Tokens, networkText(env.DefaultSpec().Network, opts.Tokens), absent, strings.NewReplacer(pairs...)}
+}
+
+// reaching are the tools whose commands reach hosts.
+var reaching = []string{"run", "exec", "session_run", "service_start"}
+
+// networkText says which hosts commands reach, and how others can be opened.
+func networkText(n policy.Network, tokens bool) string {
+	if n.Asked() != policy.NetworkAllow {
+		return ""
+	}
+	words := "paddock mcp --allow HOST"
+	if tokens {
+		words = "network.allow in the spec of paddock token create"
+	}
+	return "Network: " + op.Hosts(n.Egress("").Allow) + ", and nothing else. Only the user can open another host, with " + words + ": ask, and name the host."
 }
 
 // say returns a function that renders hints of an operation for this view's clients. A field
@@ -158,6 +174,9 @@ func (w *wording) tool(o *op.Op) *sdk.Tool {
 	}
 	if t.Description == "" {
 		t.Description = w.describe(o)
+	}
+	if w.network != "" && slices.Contains(reaching, o.Name) {
+		t.Description += " " + w.network
 	}
 	if w.structured {
 		t.OutputSchema = w.schema(o, o.OutputSchema())

@@ -42,7 +42,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
-	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling, s.opts) })
+	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, &own, s.opts) })
 	v.toolList = sync.OnceValue(func() []*sdk.Tool {
 		var list []*sdk.Tool
 		for i := range s.tools.ops {

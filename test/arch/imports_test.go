@@ -41,6 +41,7 @@ var allowRules = []allowRule{
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
 	{"keeper", []string{"internal/clone", "internal/descent", "internal/relay", "internal/stdiomux", "wire", "golang.org/x/sys"}, "it is part of the agent's program, outside every wall"},
 	{"namespace", []string{"cgroup", "internal/clone", "internal/descent", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
+	{"egress/internal/proxy", []string{"egress", "internal/strictjson", "policy", "golang.org/x/net", "golang.org/x/sys"}, "it reads what is hostile, outside every sandbox"},
 	{"test/engines", nil, "it drives command lines"},
 }
 
@@ -53,6 +54,7 @@ var exactAllow = []allowRule{
 	{"privilege", []string{"internal/ownfile", "internal/strictjson"}, "it decides who may leave the walls; a program that only asks inherits nothing"},
 	{"privilege/token", []string{"internal/ownfile", "internal/strictjson", "policy", "privilege"}, "it decides who comes in, knows names and bounds, and no door"},
 	{"server/install", []string{"policy", "github.com/pelletier/go-toml/v2", "github.com/tailscale/hujson"}, "it edits files of people's, and knows no server"},
+	{"egress", []string{"internal/strictjson", "policy"}, "the library asks the process, and links none of it"},
 	{"internal/strictjson", []string{"policy", "github.com/go-json-experiment/json"}, "it only decodes"},
 	{"internal/text", nil, "everything may import it"},
 }
@@ -69,6 +71,7 @@ var (
 	denyRules = []denyRule{
 		{agentSide, []string{"net/http", "crypto/tls"}, "it doubles the agent's size and start; the wire needs none of it"},
 		{agentSide, []string{"internal/strictjson"}, "its library has half the agent's size"},
+		{[]string{"egress"}, []string{"agent", "backend", "."}, "the process knows rules and sockets, and no sandbox"},
 		{agentSide, []string{"."}, "the library is the other side of the wall"},
 		{agentSide, []string{"backend"}, "agent and backends meet at wire and confine.Plan"},
 		{agentSide, []string{"op", "server", "cmd"}, "operations and doors are outside the wall"},
@@ -105,6 +108,7 @@ var importerRules = []importerRule{
 	{"mvdan.cc/sh/v3", []string{"policy/command"}, false, "nobody else parses shell texts"},
 	{"github.com/godbus/dbus/v5", []string{"cgroup/systemd"}, false, "nobody else speaks to the service manager"},
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, false, "nobody else multiplexes"},
+	{"golang.org/x/net", []string{"egress/internal/proxy"}, false, "nobody else reads DNS"},
 	{"github.com/creack/pty", []string{"bench"}, true, "the agent makes terminals itself; tests and benchmarks stand in for a person at one"},
 	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, false, "nobody else speaks to Redis"},
 	{"github.com/bluekeyes/go-gitdiff", []string{"op/internal/patch"}, false, "nobody else reads patches"},
@@ -122,7 +126,7 @@ func full(name string) string {
 	switch first {
 	case ".":
 		return module
-	case "agent", "audit", "backend", "bench", "cgroup", "cmd", "confine", "internal", "keeper", "namespace",
+	case "agent", "audit", "backend", "bench", "cgroup", "cmd", "confine", "egress", "internal", "keeper", "namespace",
 		"op", "policy", "privilege", "server", "test", "wire":
 		return module + "/" + name
 	}
@@ -223,6 +227,7 @@ func TestLinkedPackages(t *testing.T) {
 		{"cmd/paddock-agent", []string{module + "/internal/strictjson", "net/http", "crypto/tls", "backend", ".", "op", "audit", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
 		{"cmd/paddock", []string{"agent", "testing", "net/http", "crypto/tls", "github.com/redis/go-redis/v9", "server", "github.com/modelcontextprotocol/go-sdk"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
+		{"egress", []string{"net/http", "crypto/tls", "golang.org/x/net"}},
 		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "agent", "testing"}},
 		{"op", []string{"github.com/redis/go-redis/v9", "crypto/tls"}},
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func wallCells() []cell {
-	network := func(word string) func(*policy.Spec) { return func(s *policy.Spec) { s.Network = word } }
+	network := func(word string) func(*policy.Spec) { return func(s *policy.Spec) { s.Network.Mode = word } }
 	return []cell{
 		{name: "network: none by default", do: func(ctx context.Context, b *box) error { return b.dials(ctx, false) }},
 		{name: "network: none, written", opens: network("none"), do: func(ctx context.Context, b *box) error { return b.dials(ctx, false) }},

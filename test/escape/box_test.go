@@ -41,7 +41,7 @@ func (h *host) spec(workspace, network string) policy.Spec {
 		Level:     h.Level,
 		Workspace: policy.Workspace{Source: workspace},
 		Mounts:    []policy.Mount{{Source: h.tools, Target: attackerDir}},
-		Network:   network,
+		Network:   policy.Network{Mode: network},
 	}
 	if h.Level == policy.LevelLandlock {
 		spec.Mounts[0].Target = ""

@@ -240,7 +240,7 @@ func TestInstallApproves(t *testing.T) {
 				}
 				name := regexp.MustCompile(`paddock_[a-z2-7]{10}`).FindString(files[tt.server])
 				// A server that may do more has another name: the client has rules for the old one.
-				if renamed := i == 0 || i == 4 || i == 6; name == "" || (name != last) != renamed || renamed && names[name] || strings.Count(files[tt.server], `"--project"`) != 1 {
+				if renamed := i != 1 && i != 3 && i != 5; name == "" || (name != last) != renamed || renamed && names[name] || strings.Count(files[tt.server], `"--project"`) != 1 {
 					t.Errorf("%v: %s after %s, of %v\n%s", more, name, last, names, files[tt.server])
 				}
 				last, names[name] = name, true
@@ -256,6 +256,61 @@ func TestInstallApproves(t *testing.T) {
 				t.Errorf("once more: %s", out)
 			}
 		})
+	}
+}
+
+// TestApprovedHasNoNetwork: tools are approved for a sandbox without a network, and a project's file
+// that the user trusts before or after does not change that. Where the client asks, it counts.
+func TestApprovedHasNoNetwork(t *testing.T) {
+	boxtest.RequireWalls(t)
+	dir := publicDir(t)
+	s := setup{workspace: dir, state: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(dir, ".paddock.yaml"), []byte("network: host\nhostname: pen\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.paddock(t, "trust", "--yes", dir)
+	for _, tt := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, "none"},
+		{[]string{"--network", "none"}, "none"},
+		{[]string{"--ask"}, "host"},
+		{[]string{"--network", "host"}, "host"},
+	} {
+		install(t, dir, 0, append([]string{"--client", "claude-code"}, tt.flags...)...)
+		data, err := os.ReadFile(filepath.Join(homeOf(dir), ".claude.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Projects map[string]struct {
+				Servers map[string]struct{ Args []string } `json:"mcpServers"`
+			}
+		}
+		if err := json.Unmarshal(data, &file); err != nil {
+			t.Fatal(err)
+		}
+		for _, server := range file.Projects[dir].Servers {
+			s.workspace, s.flags = "", append(server.Args[1:], "--structured")
+			cmd := exec.Command(filepath.Join(binDir, "paddock"), append([]string{"mcp"}, s.flags...)...)
+			cmd.Dir, cmd.Env = dir, s.env()
+			session, err := newClient(clientOptions).Connect(t.Context(), &sdk.CommandTransport{Command: cmd, TerminateDuration: patience}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &client{session: session, log: &notes{}}
+			got := textOf(c.try(t, "exec", map[string]any{"command": "hostname"}))
+			if !strings.Contains(got, "network "+tt.want) || !strings.Contains(got, "pen") {
+				t.Errorf("%v: %q", tt.flags, got)
+			}
+			if err := session.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(file.Projects[dir].Servers) != 1 {
+			t.Errorf("%v: %s", tt.flags, data)
+		}
 	}
 }
 
@@ -297,8 +352,8 @@ func TestInstallHandsOn(t *testing.T) {
 		written  string
 		approved bool
 	}{
-		"limits":    {[]string{"--memory", "1GiB", "--env", "A=b c"}, `"--memory=1GiB", "--env=A=b c"]`, true},
-		"to read":   {[]string{"--ro", "data:/data", "--ro", "~/x"}, `data:/data", "--ro=~/x"]`, true},
+		"limits":    {[]string{"--memory", "1GiB", "--env", "A=b c"}, `"--memory=1GiB", "--env=A=b c", "--network=none"]`, true},
+		"to read":   {[]string{"--ro", "data:/data", "--ro", "~/x"}, `data:/data", "--ro=~/x", "--network=none"]`, true},
 		"none":      {[]string{"--network", "none"}, `"--network=none"]`, true},
 		"a network": {[]string{"--network", "host"}, `"--network=host"]`, false},
 		"to write":  {[]string{"--rw", "/tmp"}, `"--rw=/tmp"]`, false},

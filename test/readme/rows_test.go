@@ -25,8 +25,11 @@ const (
 
 // Why some commands are not run here.
 const (
-	sdks    = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
-	clients = "it needs a client, a key and a model: make test-mcp runs each client with a scripted model"
+	sdks = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
+	// Rules by name never reach the loopback on which these tests serve.
+	noLoopback = "it needs a host with a public address"
+	running    = "it needs a sandbox that runs: op/table has each with one"
+	clients    = "it needs a client, a key and a model: make test-mcp runs each client with a scripted model"
 )
 
 var (
@@ -48,13 +51,14 @@ func rows() []row {
 		{of: "make test", dir: "paddock", steps: []step{{instead: "make test PACKAGES=./op/... TESTARGS=-run=TestOutput", see: []string{", 0 failed, "}, never: []string{"FAIL"}}}},
 		{of: "./bin/paddock run -- sh -c 'echo built >result; cat ~/.ssh/id_rsa; touch /usr/bin/x'", dir: "paddock", steps: []step{{status: 1}}},
 		{of: "cat result", dir: "paddock", steps: []step{{}}},
+		{of: "./bin/paddock run --allow example.com -- curl -sS https://example.org", dir: "paddock", steps: []step{{status: 6, see: []string{"Could not resolve host: example.org", "denied: network: allow, example.org (no rule opens it; --allow example.org opens it)"}}}},
 		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
 		{of: "go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock version | grep ' v0.9.9$' && ~/go/bin/paddock run -- true"}}},
 		{of: `export PATH="$(go env GOPATH)/bin:$PATH"`, steps: []step{{after: `PATH="$(go env GOPATH)/bin:$PATH"; paddock version | grep ' v0.9.9$'`}}},
-		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-server"}}},
+		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-egress bin/paddock-server"}}},
 		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
 		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
-		{of: "paddock run --network host -- curl https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
+		{of: "paddock run --allow example.com -- curl -sS https://example.com", why: noLoopback},
 		{of: "paddock run --timeout 1s -- ./hangs", steps: []step{{status: 124, see: []string{"timeout"}}}},
 		{of: "paddock run bash", steps: []step{{tty: true, stdin: "tty; echo $((6*7)) >answer; exit 3\n", status: 3, see: []string{"/dev/pts/"}, after: "grep 42 answer"}}},
 		{of: "paddock session -w ~/src/app", steps: []step{{stdin: "cd /tmp\nx=1\npwd; echo $x\nexit 3\n", status: 3, see: []string{"/tmp\n1\n"}}}},
@@ -141,6 +145,14 @@ func rows() []row {
 		{of: "paddock mcp --profile full", steps: []step{{}}},
 
 		// docs/network.md
+		{of: "paddock run --allow example.com -- curl -sS https://example.org", steps: []step{{status: 6, see: []string{"--allow example.org opens it"}}}},
+		{of: "paddock run --spec api.yaml -- ./fetch", why: noLoopback},
+		{of: "paddock run --network host -- curl -sS https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
+		{of: "network:", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"open    *.example.org    8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
+		{of: "paddock network show ID", why: running},
+		{of: "paddock network log --follow ID", why: running},
+		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
+		{of: "paddock network set ID --none", why: running},
 		{of: "paddock run -- sh -c 'getent hosts example.com || echo no network'", steps: []step{{see: []string{"no network"}}}},
 
 		// docs/operations.md

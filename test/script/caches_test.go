@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -58,14 +59,13 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// goModule makes a module that needs another one, which the go of a home has downloaded.
-func goModule(t *testing.T, ws, home string) {
+// goProxy makes a module proxy with a version of a module, and returns its URL.
+func goProxy(t *testing.T, module, version string, files map[string]string) string {
 	t.Helper()
-	const dep = "example.com/dep@v1.0.0"
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for name, text := range map[string]string{"go.mod": "module example.com/dep\n\ngo 1.21\n", "dep.go": "package dep\n\nconst Text = \"from the dependency\"\n"} {
-		w, err := z.Create(dep + "/" + name)
+	for name, text := range files {
+		w, err := z.Create(module + "@" + version + "/" + name)
 		if err == nil {
 			_, err = w.Write([]byte(text))
 		}
@@ -77,19 +77,27 @@ func goModule(t *testing.T, ws, home string) {
 		t.Fatal(err)
 	}
 	proxy := t.TempDir()
-	writeFiles(t, proxy, map[string]string{
-		"example.com/dep/@v/list":        "v1.0.0\n",
-		"example.com/dep/@v/v1.0.0.info": `{"Version":"v1.0.0","Time":"2024-01-01T00:00:00Z"}`,
-		"example.com/dep/@v/v1.0.0.mod":  "module example.com/dep\n\ngo 1.21\n",
-		"example.com/dep/@v/v1.0.0.zip":  b.String(),
+	writeFiles(t, filepath.Join(proxy, module, "@v"), map[string]string{
+		"list":            version + "\n",
+		version + ".info": `{"Version":"` + version + `","Time":"2024-01-01T00:00:00Z"}`,
+		version + ".mod":  files["go.mod"],
+		version + ".zip":  b.String(),
 	})
+	return "file://" + proxy
+}
+
+// goModule makes a module that needs another one, which the go of a home has downloaded.
+func goModule(t *testing.T, ws, home string) {
+	t.Helper()
+	proxy := goProxy(t, "example.com/dep", "v1.0.0", map[string]string{
+		"go.mod": "module example.com/dep\n\ngo 1.21\n", "dep.go": "package dep\n\nconst Text = \"from the dependency\"\n"})
 	writeFiles(t, ws, map[string]string{
 		"go.mod":  "module example.com/app\n\ngo 1.21\n\nrequire example.com/dep v1.0.0\n",
 		"main.go": "package main\n\nimport \"example.com/dep\"\n\nfunc main() { println(dep.Text) }\n",
 	})
 	tidy := exec.Command("go", "mod", "tidy")
 	tidy.Dir = ws
-	tidy.Env = append(os.Environ(), "GOMODCACHE="+filepath.Join(home, "go", "pkg", "mod"), "GOPROXY=file://"+proxy, "GOSUMDB=off", "GOFLAGS=-modcacherw", "GOWORK=off", "GOTOOLCHAIN=local")
+	tidy.Env = append(os.Environ(), "GOMODCACHE="+filepath.Join(home, "go", "pkg", "mod"), "GOPROXY="+proxy, "GOSUMDB=off", "GOFLAGS=-modcacherw", "GOWORK=off", "GOTOOLCHAIN=local")
 	if out, err := tidy.CombinedOutput(); err != nil {
 		t.Fatalf("go mod tidy: %v\n%s", err, out)
 	}
@@ -134,6 +142,54 @@ func TestGoCache(t *testing.T) {
 	}
 	if compiled, out := build("run"); !compiled {
 		t.Errorf("after its removal: %s", out)
+	}
+}
+
+// TestGoSwitch: a module that needs another Go than the host's is built with the one that the
+// caller's go has downloaded for it, without a network, and with caches or without. The host's
+// own go downloads it here, from a proxy in files; that Go is a script.
+func TestGoSwitch(t *testing.T) {
+	ws, home := t.TempDir(), t.TempDir()
+	paddock := withCaches(t, ws)
+	if err := paddock("run", "--", "sh", "-c", "command -v go").Run(); err != nil {
+		t.Skip("no go is visible inside: ", err)
+	}
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", home).Run() }) // go closes what it unpacks of itself
+	const name = "go1.99.1"
+	proxy := goProxy(t, "golang.org/toolchain", "v0.0.1-"+name+"."+runtime.GOOS+"-"+runtime.GOARCH, map[string]string{
+		"go.mod": "module golang.org/toolchain\n", "VERSION": name, "src/runtime/x.go": "package runtime\n", "pkg/tool/x": "x", "lib/x": "x", "bin/gofmt": "x",
+		"bin/go": "#!/bin/sh\necho \"$(cat \"$(dirname \"$(readlink -f \"$0\")\")/../VERSION\"): $*\"\n",
+	})
+	writeFiles(t, ws, map[string]string{"go.mod": "module example.com/app\n\ngo 1.21\n\ntoolchain " + name + "\n"})
+	goTest := func(args ...string) string {
+		t.Helper()
+		cmd := paddock(append(append([]string{"run"}, args...), "--", "go", "test", "./...")...)
+		cmd.Env = append(cmd.Env, "HOME="+home, "GOMODCACHE=", "GOPATH=", "GOTOOLCHAIN=auto")
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	if out := goTest("-e", "GOTOOLCHAIN=auto"); !strings.Contains(out, "download "+name) || !strings.Contains(out, "run go version here, outside of the sandbox") {
+		t.Errorf("before it was downloaded: %s", out)
+	}
+	download := exec.Command("go", "version")
+	download.Dir = ws
+	download.Env = append(os.Environ(), "HOME="+home, "GOMODCACHE=", "GOPATH=", "GOPROXY="+proxy, "GOSUMDB=off", "GOWORK=off", "GOTOOLCHAIN=auto")
+	if out, err := download.CombinedOutput(); err != nil || !strings.HasPrefix(string(out[bytes.LastIndex(out, []byte("go1")):]), name+": version") {
+		t.Fatalf("go version: %v\n%s", err, out)
+	}
+	writeFiles(t, home, map[string]string{"go/pkg/mod/golang.org/x/secret": "x"})
+	for _, args := range [][]string{nil, nil, {"--cache", "none"}} {
+		if out := goTest(args...); out != name+": test ./...\n" {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	if out := goTest("--no-toolchains"); strings.Contains(out, name+": test") {
+		t.Errorf("without toolchains: %s", out)
+	}
+	cmd := paddock("run", "--", "sh", "-c", `cd "$0" && ls && cd toolchain*/bin && echo x > go`, home+"/go/pkg/mod/golang.org")
+	cmd.Env = append(cmd.Env, "HOME="+home, "GOMODCACHE=", "GOPATH=", "GOTOOLCHAIN=auto")
+	if out, _ := cmd.CombinedOutput(); !strings.HasPrefix(string(out), "toolchain@v0.0.1-"+name+".") || strings.Contains(string(out), "\nx\n") || !strings.Contains(string(out), "Read-only file system") {
+		t.Errorf("inside there is %s", out)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestTrustAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	const question = `\r\n  \| # \\u202eTrust this file\? \[y/N\] y\\u2028network: host\r\n  \| hostname: pen\r\nSandboxes over this directory, those of models too:\r\n` +
-		`  network: commands can use this host's network[^\r]*\r\n  hostname: pen\r\nTrust this file\? \[y/N\] $`
+		`  network: commands can use this host's network[^\r]*\r\n  hostname: pen\r\nTrust this file, which gives commands this host's network\? \[y/N\] $`
 	for _, tt := range []struct {
 		answer, says, hostname string
 	}{

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RawReader reads a blocking descriptor by plain system calls.
-type RawReader int
+// rawReader reads a blocking descriptor by plain system calls.
+type rawReader int
 
-func (r RawReader) Read(p []byte) (int, error) {
+func (r rawReader) Read(p []byte) (int, error) {
 	for {
 		switch n, err := unix.Read(int(r), p); {
 		case err == unix.EINTR:
@@ -95,7 +95,7 @@ func readFileAt(proc int, path string, limit int64) ([]byte, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
-	return io.ReadAll(io.LimitReader(RawReader(fd), limit))
+	return io.ReadAll(io.LimitReader(rawReader(fd), limit))
 }
 
 // ticksPerSecond is the unit of times in proc: the same on every

@@ -34,7 +34,9 @@ type Spawner struct {
 	// Expendable is set if commands share a memory limit with the agent. They then get
 	// a high OOM score, so that the kernel kills them before the agent.
 	Expendable bool
-	landlock   int // a ruleset that each command applies to itself, 0 for none
+	// Gateway are the sockets of the plan's gateway.
+	Gateway  []int
+	landlock int // a ruleset that each command applies to itself, 0 for none
 	// Capless commands hold no capabilities, even if the agent does.
 	Capless bool
 }

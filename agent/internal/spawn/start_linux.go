@@ -100,6 +100,7 @@ func setUp(plan *confine.Plan, fds []int) (*Spawner, []*confine.Error, *confine.
 		Trees:    &Trees{proc: proc, init: initPID},
 		tid:      unix.Gettid(),
 		groups:   groups,
+		Gateway:  applier.Gateway,
 		landlock: applier.Apart,
 	}
 	if err := s.watchDenials(&applier, plan); err != nil {

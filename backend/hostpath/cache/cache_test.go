@@ -16,6 +16,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/cache"
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 const plenty = 1 << 40 // bytes
@@ -60,6 +61,15 @@ func list(t *testing.T, s *cache.Store) []cache.Cache {
 		t.Fatalf("list: trash %q, error %v", trash, err)
 	}
 	return caches
+}
+
+// removed waits until nothing is being removed in the background, which a test's end would meet.
+func removed(t *testing.T, s *cache.Store) {
+	t.Helper()
+	testkit.Eventually(t, "what was emptied is gone", func() bool {
+		_, trash, err := s.List()
+		return err == nil && len(trash) == 0
+	})
 }
 
 // TestSeparate: each workspace, principal and tool has its own directory, and another
@@ -347,6 +357,7 @@ func TestTooLarge(t *testing.T) {
 		}
 		u.Release()
 	}
+	removed(t, s)
 }
 
 // TestTogether: many starts and removals at once never fail, and whoever uses a cache has it.
@@ -433,7 +444,7 @@ func file(names ...string) func(string) error {
 }
 
 // TestForeign: a directory with other things in it is no store, and what is in a store without
-// a record for its place is no cache.
+// a record for its place or a lock is no cache.
 func TestForeign(t *testing.T) {
 	s, ws := newStore(t)
 	other := filepath.Join(s.Dir, "mozilla", "firefox", "go")
@@ -464,6 +475,11 @@ func TestForeign(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	nonsense := filepath.Join(filepath.Dir(u.Dir), "pip") // without a lock
+	if err := errors.Join(os.Mkdir(nonsense, 0o700), os.WriteFile(nonsense+".json", []byte("x"), 0o600), os.WriteFile(filepath.Join(nonsense, "file"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	foreign = append(foreign, nonsense)
 	if s, err = openStore(t, s.Dir); err != nil {
 		t.Fatal(err)
 	}
@@ -531,26 +547,158 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
-// TestPartial: a cache of which commands have closed a part goes first.
+// TestPartial: a cache of which commands have hidden a part, where nothing is measured, counts as
+// too large: it goes, although all together are small, and is empty at its next use.
 func TestPartial(t *testing.T) {
 	s, ws := newStore(t)
-	for i, tool := range []string{"go", "npm"} {
-		u := use(t, s, cache.Key{Workspace: ws, Tool: tool})
-		dir := u.Dir
-		for range 300 * i { // deeper than is measured: root can read closed ones
-			dir = filepath.Join(dir, "d")
-		}
+	hide := func(tool string, levels int) cache.Key {
+		k := cache.Key{Workspace: ws, Tool: tool}
+		u := use(t, s, k)
+		dir := filepath.Join(u.Dir, strings.Repeat("d/", levels))
 		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(u.Dir, "file"), make([]byte, 1<<20), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		u.Release()
-		at := time.Now().Add(time.Duration(i-10) * time.Hour) // npm is the newer one
-		if err := os.Chtimes(u.Dir+".lock", at, at); err != nil {
+		return k
+	}
+	hide("go", 200)
+	hide("npm", 300)
+	if removed, err := s.Trim(t.Context(), plenty); err != nil || len(removed) != 1 || removed[0].Tool != "npm" {
+		t.Errorf("removed %v (%v), not npm alone", removed, err)
+	}
+	pip := hide("pip", 300)
+	u := use(t, s, pip)
+	if removed, err := s.Trim(t.Context(), plenty); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v (%v) while it is used", removed, err)
+	}
+	u.Release()
+	u = use(t, s, pip)
+	if left, err := os.ReadDir(u.Dir); err != nil || len(left) > 0 {
+		t.Errorf("at its next use it has %v (%v)", left, err)
+	}
+	removed(t, s)
+}
+
+// TestClosed: bytes count in directories that commands have closed too, the cache's own among
+// them, and directories that are only closed for writing stay so.
+func TestClosed(t *testing.T) {
+	s, ws := newStore(t)
+	u := use(t, s, cache.Key{Workspace: ws, Tool: "go"})
+	u.Release()
+	for _, name := range []string{"none", "none/below", "read", "search", "fixed"} {
+		dir := filepath.Join(u.Dir, name)
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "file"), make([]byte, 1<<20), 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if removed, err := s.Trim(t.Context(), 3<<19); err != nil || len(removed) != 1 || removed[0].Tool != "npm" {
-		t.Errorf("removed %v (%v), not npm alone", removed, err)
+	for name, mode := range map[string]os.FileMode{"none/below": 0, "read": 0o400, "search": 0o100, "fixed": 0o555} {
+		if err := os.Chmod(filepath.Join(u.Dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"none", ""} {
+		if err := os.Chmod(filepath.Join(u.Dir, name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := s.Measure(t.Context(), list(t, s)[0])
+	if err != nil || c.Partial || c.Bytes < 5<<20 {
+		t.Errorf("it has %d bytes, partial %t (%v)", c.Bytes, c.Partial, err)
+	}
+	fixed := filepath.Join(u.Dir, "fixed")
+	if info, err := os.Lstat(fixed); err != nil || info.Mode().Perm() != 0o555 {
+		t.Errorf("a directory that was only closed for writing: %v (%v)", info, err)
+	}
+	if err := os.Chmod(fixed, 0o700); err != nil { // or the test's files stay
+		t.Error(err)
+	}
+}
+
+// TestSparse: a file counts as what it takes on the disk, not as what it says.
+func TestSparse(t *testing.T) {
+	s, ws := newStore(t)
+	u := use(t, s, cache.Key{Workspace: ws, Tool: "go"})
+	huge := filepath.Join(u.Dir, "huge")
+	if err := errors.Join(os.WriteFile(huge, make([]byte, 1<<20), 0o600), os.Truncate(huge, 100<<30)); err != nil {
+		t.Fatal(err)
+	}
+	u.Release()
+	if removed, err := s.Trim(t.Context(), 10<<20); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v (%v)", removed, err)
+	}
+	if c := list(t, s)[0]; c.Partial || c.Bytes < 1<<20 || c.Bytes > 10<<20 {
+		t.Errorf("it has %d bytes, partial %t", c.Bytes, c.Partial)
+	}
+	if removed, err := s.Trim(t.Context(), 1<<19); err != nil || len(removed) != 1 {
+		t.Errorf("then removed %v (%v)", removed, err)
+	}
+}
+
+// TestDamagedRecord: a cache whose record says nothing any more is found, counts, and can be
+// removed. The next use keeps what is in it, and makes the record again.
+func TestDamagedRecord(t *testing.T) {
+	tests := []struct {
+		name   string
+		damage func(record string) error
+	}{
+		{"gone", os.Remove},
+		{"empty", func(record string) error { return os.Truncate(record, 0) }},
+		{"half", func(record string) error { return os.Truncate(record, 40) }},
+		{"zeros", func(record string) error { return os.WriteFile(record, make([]byte, 300), 0o600) }},
+		{"an empty object", func(record string) error { return os.WriteFile(record, []byte("{}"), 0o600) }},
+		{"of another version", func(record string) error { return os.WriteFile(record, []byte(`{"version":99}`), 0o600) }},
+		{"a directory", func(record string) error { return errors.Join(os.Remove(record), os.Mkdir(record, 0o700)) }},
+		{"a link", func(record string) error { return errors.Join(os.Remove(record), os.Symlink("/dev/zero", record)) }},
+		{"a FIFO", func(record string) error { return errors.Join(os.Remove(record), unix.Mkfifo(record, 0o600)) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, ws := newStore(t)
+			dirs := map[string]string{}
+			for _, tool := range []string{"go", "npm", cache.Home} {
+				k := cache.Key{Workspace: ws, Principal: "ann", Tool: tool}
+				u := use(t, s, k)
+				if err := os.WriteFile(filepath.Join(u.Dir, "file"), make([]byte, 1<<20), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				u.Release()
+				if err := tt.damage(u.Dir + ".json"); err != nil {
+					t.Fatal(err)
+				}
+				dirs[tool] = u.Dir
+			}
+			all := list(t, s)
+			if len(all) != 3 {
+				t.Fatalf("the caches are %+v", all)
+			}
+			for _, c := range all {
+				if dirs[c.Tool] != c.Dir || c.Workspace != "" || c.Used.IsZero() || c.InUse {
+					t.Errorf("a cache is %+v", c)
+				}
+			}
+			if tt.name != "a directory" { // no start replaces that
+				k := cache.Key{Workspace: ws, Principal: "ann", Tool: "npm"}
+				u := use(t, s, k)
+				if _, err := os.Stat(filepath.Join(u.Dir, "file")); err != nil {
+					t.Error(err)
+				}
+				u.Release()
+				if !slices.ContainsFunc(list(t, s), func(c cache.Cache) bool { return c.Key == k }) {
+					t.Errorf("after its use the caches are %+v", list(t, s))
+				}
+			}
+			if removed, err := s.Trim(t.Context(), 1<<19); err != nil || len(removed) != 2 {
+				t.Errorf("removed %v (%v), not both caches", removed, err)
+			}
+			for _, c := range list(t, s) { // HOME
+				if err := s.Remove(t.Context(), c); err != nil || c.Tool != cache.Home {
+					t.Errorf("removing %+v: %v", c, err)
+				}
+			}
+			if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 { // the mark
+				t.Errorf("the store has %v (%v)", left, err)
+			}
+		})
 	}
 }
 

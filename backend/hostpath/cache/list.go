@@ -18,7 +18,7 @@ var background = context.Background()
 
 // Cache is a cache of the store.
 type Cache struct {
-	Key
+	Key      // without a workspace and a principal if its record is damaged
 	Dir      string
 	Used     time.Time // when a sandbox last began to use it
 	InUse    bool
@@ -72,11 +72,18 @@ func known(tool string) bool {
 	return tool == Home || slices.ContainsFunc(Tools(), func(t Tool) bool { return t.Name == tool })
 }
 
-// look returns what is known of a cache without looking into it. It is no cache without a
-// record that is for this place.
+// look returns what is known of a cache without looking into it. What has a record for another
+// place is no cache. Where the record is damaged, the lock beside it shows that Paddock has
+// made the cache: the lock is made before and removed after it, and is always empty, so that a
+// full disk or a killed process cannot damage it.
 func (s *Store) look(dir string) (c Cache, ok bool) {
 	r, err := readRecord(dir)
-	if err != nil || filepath.Join(s.Dir, r.path()) != dir {
+	if err != nil {
+		if info, err := os.Lstat(dir + lockSuffix); err != nil || !info.Mode().IsRegular() || info.Size() > 0 {
+			return c, false
+		}
+		r = record{Tool: filepath.Base(dir)}
+	} else if filepath.Join(s.Dir, r.path()) != dir {
 		return c, false
 	}
 	return Cache{Dir: dir, Key: Key{Workspace: r.Workspace, Principal: r.Principal, Tool: r.Tool},
@@ -113,9 +120,12 @@ func (s *Store) Measure(ctx context.Context, c Cache) (Cache, error) {
 	return c, err
 }
 
-// keep writes what was measured into the record. The lock, which it shares with starts, keeps
-// the cache from being removed meanwhile.
+// keep writes what was measured into the record, unless that is damaged. The lock, which it
+// shares with starts, keeps the cache from being removed meanwhile.
 func keep(c Cache) error {
+	if c.Workspace == "" {
+		return nil
+	}
 	lock, err := os.OpenFile(c.Dir+lockSuffix, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -187,9 +197,9 @@ func (s *Store) Due() bool {
 // trimEvery is how often starts trim the store.
 const trimEvery = 10 * time.Minute
 
-// Trim measures the caches that are due, removes trash, and then removes the caches that were
-// used least recently, first those of which only a part could be measured, until the rest is not larger than most bytes, or in use. A HOME is
-// never removed.
+// Trim measures the caches that are due, and removes trash, the caches of which only a part
+// could be measured, and then those that were used least recently, until the rest is not larger
+// than most bytes, or in use. A HOME is never removed.
 func (s *Store) Trim(ctx context.Context, most int64) (removed []Cache, err error) {
 	caches, trash, err := s.List()
 	if err != nil {
@@ -222,7 +232,7 @@ func (s *Store) Trim(ctx context.Context, most int64) (removed []Cache, err erro
 		return -1
 	})
 	for _, c := range slices.Backward(caches) {
-		if sum <= most || ctx.Err() != nil {
+		if sum <= most && !c.Partial || ctx.Err() != nil {
 			break
 		}
 		if c.Tool == Home || c.InUse {

@@ -10,21 +10,26 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
-// The bounds of one measurement.
+// The bounds of one measurement. No tool's cache comes near them: what is beyond counts as too
+// large, see [Store.Trim].
 const (
-	measureTime  = 10 * time.Second
+	measureTime  = time.Minute
 	measureDepth = 256
 	// fresh is how long a measurement counts.
 	fresh = 24 * time.Hour
 )
 
 // measure returns how many bytes of the disk a directory takes. partial says that it takes
-// more: a bound was reached, or a directory is closed to the caller. A file with several
-// names counts once.
+// more: a bound was reached, or a directory belongs to another user, who has closed it. Those
+// that commands have closed are opened again. A file with several names counts once.
 func measure(ctx context.Context, dir string) (bytes int64, partial bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
-	top, err := dirfd.Open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	var st unix.Stat_t
+	if err := unix.Fstatat(unix.AT_FDCWD, dir, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return 0, false, err
+	}
+	top, err := openToRead(unix.AT_FDCWD, dir, st.Mode&0o500 != 0o500)
 	if err != nil {
 		return 0, false, err
 	}
@@ -69,7 +74,7 @@ func (m *measurer) add(dir, depth int) {
 		sub := -1
 		if depth < measureDepth {
 			var err error
-			if sub, err = dirfd.Open(dir, string(name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW); errors.Is(err, unix.ENOENT) {
+			if sub, err = openToRead(dir, string(name), st.Mode&0o500 != 0o500); errors.Is(err, unix.ENOENT) {
 				return true
 			}
 		}
@@ -81,4 +86,13 @@ func (m *measurer) add(dir, depth int) {
 		return !m.partial || m.ctx.Err() == nil
 	})
 	m.partial = m.partial || err != nil
+}
+
+// openToRead opens a directory. A closed one, in which its owner has no right to read or to
+// search, is opened for that first.
+func openToRead(dir int, name string, closed bool) (int, error) {
+	if closed {
+		return openFully(dir, name)
+	}
+	return dirfd.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }

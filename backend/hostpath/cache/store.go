@@ -215,9 +215,9 @@ type Used struct {
 func (u *Used) Release() { _ = u.lock.Close() }
 
 // Use makes a cache, if it does not exist, and marks it as used until Release, or until this
-// process ends. One that is larger than most bytes, by its record, is emptied before, unless
-// it is in use or HOME. While it is being removed, Use waits, for at most 10 seconds or until
-// ctx ends.
+// process ends. One that is larger than most bytes by its record, or that could be measured only
+// in part, is emptied before, unless it is in use or HOME. While it is being removed, Use waits,
+// for at most 10 seconds or until ctx ends.
 func (s *Store) Use(ctx context.Context, k Key, most int64) (*Used, error) {
 	dir, fresh, err := s.place(k)
 	if err == nil {
@@ -235,7 +235,7 @@ func (s *Store) Use(ctx context.Context, k Key, most int64) (*Used, error) {
 			return nil, err
 		}
 	}
-	if r, err := readRecord(dir); err == nil && r.Bytes > most && k.Tool != Home {
+	if r, err := readRecord(dir); err == nil && (r.Bytes > most || r.Partial) && k.Tool != Home {
 		if trash, err := s.discard(background, dir); err == nil && trash != "" { // else others use it, or it is gone
 			go func() { _ = remove(background, trash) }()
 		}

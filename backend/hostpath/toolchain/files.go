@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -82,8 +83,21 @@ var (
 	password = regexp.MustCompile(`(?i)<(password|passphrase|privateKey)\b`)
 )
 
-// maxSettings is how large Maven's settings may be, in bytes, to be shown.
+// maxSettings is how large settings may be, in bytes, to be shown.
 const maxSettings = 1 << 20
+
+// settings returns what is in a small regular file.
+func settings(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // never waits for a FIFO's writer
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
+		return nil, errors.Join(err, errOdd)
+	}
+	return io.ReadAll(io.LimitReader(f, maxSettings))
+}
 
 // secret reports whether a file of hides must be covered. Maven's settings, which it needs as
 // they were shipped, must be if they have a password outside of comments.
@@ -91,14 +105,26 @@ func secret(file string) bool {
 	if filepath.Base(file) != filepath.Base(maven) {
 		return true
 	}
-	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // never waits for a FIFO's writer
+	text, err := settings(file)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
-		return true
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSettings))
-	return err != nil || password.Match(comment.ReplaceAll(text, nil))
+	return password.Match(comment.ReplaceAll(text, nil))
+}
+
+// versionsToml matches a configuration of mise's that has a table of tools and nothing else: no
+// variables, tasks or options, and no comments.
+var versionsToml = func() *regexp.Regexp {
+	const (
+		name    = `(?:[A-Za-z0-9_-]+|"[A-Za-z0-9_.:/@-]+")`
+		version = `(?:"[A-Za-z0-9_.:/+-]{1,64}"|'[A-Za-z0-9_.:/+-]{1,64}')`
+		values  = `(?:` + version + `|\[\s*` + version + `(?:\s*,\s*` + version + `)*\s*,?\s*\])`
+	)
+	return regexp.MustCompile(`^\s*\[tools\][ \t\r]*(?:\n[ \t\r]*(?:` + name + `[ \t]*=[ \t]*` + values + `)?[ \t\r]*)*$`)
+}()
+
+// versionsOnly reports whether all that a file says is which versions of tools to use.
+func versionsOnly(file string) bool {
+	text, err := settings(file)
+	return err == nil && versionsToml.Match(text) && !bytes.Contains(text, []byte("//")) // the address of a server may have a password
 }

@@ -169,6 +169,43 @@ func TestWrittenOnce(t *testing.T) {
 	}
 }
 
+// What a sandbox could write, and was then moved into a toolchain, is found near its top.
+func TestMovedThere(t *testing.T) {
+	for name, tt := range map[string]struct{ from, to, path, refused string }{
+		"a version":              {"home/app", "home/.pyenv/versions/3.12.1", "$HOME/.pyenv/bin", "$HOME/.pyenv/versions"},
+		"a package":              {"home/app", "home/.nvm/versions/node/v1/lib/node_modules/app", "$HOME/.nvm/versions/node/v1/bin", "$HOME/.nvm/versions/node/v1"},
+		"the toolchain above it": {"home/old/lib/a/b", "home/.nvm/versions/node/v2/lib/a/b", "$HOME/.nvm/versions/node/v2/bin", "$HOME/.nvm/versions/node/v2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newRoot(t)
+			makeTree(t, root, "home/.nvm/versions/node/v1/bin/node; home/.nvm/versions/node/v1/lib/node_modules/; home/app/bin/x; home/old/bin/node; home/old/lib/a/b/"+
+				"; home/.pyenv/libexec/pyenv; home/.pyenv/bin/pyenv; home/.pyenv/versions/3.11/bin/python")
+			req := request(t, root, "", func(s *policy.Spec) { s.Mounts = []policy.Mount{{Source: root + "/" + tt.from, Mode: "rw"}} })
+			mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
+			if err == nil {
+				err = hostpath.Remember(req, mounts, false)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, to := root+"/"+tt.from, root+"/"+tt.to
+			if name == "the toolchain above it" {
+				from, to = root+"/home/old", root+"/home/.nvm/versions/node/v2"
+			} else if before := find(t, root, tt.path, nil, nil); strings.Contains(before, "left") {
+				t.Fatalf("before anything was moved: %s", before)
+			}
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+			got := find(t, root, tt.path, nil, nil)
+			want := tt.refused + ": commands of a sandbox could have changed what is in it: " + strings.Replace(tt.to, "home", "$HOME", 1) + " was writable for them"
+			if !strings.HasPrefix(got, "left ") || !strings.HasSuffix(got, want) {
+				t.Errorf("found %s\nwant …%s", got, want)
+			}
+		})
+	}
+}
+
 // Only root can make files of other users.
 func TestOtherUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -183,6 +220,16 @@ func TestOtherUsers(t *testing.T) {
 	want := "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: $HOME/.nvm belongs to uid 4711, whose sandboxes could have put another in its place"
 	if diff := cmp.Diff(want, find(t, root, node, nil, nil)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
+	}
+
+	root = newRoot(t)
+	makeTree(t, root, "home/.nvm -> $ROOT/bob/.nvm; bob/.nvm/versions/node/v1/bin/node")
+	if err := os.Lchown(root+"/bob", 4711, 4711); err != nil {
+		t.Fatal(err)
+	}
+	want = "left " + node + ": the toolchain nvm: $ROOT/bob/.nvm/versions/node/v1: it leads to $ROOT/bob/.nvm/versions/node/v1, which is not below your home"
+	if diff := cmp.Diff(want, find(t, root, node, nil, nil)); diff != "" {
+		t.Errorf("a link to another user's home (-want +got):\n%s", diff)
 	}
 }
 
@@ -232,14 +279,15 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// Credentials are covered below names that begin with a point, too, and conda's are.
+// Credentials are covered below names that begin with a point, too, and where links lead; conda's are.
 func TestHidden(t *testing.T) {
 	root := newRoot(t)
 	makeTree(t, root, `home/.pyenv/libexec/pyenv; home/.pyenv/bin/x; home/.pyenv/versions/.hid/pip.conf
-		home/.pyenv/versions/conda/.condarc; home/.pyenv/versions/conda/condarc.d/x; home/.pyenv/versions/conda/envs/.e/condarc`)
+		home/.pyenv/versions/conda/.condarc; home/.pyenv/versions/conda/condarc.d/x; home/.pyenv/versions/conda/envs/.e/condarc
+		home/.pyenv/versions/link/pip.conf -> ../token; home/.pyenv/versions/token; home/.pyenv/versions/out/pip.conf -> $ROOT/home/.pip.conf; home/.pip.conf`)
 	v := " -$HOME/.pyenv/versions/"
-	want := "pyenv: $HOME/.pyenv/bin $HOME/.pyenv/libexec $HOME/.pyenv/versions" + v + ".hid/pip.conf" + v + "conda/.condarc" + v + "conda/condarc.d" +
-		v + "conda/envs/.e/condarc PYENV_ROOT=$HOME/.pyenv @$HOME/.pyenv/bin"
+	want := "pyenv: $HOME/.pyenv/bin $HOME/.pyenv/libexec $HOME/.pyenv/versions -$HOME/.pip.conf" + v + ".hid/pip.conf" + v + "conda/.condarc" + v + "conda/condarc.d" +
+		v + "conda/envs/.e/condarc" + v + "token PYENV_ROOT=$HOME/.pyenv @$HOME/.pyenv/bin"
 	if diff := cmp.Diff(want, find(t, root, "$HOME/.pyenv/bin", nil, nil)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}

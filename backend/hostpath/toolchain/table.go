@@ -32,6 +32,9 @@ type place struct {
 	// shows are the files and directories that become visible. Those that end in "?" may
 	// be missing.
 	shows []string
+	// versions says that a file of shows becomes visible only if all that it says is which
+	// versions of tools to use.
+	versions bool
 	// hides are files and directories in them that may have credentials. They are covered
 	// where they exist.
 	hides []string
@@ -198,14 +201,14 @@ var table = []tool{
 		entries: []string{"shims"},
 		places: []place{{
 			vars: []string{"MISE_DATA_DIR", "XDG_DATA_HOME/mise"}, usual: []string{".local/share/mise"},
-			shows: []string{"shims", "installs", "plugins?"},
+			shows: []string{"shims", "installs", "plugins?", ".fake-asdf?"},
 			hides: append(below([]string{"installs/*/*"}, installed...), "plugins/*/.git"),
 			set:   miseSettings,
 		}, {
 			usual: []string{"."},
 			shows: []string{".tool-versions?", ".local/bin/mise?"},
 			spare: true,
-		}},
+		}, miseConfig},
 	},
 	{
 		name:     "mise",
@@ -217,7 +220,7 @@ var table = []tool{
 			hides: below([]string{"installs/*/*"}, installed...),
 			set:   miseSettings,
 			spare: true,
-		}},
+		}, miseConfig},
 	},
 	{
 		name:    "mise",
@@ -258,6 +261,9 @@ var table = []tool{
 		}},
 	},
 }
+
+// miseConfig is what "mise use --global" writes, without which its shims run the system's programs.
+var miseConfig = place{usual: []string{".config/mise"}, shows: []string{"config.toml?"}, versions: true, spare: true}
 
 // miseSettings make mise neither install nor ask: what it may do inside, any command may.
 var miseSettings = map[string]string{"MISE_DATA_DIR": "$0", "MISE_TRUSTED_CONFIG_PATHS": "/", "MISE_OFFLINE": "1", "MISE_NOT_FOUND_AUTO_INSTALL": "0"}

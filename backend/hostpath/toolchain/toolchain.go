@@ -1,8 +1,8 @@
 // Package toolchain finds the toolchains that version managers keep below the caller's home,
 // such as nvm's Node and rustup's Rust, and says which of their directories a sandbox needs.
 //
-// [Find] looks only at what a PATH names. It changes nothing, and judges each directory as
-// package hostpath does for PATH. What is shown of a tool is a row of the table in table.go: an
+// [Find] looks only at what a PATH names, to which [WithGo] adds what go.mod asks for. It changes
+// nothing, and judges each directory as package hostpath does for PATH. What is shown of a tool is a row of the table in table.go: an
 // allow-list, without registries, caches and configuration, and with the files covered in which
 // tools keep credentials. A directory that no row knows is not shown.
 package toolchain
@@ -123,6 +123,10 @@ func own(entry, home string) bool {
 // look adds the toolchains of one entry.
 func (f *finder) look(entry string) {
 	at := path.Clean(entry)
+	if name := switchName(at); name != "" {
+		f.lookGo(entry, at, name)
+		return
+	}
 	if f.match(entry, at) {
 		return
 	}
@@ -331,6 +335,9 @@ func (f *finder) show(t *Toolchain, p place, base string, stars []string) error 
 		}
 		for _, file := range files {
 			at, err := f.judge(file)
+			if p.versions && (err != nil || !versionsOnly(at)) {
+				continue
+			}
 			if at != file {
 				f.onTheWay(t, file)
 			}

@@ -79,7 +79,9 @@ func find(t *testing.T, root, search string, env map[string]string, change func(
 	for name, value := range env {
 		env[name] = expand.Replace(value)
 	}
-	found, left := Find(request(t, root, expand.Replace(search), change), func(name string) string { return env[name] })
+	req, lookup := request(t, root, expand.Replace(search), change), func(name string) string { return env[name] }
+	req.Path = WithGo(req, lookup)
+	found, left := Find(req, lookup)
 	var b strings.Builder
 	for _, t := range found {
 		fmt.Fprintf(&b, "%s:", t.Name)
@@ -126,6 +128,15 @@ func TestTable(t *testing.T) {
 		}
 		return strings.Join(all, "\n")
 	}
+	untried := map[string]bool{} // variables of the table
+	for _, row := range table {
+		for _, p := range row.places {
+			for _, name := range p.vars {
+				name, _, _ = strings.Cut(name, "/")
+				untried[name] = true
+			}
+		}
+	}
 	for name, tt := range map[string]struct {
 		files, path string
 		env         map[string]string
@@ -136,18 +147,31 @@ func TestTable(t *testing.T) {
 		"nvm elsewhere, with a token": {`home/.config/n/versions/node/v20.1.0/bin/node; home/.config/n/versions/node/v20.1.0/etc/npmrc`,
 			"$HOME/.config/n/versions/node/v20.1.0/bin/", map[string]string{"NVM_DIR": "$HOME/.config/n"},
 			"nvm: $HOME/.config/n/versions/node/v20.1.0 -$HOME/.config/n/versions/node/v20.1.0/etc/npmrc @$HOME/.config/n/versions/node/v20.1.0/bin"},
-		"nvm of the XDG directory":   {`home/.config/nvm/versions/node/v1/bin/node`, "$HOME/.config/nvm/versions/node/v1/bin", nil, "nvm: $HOME/.config/nvm/versions/node/v1 @$HOME/.config/nvm/versions/node/v1/bin"},
-		"a variable out of the home": {`other/nvm/versions/node/v1/bin/node`, "$ROOT/other/nvm/versions/node/v1/bin", map[string]string{"NVM_DIR": "$ROOT/other/nvm"}, ""},
-		"a relative variable":        {nvm, "$HOME/.nvm/versions/node/v18.0.0/bin", map[string]string{"NVM_DIR": "./x"}, "nvm: $HOME/.nvm/versions/node/v18.0.0 @$HOME/.nvm/versions/node/v18.0.0/bin"},
-		"nvm itself":                 {nvm, "$HOME/.nvm:$HOME/.nvm/versions/node:$HOME/.nvm/versions/node/v20.1.0:$HOME/.nvm/versions/node/v20.1.0/lib", nil, ""},
+		"nvm of the XDG directory":          {`home/.config/nvm/versions/node/v1/bin/node`, "$HOME/.config/nvm/versions/node/v1/bin", nil, "nvm: $HOME/.config/nvm/versions/node/v1 @$HOME/.config/nvm/versions/node/v1/bin"},
+		"nvm of an XDG directory elsewhere": {`home/c/nvm/versions/node/v1/bin/node`, "$HOME/c/nvm/versions/node/v1/bin", map[string]string{"XDG_CONFIG_HOME": "$HOME/c"}, "nvm: $HOME/c/nvm/versions/node/v1 @$HOME/c/nvm/versions/node/v1/bin"},
+		"a variable out of the home":        {`other/nvm/versions/node/v1/bin/node`, "$ROOT/other/nvm/versions/node/v1/bin", map[string]string{"NVM_DIR": "$ROOT/other/nvm"}, ""},
+		"a relative variable":               {nvm, "$HOME/.nvm/versions/node/v18.0.0/bin", map[string]string{"NVM_DIR": "./x"}, "nvm: $HOME/.nvm/versions/node/v18.0.0 @$HOME/.nvm/versions/node/v18.0.0/bin"},
+		"nvm itself":                        {nvm, "$HOME/.nvm:$HOME/.nvm/versions/node:$HOME/.nvm/versions/node/v20.1.0:$HOME/.nvm/versions/node/v20.1.0/lib", nil, ""},
 		"fnm, by a shell's link": {`home/.local/share/fnm/node-versions/v20/installation/bin/node; home/.local/share/fnm/aliases/default -> ../node-versions/v20/installation
 			run/fnm_multishells/1_2 -> $ROOT/home/.local/share/fnm/aliases/default; home/.local/share/fnm/fnm`, "$ROOT/run/fnm_multishells/1_2/bin:$HOME/.local/share/fnm", nil,
 			"fnm: $HOME/.local/share/fnm/node-versions/v20/installation @$HOME/.local/share/fnm/node-versions/v20/installation/bin"},
+		"fnm, by a shell's link in the home": {`home/f/node-versions/v20/installation/bin/node; home/f/aliases/default -> $ROOT/home/f/node-versions/v20/installation
+			home/.local/state/fnm_multishells/1_2 -> $ROOT/home/f/aliases/default`, "$HOME/.local/state/fnm_multishells/1_2/bin", map[string]string{"FNM_DIR": "$HOME/f"},
+			"fnm: $HOME/f/node-versions/v20/installation @$HOME/f/node-versions/v20/installation/bin"},
+		"fnm as it was": {`home/.fnm/node-versions/v18/installation/bin/node; home/.fnm/aliases/18 -> ../node-versions/v18/installation`, "$HOME/.fnm/aliases/18/bin", nil,
+			"fnm: $HOME/.fnm/node-versions/v18/installation @$HOME/.fnm/node-versions/v18/installation/bin"},
+		"fnm of the XDG directory": {`home/d/fnm/node-versions/v18/installation/bin/node`, "$HOME/d/fnm/node-versions/v18/installation/bin", map[string]string{"XDG_DATA_HOME": "$HOME/d"},
+			"fnm: $HOME/d/fnm/node-versions/v18/installation @$HOME/d/fnm/node-versions/v18/installation/bin"},
 		"fnm, a link to another place": {`other/bin/node; run/fnm_multishells/1_2 -> $ROOT/other`, "$ROOT/run/fnm_multishells/1_2/bin", nil, ""},
 		"volta": {`home/.volta/bin/volta-shim; home/.volta/bin/node -> volta-shim; home/.volta/tools/image/node/20.1.0/bin/node; home/.volta/tools/image/node/20.1.0/etc/npmrc
 			home/.volta/tools/user/platform.json; home/.volta/tools/inventory/node/node-v20.1.0-npm; home/.volta/tools/inventory/npm/x.tgz; home/.volta/layout.v4; home/.volta/hooks.json; home/.volta/log/x; home/.volta/cache/x`,
 			"$HOME/.volta/bin", nil, "volta: $HOME/.volta/bin $HOME/.volta/layout.v4 $HOME/.volta/tools/image $HOME/.volta/tools/inventory/node $HOME/.volta/tools/user" +
 				" -$HOME/.volta/tools/image/node/20.1.0/etc/npmrc VOLTA_HOME=$HOME/.volta @$HOME/.volta/bin"},
+		"volta elsewhere": {`home/v/bin/volta; home/v/bin/volta-shim; home/v/bin/volta-migrate; home/v/bin/npm -> volta-shim; home/v/tools/image/npm/10/bin/npm; home/v/tools/image/packages/x/bin/x`,
+			"$HOME/v/bin", map[string]string{"VOLTA_HOME": "$HOME/v"}, "volta: $HOME/v/bin $HOME/v/tools/image VOLTA_HOME=$HOME/v @$HOME/v/bin"},
+		"pyenv elsewhere": {`home/py/libexec/pyenv; home/py/bin/pyenv -> ../libexec/pyenv; home/py/shims/python; home/py/versions/3.12.1/bin/python; home/py/plugins/python-build/bin/x`,
+			"$HOME/py/shims:$HOME/py/plugins/python-build/bin", map[string]string{"PYENV_ROOT": "$HOME/py"},
+			"pyenv: $HOME/py/bin $HOME/py/libexec $HOME/py/shims $HOME/py/versions PYENV_ROOT=$HOME/py @$HOME/py/shims"},
 		"pyenv": {pyenv, "$HOME/.pyenv/plugins/virtualenv/shims:$HOME/.pyenv/shims:$HOME/.pyenv/bin", nil,
 			"pyenv: $HOME/.pyenv/bin $HOME/.pyenv/libexec $HOME/.pyenv/pyenv.d $HOME/.pyenv/shims $HOME/.pyenv/version $HOME/.pyenv/versions" +
 				" -$HOME/.pyenv/versions/3.12.1/envs/a/pip.conf -$HOME/.pyenv/versions/3.12.1/pip.conf PYENV_ROOT=$HOME/.pyenv @$HOME/.pyenv/bin @$HOME/.pyenv/shims"},
@@ -163,6 +187,9 @@ func TestTable(t *testing.T) {
 				" -$HOME/.local/share/uv/python/cpython-3.12.1-linux/pip.conf UV_PYTHON_INSTALL_DIR=$HOME/.local/share/uv/python @$HOME/.local/bin"},
 		"a directory without uv": {`home/.local/bin/other; home/.local/share/uv/python/cpython-3.12.1-linux/bin/python3.12; home/bin/other`, "$HOME/.local/bin:$HOME/bin", nil, ""},
 		"a Python of uv's":       {`home/.local/share/uv/python/cpython-3.12.1-linux/bin/python3.12`, "$HOME/.local/share/uv/python/cpython-3.12.1-linux/bin", nil, "uv: $HOME/.local/share/uv/python/cpython-3.12.1-linux @$HOME/.local/share/uv/python/cpython-3.12.1-linux/bin"},
+		"uv beside cargo, Pythons elsewhere": {`home/.cargo/bin/uv; home/p/cpython-3.13.0-linux-x86_64-gnu/bin/python3.13; home/p/pypy-3.10-linux-x86_64-gnu/bin/pypy; home/p/.lock; home/p/.temp/x; home/p/.gitignore`,
+			"$HOME/.cargo/bin", map[string]string{"UV_PYTHON_INSTALL_DIR": "$HOME/p"},
+			"uv: $HOME/.cargo/bin/uv $HOME/p UV_PYTHON_INSTALL_DIR=$HOME/p @$HOME/.cargo/bin\nrustup: $HOME/.cargo/bin @$HOME/.cargo/bin"},
 		"rustup and cargo": {`home/.cargo/bin/rustup; home/.cargo/bin/cargo -> rustup; home/.cargo/credentials.toml; home/.cargo/config.toml; home/.cargo/registry/x; home/.cargo/git/x; home/.cargo/env
 			home/.rustup/settings.toml; home/.rustup/toolchains/stable/bin/cargo; home/.rustup/downloads/x; home/.rustup/tmp/x; home/.rustup/update-hashes/x`, "$HOME/.cargo/bin:$HOME/.cargo/bin", nil,
 			"rustup: $HOME/.cargo/bin $HOME/.rustup/settings.toml $HOME/.rustup/toolchains RUSTUP_AUTO_INSTALL=0 RUSTUP_HOME=$HOME/.rustup @$HOME/.cargo/bin"},
@@ -179,6 +206,13 @@ func TestTable(t *testing.T) {
 				" $HOME/.sdkman/candidates/java/current->21-tem $HOME/.sdkman/candidates/maven/current->$HOME/.sdkman/candidates/maven/3.9" +
 				" -$HOME/.sdkman/candidates/java/21-tem/conf/management/jmxremote.password JAVA_HOME=$HOME/.sdkman/candidates/java/21-tem" +
 				" @$HOME/.sdkman/candidates/gradle/8/bin @$HOME/.sdkman/candidates/java/21-tem/bin @$HOME/.sdkman/candidates/maven/3.9/bin"},
+		"sdkman's others": {`home/s/candidates/kotlin/2/bin/kotlinc; home/s/candidates/kotlin/2/lib/x; home/s/candidates/groovy/4/bin/groovy; home/s/candidates/groovy/4/lib/x; home/s/candidates/groovy/4/conf/x
+			home/s/candidates/scala/3/bin/scala; home/s/candidates/ant/1/bin/ant; home/s/candidates/ant/1/lib/x; home/s/candidates/ant/1/etc/x; home/s/candidates/ant/current -> 1`,
+			"$HOME/s/candidates/kotlin/2/bin:$HOME/s/candidates/groovy/4/bin:$HOME/s/candidates/scala/3/bin:$HOME/s/candidates/ant/current/bin", map[string]string{"SDKMAN_DIR": "$HOME/s"},
+			strings.ReplaceAll("sdkman: C/ant/1/bin C/ant/1/lib C/groovy/4/bin C/groovy/4/lib C/kotlin/2/bin C/kotlin/2/lib C/scala/3/bin C/ant/current->1"+
+				" @C/ant/1/bin @C/groovy/4/bin @C/kotlin/2/bin @C/scala/3/bin", "C", "$HOME/s/candidates")},
+		"asdf of a clone elsewhere": {`home/a/bin/asdf; home/a/lib/x; home/a/asdf.sh; home/a/shims/node; home/a/installs/nodejs/20/bin/node; home/a/.git/config`, "$HOME/a/shims:$HOME/a/bin", map[string]string{"ASDF_DIR": "$HOME/a"},
+			"asdf: $HOME/a/asdf.sh $HOME/a/bin $HOME/a/installs $HOME/a/lib $HOME/a/shims ASDF_DATA_DIR=$HOME/a @$HOME/a/bin @$HOME/a/shims"},
 		"asdf": {`home/.asdf/shims/node; home/.asdf/bin/asdf; home/.asdf/lib/x; home/.asdf/asdf.sh; home/.asdf/installs/nodejs/20/bin/node; home/.asdf/installs/nodejs/20/etc/npmrc
 			home/.asdf/plugins/nodejs/bin/x; home/.asdf/plugins/nodejs/.git/config; home/.asdf/downloads/x; home/.asdf/tmp/x; home/.asdf/.git/config; home/.tool-versions; home/.asdfrc`, "$HOME/.asdf/shims:$HOME/.asdf/bin", nil,
 			"asdf: $HOME/.asdf/asdf.sh $HOME/.asdf/bin $HOME/.asdf/installs $HOME/.asdf/lib $HOME/.asdf/plugins $HOME/.asdf/shims $HOME/.asdfrc $HOME/.tool-versions" +
@@ -191,15 +225,31 @@ func TestTable(t *testing.T) {
 			home/.local/share/mise/downloads/x; home/.config/mise/config.toml; home/.local/state/mise/x`, "$HOME/.local/share/mise/shims", nil,
 			"mise: $HOME/.local/bin/mise $HOME/.local/share/mise/installs $HOME/.local/share/mise/shims -$HOME/.local/share/mise/installs/maven/4/conf/settings.xml" +
 				" MISE_DATA_DIR=$HOME/.local/share/mise MISE_NOT_FOUND_AUTO_INSTALL=0 MISE_OFFLINE=1 MISE_TRUSTED_CONFIG_PATHS=/ @$HOME/.local/share/mise/shims"},
+		"mise's versions": {`home/.local/share/mise/shims/node; home/.local/share/mise/installs/node/20/bin/node; home/.config/mise/config.toml = [tools]
+			home/.config/mise/conf.d/x.toml = [tools]; home/.config/mise/tasks/x`, "$HOME/.local/share/mise/shims", nil,
+			"mise: $HOME/.config/mise/config.toml $HOME/.local/share/mise/installs $HOME/.local/share/mise/shims" +
+				" MISE_DATA_DIR=$HOME/.local/share/mise MISE_NOT_FOUND_AUTO_INSTALL=0 MISE_OFFLINE=1 MISE_TRUSTED_CONFIG_PATHS=/ @$HOME/.local/share/mise/shims"},
 		"mise's installs": {`home/.local/share/mise/installs/node/20.1.0/bin/node; home/.local/share/mise/installs/node/20 -> ./20.1.0; home/.local/share/mise/installs/go/1.26/bin/x`,
 			"$HOME/.local/share/mise/installs/node/20/bin", nil, "mise: $HOME/.local/share/mise/installs/node/20.1.0 $HOME/.local/share/mise/installs/node/20->./20.1.0 @$HOME/.local/share/mise/installs/node/20.1.0/bin"},
+		"mise's global versions": {`home/.local/share/mise/shims/node -> $ROOT/home/.local/bin/mise; home/.local/bin/mise; home/.local/share/mise/installs/node/20/bin/node; home/.config/mise/config.toml = [tools]
+			home/.config/mise/conf.d/x.toml; home/.config/mise/tasks/x`, "$HOME/.local/share/mise/shims", nil,
+			"mise: $HOME/.config/mise/config.toml $HOME/.local/bin/mise $HOME/.local/share/mise/installs $HOME/.local/share/mise/shims" +
+				" MISE_DATA_DIR=$HOME/.local/share/mise MISE_NOT_FOUND_AUTO_INSTALL=0 MISE_OFFLINE=1 MISE_TRUSTED_CONFIG_PATHS=/ @$HOME/.local/share/mise/shims"},
+		"mise, activated, elsewhere": {`home/m/installs/node/22.8.0/bin/node; home/m/installs/python/3.12.5/bin/python; home/m/installs/python/3.12.5/pip.conf; home/m/installs/deno/2/deno; home/m/shims/x`,
+			"$HOME/m/installs/node/22.8.0/bin:$HOME/m/installs/python/3.12.5/bin:$HOME/m/installs/deno/2", map[string]string{"MISE_DATA_DIR": "$HOME/m"},
+			"mise: $HOME/m/installs/deno/2 $HOME/m/installs/node/22.8.0 $HOME/m/installs/python/3.12.5 -$HOME/m/installs/python/3.12.5/pip.conf" +
+				" @$HOME/m/installs/deno/2 @$HOME/m/installs/node/22.8.0/bin @$HOME/m/installs/python/3.12.5/bin"},
 		"the tool's directory is a link": {`home/.pyenv -> dotfiles/pyenv; home/dotfiles/pyenv/libexec/pyenv; home/dotfiles/pyenv/bin/x; home/dotfiles/secret`, "$HOME/.pyenv/bin", nil,
 			"pyenv: $HOME/dotfiles/pyenv/bin $HOME/dotfiles/pyenv/libexec $HOME/.pyenv->dotfiles/pyenv PYENV_ROOT=$HOME/dotfiles/pyenv @$HOME/dotfiles/pyenv/bin"},
-		"bun":         {`home/.bun/bin/bun; home/.bun/bin/bunx -> bun; home/.bun/install/cache/x; home/.bunfig.toml`, "$HOME/.bun/bin", nil, "bun: $HOME/.bun/bin @$HOME/.bun/bin"},
-		"deno":        {`home/d/bin/deno; home/d/x; home/.cache/deno/x`, "$HOME/d/bin", map[string]string{"DENO_INSTALL": "$HOME/d"}, "deno: $HOME/d/bin @$HOME/d/bin"},
-		"not bun":     {`home/.bun/bin/other`, "$HOME/.bun/bin", nil, ""},
-		"go's SDK":    {in("home/sdk/go1.26.0", goroot), "$HOME/sdk/go1.26.0/bin", nil, "go: $HOME/sdk/go1.26.0/VERSION $HOME/sdk/go1.26.0/bin $HOME/sdk/go1.26.0/go.env $HOME/sdk/go1.26.0/lib $HOME/sdk/go1.26.0/pkg/include $HOME/sdk/go1.26.0/pkg/tool $HOME/sdk/go1.26.0/src @$HOME/sdk/go1.26.0/bin"},
-		"go's GOPATH": {`home/go/bin/gopls; home/go/pkg/mod/x/y; home/go/src/z; home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64/bin/go; home/go/pkg/mod/golang.org/x/y; home/go/pkg/mod/cache/download/golang.org/toolchain/@v/x.ziphash; home/go/pkg/mod/cache/vcs/x`, "$HOME/go/bin", nil, "go: $HOME/go/bin @$HOME/go/bin"},
+		"bun":              {`home/.bun/bin/bun; home/.bun/bin/bunx -> bun; home/.bun/install/cache/x; home/.bunfig.toml`, "$HOME/.bun/bin", nil, "bun: $HOME/.bun/bin @$HOME/.bun/bin"},
+		"deno":             {`home/d/bin/deno; home/d/x; home/.cache/deno/x`, "$HOME/d/bin", map[string]string{"DENO_INSTALL": "$HOME/d"}, "deno: $HOME/d/bin @$HOME/d/bin"},
+		"bun elsewhere":    {`home/b/bin/bun; home/b/install/global/node_modules/x/y; home/b/bin/y -> ../install/global/node_modules/x/y`, "$HOME/b/bin", map[string]string{"BUN_INSTALL": "$HOME/b"}, "bun: $HOME/b/bin @$HOME/b/bin"},
+		"deno's usual":     {`home/.deno/bin/deno; home/.deno/env; home/.deno/.credentials/x`, "$HOME/.deno/bin", nil, "deno: $HOME/.deno/bin @$HOME/.deno/bin"},
+		"deno's root":      {`home/r/bin/deno`, "$HOME/r/bin", map[string]string{"DENO_INSTALL_ROOT": "$HOME/r"}, "deno: $HOME/r/bin @$HOME/r/bin"},
+		"GOPATH elsewhere": {`home/g/bin/gopls; home/g/pkg/mod/x`, "$HOME/g/bin", map[string]string{"GOPATH": "$HOME/g"}, "go: $HOME/g/bin @$HOME/g/bin"},
+		"not bun":          {`home/.bun/bin/other`, "$HOME/.bun/bin", nil, ""},
+		"go's SDK":         {in("home/sdk/go1.26.0", goroot), "$HOME/sdk/go1.26.0/bin", nil, "go: $HOME/sdk/go1.26.0/VERSION $HOME/sdk/go1.26.0/bin $HOME/sdk/go1.26.0/go.env $HOME/sdk/go1.26.0/lib $HOME/sdk/go1.26.0/pkg/include $HOME/sdk/go1.26.0/pkg/tool $HOME/sdk/go1.26.0/src @$HOME/sdk/go1.26.0/bin"},
+		"go's GOPATH":      {`home/go/bin/gopls; home/go/pkg/mod/x/y; home/go/src/z; home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64/bin/go; home/go/pkg/mod/golang.org/x/y; home/go/pkg/mod/cache/download/golang.org/toolchain/@v/x.ziphash; home/go/pkg/mod/cache/vcs/x`, "$HOME/go/bin", nil, "go: $HOME/go/bin @$HOME/go/bin"},
 		"a toolchain of go's": {in("home/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64", goroot), "$HOME/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64/bin", nil,
 			strings.ReplaceAll("go: D/VERSION D/bin D/go.env D/lib D/pkg/include D/pkg/tool D/src @D/bin", "D", "$HOME/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.26.0.linux-amd64")},
 		"the home is no GOROOT":    {in("home", goroot), "$HOME/bin", nil, ""},
@@ -215,6 +265,37 @@ func TestTable(t *testing.T) {
 				t.Errorf("found (-want +got):\n%s", diff)
 			}
 		})
+		for name := range tt.env {
+			delete(untried, name)
+		}
+	}
+	if len(untried) > 0 {
+		t.Errorf("no case sets these variables of the table: %v", slices.Sorted(maps.Keys(untried)))
+	}
+}
+
+// A configuration becomes visible only if it says nothing but versions.
+func TestVersionsOnly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.toml")
+	for text, want := range map[string]bool{
+		"[tools]\n": true, "[tools]": true, "\n[tools]\r\nnode = \"20.1.0\"\r\n\r\n": true,
+		"[tools]\nnode = \"lts\"\npython = ['3.12', \"3.11\"]\n\"npm:prettier\" = \"latest\"\n\"github:a/b\" = \"v1.0+x\"\ngo=\"prefix:1.26\"\n": true,
+		"[tools]\npython = [\n  \"3.12\",\n  \"3.11\",\n]\n": true,
+		"": false, "node = \"20\"\n[tools]\n": false, "env.TOKEN = \"x\"\n[tools]\n": false, "[env]\nTOKEN = \"x\"\n": false,
+		"[tools]\nnode = \"20\"\n[env]\nTOKEN = \"x\"\n": false, "[tools]\nnode = \"20\" # secret\n": false, "[tools]\n# secret\n": false,
+		"[tools]\nx = {version = \"1\", token = \"x\"}\n": false, "[tools.x]\ntoken = \"x\"\n": false, "[tools]\nx.token = \"x\"\n": false,
+		"[tools]\nx = \"https://user:secret@host/\"\n": false, "[tools]\nx = \"\"\"\nsecret\n\"\"\"\n": false, "[tools]\nx = \"" + strings.Repeat("x", 65) + "\"": false,
+		"[tools] node = \"1\"": false, "[[tools]]\n": false, "[tools]\n\x00": false,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := versionsOnly(file); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+	if versionsOnly(filepath.Dir(file)) || versionsOnly(file+"x") {
+		t.Error("a directory, or nothing, says versions")
 	}
 }
 
@@ -231,5 +312,35 @@ func TestLinkedHome(t *testing.T) {
 	want := "rustup: $ROOT/data/.cargo/bin $HOME->data @$ROOT/data/.cargo/bin"
 	if diff := cmp.Diff(want, find(t, root, "$HOME/.cargo/bin", nil, nil)); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+// A file of mise's that has more than versions may have secrets, and stays outside.
+func TestOnlyVersions(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[tools]\nnode = \"22\"\npython = [\"3.12\", \"3.11.2\"]\n\n\"npm:@scope/tool\" = \"latest\"\n\"go:example.com/x/cmd\" = \"v1.2.3\"\njava = \"temurin-21.0.2+13\"\n": true,
+		"\n[tools]\r\nnode = \"prefix:22\"\r\n": true,
+		"[tools]":                               true,
+		"":                                      false,
+		"node = \"22\"\n":                       false,
+		"[env]\nTOKEN = \"x\"\n":                false,
+		"[tools]\nnode = \"22\"\n[env]\nTOKEN = \"x\"\n":              false,
+		"[tools]\nnode = \"22\"\n# TOKEN = \"x\"\n":                   false,
+		"[tools]\nnode = \"22\" # x\n":                                false,
+		"[tools]\n\"https://u:p@example.com/x\" = \"22\"\n":           false,
+		"[tools]\nnode = { version = \"22\", postinstall = \"x\" }\n": false,
+		"[tools]\nnode = \"\"\"\nx\"\"\"\n":                           false,
+		"[tools]\nnode = \"22\"\n[settings]\n":                        false,
+	} {
+		file := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := versionsOnly(file); got != want {
+			t.Errorf("%q has only versions: %t", text, got)
+		}
+	}
+	if versionsOnly("/dev/zero") || versionsOnly(t.TempDir()) {
+		t.Error("what is no file has versions")
 	}
 }

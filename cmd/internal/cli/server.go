@@ -28,7 +28,7 @@ import (
 const serverName = "paddock-server"
 
 // keepServer is the hint if serverName is missing.
-const keepServer = "keep " + serverName + " beside paddock; make build makes both"
+const keepServer = "keep " + serverName + " beside paddock; it comes with: go install github.com/paddock-dev/paddock/cmd/...@latest"
 
 // becomeServer executes paddock-server in place of this program, with the same
 // arguments, and returns why it could not.

@@ -72,10 +72,11 @@ const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 The workspace is at /workspace, and the command may change it. It is the current
 directory unless --workspace names another; a home directory, a directory that
 has one in it, and directories of the system (/etc, /usr, /var, /opt …) must be
-named. System directories are read-only, HOME and /tmp are private and empty,
-and there is no network; --network=host gives the host's. The caches of the tools
-that the workspace uses stay for later sandboxes over it: --cache none turns that
-off, paddock cache rm removes them, and --home keep has HOME stay as well.
+named. System directories are read-only, HOME and /tmp are private and empty, and
+there is no network. --allow lets commands reach a host by name, and no other;
+--network=host gives the host's whole network. The caches of the tools that the
+workspace uses stay for later sandboxes over it: --cache none turns that off, paddock
+cache rm removes them, and --home keep has HOME stay as well.
 
 Of the caller's environment the command gets only the directories of PATH that are
 visible inside and that commands cannot write. --env sets a variable, and --env-pass

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,9 @@ import (
 )
 
 type CacheRemoveInput struct {
-	Workspace string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace whose caches are removed (default: the current directory)"`
-	Tool      string `json:"tool,omitempty" flag:"tool" arg:"TOOL" help:"only those of this tool: cargo, ccache, go, npm, pip or uv; or home (default: all tools, but not home)"`
-	All       bool   `json:"all,omitempty" flag:"all" help:"the caches of all workspaces"`
+	Workspace *string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace whose caches are removed (default: the current directory)"`
+	Tool      *string `json:"tool,omitempty" flag:"tool" arg:"TOOL" help:"only those of this tool: cargo, ccache, go, npm, pip or uv; or home (default: all tools, but not home)"`
+	All       bool    `json:"all,omitempty" flag:"all" help:"the caches of all workspaces"`
 }
 
 type CacheRemoveOutput struct {
@@ -57,11 +58,14 @@ Exit status: 0; 1 if a cache could not be removed.`,
 
 // Do removes them.
 func (in CacheRemoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (CacheRemoveOutput, error) {
-	what := paddock.CacheChoice{Workspace: in.Workspace, Tool: in.Tool}
+	what := paddock.CacheChoice{}
+	err := errors.Join(op.SetText(&what.Workspace, in.Workspace, "workspace"), op.SetText(&what.Tool, in.Tool, "tool"))
 	switch {
-	case in.All && in.Workspace != "":
+	case err != nil:
+		return CacheRemoveOutput{}, err
+	case in.All && in.Workspace != nil:
 		return CacheRemoveOutput{}, &policy.FieldError{Field: "all", Reason: "with --workspace it says two things", Hint: "leave one of the two out"}
-	case !in.All && in.Workspace == "":
+	case !in.All && in.Workspace == nil:
 		what.Workspace = "."
 	}
 	found, err := paddock.RemoveCaches(ctx, what, env.Options)
@@ -94,7 +98,7 @@ func (out CacheRemoveOutput) Failed() bool { return len(out.Left) > 0 }
 func (out CacheRemoveOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, c := range out.Removed {
-		fmt.Fprintf(&b, "removed %s of %s (%s)\n", text.Escape(c.Tool), text.Escape(c.Workspace), c.size())
+		fmt.Fprintf(&b, "removed %s of %s (%s)\n", text.Escape(c.Tool), text.Escape(cmp.Or(c.Workspace, c.Dir)), c.size())
 	}
 	hints := []string{}
 	for _, c := range out.Left {

@@ -22,9 +22,9 @@ import (
 )
 
 type InitInput struct {
-	Dir   string `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory for the file (default: the current directory)"`
-	Print bool   `json:"print,omitempty" flag:"print" help:"print the file, and write nothing"`
-	Force bool   `json:"force,omitempty" flag:"force" short:"f" help:"replace a file that exists"`
+	Dir   *string `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory for the file (default: the current directory)"`
+	Print bool    `json:"print,omitempty" flag:"print" help:"print the file, and write nothing"`
+	Force bool    `json:"force,omitempty" flag:"force" short:"f" help:"replace a file that exists"`
 }
 
 type InitOutput struct {
@@ -60,14 +60,18 @@ func (in InitInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (InitOutput
 	if in.Print && in.Force {
 		return InitOutput{}, &policy.FieldError{Field: "force", Reason: "with --print nothing is written", Hint: "give one of them"}
 	}
-	way, err := project.Locate(env.StateDir(), dirOr(in.Dir))
+	dir, err := dirOf(in.Dir)
 	if err != nil {
-		return InitOutput{}, op.FieldError("dir", in.Dir, err)
+		return InitOutput{}, err
 	}
-	if why := hostpath.Unasked(way.Path); in.Dir == "" && why != "" && !in.Print {
+	way, err := project.Locate(env.StateDir(), dir)
+	if err != nil {
+		return InitOutput{}, op.FieldError("dir", dir, err)
+	}
+	if why := hostpath.Unasked(way.Path); in.Dir == nil && why != "" && !in.Print {
 		return InitOutput{}, &policy.FieldError{Field: "dir", Value: way.Path, Reason: "the current directory " + why, Hint: "go to a project's directory, or name one"}
 	}
-	out := InitOutput{Found: []string{}, dir: in.Dir}
+	out := InitOutput{Found: []string{}, dir: named(in.Dir)}
 	var langs []language
 	for _, l := range languages() {
 		if name := l.in(way.Path); name != "" {
@@ -127,5 +131,5 @@ func workspaceFlag(dir string) string {
 	if dir == "" {
 		return ""
 	}
-	return "-w " + policy.ShellWord(dir)
+	return "-w " + quoted(dir)
 }

@@ -65,6 +65,8 @@ const projectHead = `# What sandboxes over this directory are like. Written by "
 # says what it cannot do. A line with "# " before a key is a suggestion.
 
 # none: loopback alone. host: this host's network, with everything that listens on it.
+# {allow: [{host: api.example.com}, {host: "*.example.org", ports: [8443]}]}: these hosts by
+# name, and no others.
 network: none
 
 limits:

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,10 +36,10 @@ func TestProjectTexts(t *testing.T) {
 				if _, err := file.Spec.Resolve(policy.Base{Dir: "/ws"}); err != nil {
 					t.Errorf("%v\n%s", err, content)
 				}
-				if taken := content != written; taken != (file.Spec.Limits.Memory > 0 && len(file.Spec.Redaction) == 1 && len(file.Spec.Env) > 0) || file.Spec.Network != "none" {
+				if taken := content != written; taken != (file.Spec.Limits.Memory > 0 && len(file.Spec.Redaction) == 1 && len(file.Spec.Env) > 0) || file.Spec.Network.Mode != "none" {
 					t.Errorf("with suggestions taken up (%v) it says %+v\n%s", taken, file.Spec, content)
 				}
-				if rules := file.Spec.Commands != nil; rules != (content != written && strings.Contains(content, "allow:")) {
+				if rules := file.Spec.Commands != nil; rules != (content != written && strings.Contains(content, "\n  allow:")) {
 					t.Errorf("rules: %v\n%s", rules, content)
 				}
 			}
@@ -88,5 +89,32 @@ network: host
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
 			t.Fatalf("got  %q\nwant %q", got, want)
 		}
+	}
+}
+
+// Rules of the network are told one by one, before anything else.
+func TestSaysRules(t *testing.T) {
+	file, err := specfile.ParseProject("p", []byte(`
+hostname: pen
+network:
+  allow: [{host: api.example.com}, {host: "*.example.org", ports: [8443, 22]}]
+  deny: [{host: telemetry.example.org, reason: not needed}, {host: x.example.org}]
+  limits: {connections: 8, bytes_out: 1GiB}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"network: commands can reach hosts by name, these and no others:",
+		"network: open api.example.com, ports 443, 80",
+		"network: open *.example.org, ports 8443, 22",
+		"network: closed telemetry.example.org: not needed",
+		"network: closed x.example.org",
+		"network: at most 8 connections at once",
+		"network: at most 1GiB sent",
+		"hostname: pen",
+	}
+	if got := says(file.Spec); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

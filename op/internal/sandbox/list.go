@@ -77,7 +77,7 @@ func (ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutput,
 	var wait sync.WaitGroup
 	for i, r := range running {
 		s := &out.Sandboxes[i]
-		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network, Workspace: r.Spec.Workspace.Source,
+		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network.Mode, Workspace: r.Spec.Workspace.Source,
 			StartedAt: r.Since.UTC(), Uptime: policy.Duration(time.Since(r.Since).Round(time.Second)), Running: []RunningTree{}}
 		if r.Ready {
 			wait.Go(func() { s.ask(ctx, env.Options) })

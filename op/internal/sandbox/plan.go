@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/network"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -42,7 +43,7 @@ sandbox, each step for every command, the isolation that then holds, and which p
 of the workspace stay protected. Nothing is started or changed. Use it to learn what
 a sandbox would allow and refuse.`,
 		Examples: `  paddock plan
-  paddock plan --network host --rw ~/.cache/go-build
+  paddock plan --allow api.example.com --rw ~/.cache/go-build
   paddock plan --json --spec sandbox.yaml`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
@@ -111,6 +112,7 @@ func (out PlanOutput) Render(w io.Writer) error {
 			b.WriteString("  " + word + "\n")
 		}
 	}
+	writeNetwork(&b, out.Spec.Network)
 	b.WriteString("\nonce, before any command\n")
 	writeSteps(&b, p.Setup)
 	b.WriteString("\nfor every command\n")
@@ -136,6 +138,31 @@ func (out PlanOutput) Render(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, trimLines(b.String()))
 	return err
+}
+
+// writeNetwork writes which hosts commands can reach, and who holds their connections.
+func writeNetwork(b *strings.Builder, n policy.Network) {
+	if n.Mode != policy.NetworkAllow {
+		return
+	}
+	b.WriteString("\nthe network, by name\n")
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, rule := range n.Allow {
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Ports(rule.Ports))
+	}
+	for _, deny := range n.Deny {
+		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
+	}
+	_ = table.Flush() // a Builder cannot fail
+	if len(n.Allow) == 0 {
+		b.WriteString("  no host is open\n")
+	}
+	fmt.Fprintf(b, "  at most %d connections at once", n.Limits.Connections)
+	if n.Limits.BytesOut > 0 {
+		fmt.Fprintf(b, ", %s sent in all", n.Limits.BytesOut)
+	}
+	b.WriteString("\n  paddock-egress, a process outside of the sandbox, answers for these names and holds every\n" +
+		"  socket: commands reach it alone, and it resolves, connects and copies\n")
 }
 
 // writeSteps writes a numbered, aligned line for each step, with its reason.
@@ -205,7 +232,7 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 	if h.Home != "" {
 		row("HOME", h.Home)
 	}
-	row("network", h.Network)
+	row("network", op.NetworkNote(h))
 	row("capabilities", h.Capabilities)
 	row("no new privileges", strconv.FormatBool(h.NoNewPrivs))
 	row("seccomp", h.Seccomp)

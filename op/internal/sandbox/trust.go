@@ -14,6 +14,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/network"
 	"github.com/paddock-dev/paddock/op/internal/patch"
 	"github.com/paddock-dev/paddock/op/internal/project"
 	"github.com/paddock-dev/paddock/policy"
@@ -21,10 +22,10 @@ import (
 )
 
 type TrustInput struct {
-	Dir    string `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory with the file (default: the current directory)"`
-	Yes    bool   `json:"yes,omitempty" flag:"yes" short:"y" help:"trust it without asking"`
-	List   bool   `json:"list,omitempty" flag:"list" help:"list what is trusted instead"`
-	Remove bool   `json:"remove,omitempty" flag:"remove" help:"no longer trust the directory's file"`
+	Dir    *string `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory with the file (default: the current directory)"`
+	Yes    bool    `json:"yes,omitempty" flag:"yes" short:"y" help:"trust it without asking"`
+	List   bool    `json:"list,omitempty" flag:"list" help:"list what is trusted instead"`
+	Remove bool    `json:"remove,omitempty" flag:"remove" help:"no longer trust the directory's file"`
 }
 
 type TrustOutput struct {
@@ -91,7 +92,11 @@ Exit status: 0; 1 if the file could have been trusted and was not.`,
 
 // Do shows the file, asks, and adds it to the list of trusted files.
 func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (TrustOutput, error) {
-	if err := in.check(); err != nil {
+	dir, err := dirOf(in.Dir)
+	if err == nil {
+		err = in.check()
+	}
+	if err != nil {
 		return TrustOutput{}, err
 	}
 	store, err := project.Open(env.StateDir())
@@ -101,11 +106,11 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 	case in.List:
 		return in.list(env, store)
 	case in.Remove:
-		return in.remove(ctx, env, store)
+		return in.remove(ctx, env, store, dir)
 	}
-	file, err := project.Read(env.StateDir(), dirOr(in.Dir))
+	file, err := project.Read(env.StateDir(), dir)
 	if err != nil {
-		return TrustOutput{}, in.unread(err)
+		return TrustOutput{}, unread(err, dir)
 	}
 	spec, err := readProject(env, file)
 	if err != nil {
@@ -115,7 +120,7 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 	if err != nil {
 		return TrustOutput{}, err
 	}
-	out := TrustOutput{File: file.Path(), dir: in.Dir, Says: says(spec), was: before.Same(file)}
+	out := TrustOutput{File: file.Path(), dir: named(in.Dir), Says: says(spec), was: before.Same(file)}
 	if out.was {
 		out.Trusted = true
 		return out, nil
@@ -124,7 +129,7 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 	agreed := in.Yes
 	if !agreed && stream.Ask != nil {
 		out.asked = true
-		if agreed, err = stream.Ask(out.text() + "Trust this file?"); err != nil {
+		if agreed, err = stream.Ask(out.text() + question(spec)); err != nil {
 			return out, err
 		}
 	}
@@ -135,11 +140,23 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 	return out, err
 }
 
+// question returns the question, which repeats what matters most: a thousand variables in between
+// would move it off the screen.
+func question(spec policy.Spec) string {
+	switch spec.Network.Asked() {
+	case policy.NetworkHost:
+		return "Trust this file, which gives commands this host's network?"
+	case policy.NetworkAllow:
+		return fmt.Sprintf("Trust this file, which lets commands reach %d hosts?", len(spec.Network.Allow))
+	}
+	return "Trust this file?"
+}
+
 func (in TrustInput) check() error {
 	for _, one := range []struct {
 		is   bool
 		flag string
-	}{{in.List && in.Yes, "list"}, {in.List && in.Remove, "list"}, {in.Remove && in.Yes, "remove"}, {in.List && in.Dir != "", "list"}} {
+	}{{in.List && in.Yes, "list"}, {in.List && in.Remove, "list"}, {in.Remove && in.Yes, "remove"}, {in.List && in.Dir != nil, "list"}} {
 		if one.is {
 			return &policy.FieldError{Field: one.flag, Reason: "with what else is given it says two things", Hint: "give one of them"}
 		}
@@ -148,9 +165,9 @@ func (in TrustInput) check() error {
 }
 
 // unread returns the error of a file that could not be read.
-func (in TrustInput) unread(err error) error {
+func unread(err error, where string) error {
 	unfit := (*project.UnfitError)(nil)
-	switch where := dirOr(in.Dir); {
+	switch {
 	case errors.As(err, &unfit):
 		return err
 	case errors.Is(err, fs.ErrNotExist) && project.IsDir(where):
@@ -174,12 +191,20 @@ func readProject(env *op.Env, file *project.File) (policy.Spec, error) {
 	return parsed.Spec, nil
 }
 
-// dirOr returns the directory that was named, or the current one.
-func dirOr(dir string) string {
-	if dir == "" {
-		return "."
+// dirOf returns the directory that was named, or the current one. An empty name, such as that of
+// a variable that is not set, is an error.
+func dirOf(named *string) (dir string, err error) {
+	dir = "."
+	err = op.SetText(&dir, named, "dir")
+	return dir, err
+}
+
+// named returns the directory that was named, or "".
+func named(dir *string) string {
+	if dir == nil {
+		return ""
 	}
-	return dir
+	return *dir
 }
 
 // shown returns the lines of a file, or the difference to what was trusted before.
@@ -218,16 +243,16 @@ func (in TrustInput) list(env *op.Env, store *project.Store) (TrustOutput, error
 }
 
 // remove ends the trust in a directory, which need not exist any more.
-func (in TrustInput) remove(ctx context.Context, env *op.Env, store *project.Store) (TrustOutput, error) {
-	dir, err := project.PathOf(env.StateDir(), dirOr(in.Dir))
+func (in TrustInput) remove(ctx context.Context, env *op.Env, store *project.Store, dir string) (TrustOutput, error) {
+	path, err := project.PathOf(env.StateDir(), dir)
 	if err != nil {
-		return TrustOutput{}, op.FieldError("dir", in.Dir, err)
+		return TrustOutput{}, op.FieldError("dir", dir, err)
 	}
-	found, err := store.Remove(ctx, dir)
+	found, err := store.Remove(ctx, path)
 	if err == nil && !found {
-		err = &paddock.Error{Message: "cannot remove what is not there: nothing is trusted in " + text.Escape(dir), Hint: "paddock trust --list"}
+		err = &paddock.Error{Message: "cannot remove what is not there: nothing is trusted in " + text.Escape(path), Hint: "paddock trust --list"}
 	}
-	return TrustOutput{File: (&project.File{Dir: dir}).Path(), Removed: found}, err
+	return TrustOutput{File: (&project.File{Dir: path}).Path(), Removed: found}, err
 }
 
 // ExitStatus returns 1 if the file was not trusted, else 0.
@@ -280,12 +305,15 @@ func (out TrustOutput) Render(w io.Writer) error {
 	return err
 }
 
-// quoted returns a word for a shell, and nothing for none.
-func quoted(word string) string {
-	if word == "" {
+// quoted returns a directory as a word for a shell that is no flag, and nothing for none.
+func quoted(dir string) string {
+	switch {
+	case dir == "":
 		return ""
+	case dir[0] == '-':
+		dir = "./" + dir
 	}
-	return policy.ShellWord(word)
+	return policy.ShellWord(dir)
 }
 
 // maxSaid bounds how much of a value is repeated, in bytes: the text of the file has all of it.
@@ -295,6 +323,7 @@ const maxSaid = 200
 var plainWords = map[string]string{
 	"network: host":        "network: commands can use this host's network, with everything that listens on it",
 	"network: none":        "network: none but loopback",
+	"network: allow":       "network: commands can reach hosts by name, these and no others:",
 	"workspace.mode: copy": "workspace: commands change a copy in memory, which ends with the sandbox",
 	"workspace.mode: bind": "workspace: commands change the directory itself",
 	"workspace.access: ro": "workspace: commands cannot change the directory",
@@ -314,7 +343,25 @@ func says(s policy.Spec) (lines []string) {
 		}
 		lines = append(lines, text.Escape(text.Truncate(line, maxSaid)))
 	}
-	for _, one := range [][2]string{{"network", s.Network}, {"workspace.mode", s.Workspace.Mode}, {"workspace.access", s.Workspace.Access},
+	if mode := s.Network.Asked(); mode != "" {
+		add("network", mode)
+	}
+	for _, rule := range s.Network.Allow {
+		if len(rule.Ports) == 0 {
+			rule.Ports = policy.DefaultPorts()
+		}
+		add("network", "open "+rule.Host+", ports "+network.Ports(rule.Ports))
+	}
+	for _, deny := range s.Network.Deny {
+		add("network", strings.TrimSuffix("closed "+deny.Host+": "+deny.Reason, ": "))
+	}
+	if n := s.Network.Limits.Connections; n > 0 {
+		add("network", fmt.Sprintf("at most %d connections at once", n))
+	}
+	if n := s.Network.Limits.BytesOut; n > 0 {
+		add("network", "at most "+n.String()+" sent")
+	}
+	for _, one := range [][2]string{{"workspace.mode", s.Workspace.Mode}, {"workspace.access", s.Workspace.Access},
 		{"level", s.Level}, {"seccomp", s.Seccomp}, {"hostname", s.Hostname},
 		{"caches", strings.Join(s.Caches, ", ")}} {
 		if one[1] != "" {

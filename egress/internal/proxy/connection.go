@@ -1,0 +1,339 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// connection is one that a rule opens.
+type connection struct {
+	server         *Server
+	inside         *net.TCPConn
+	to             target
+	rule           string
+	began          time.Time
+	ctx            context.Context
+	cut            context.CancelCauseFunc // resets it, for a reason
+	sent, received atomic.Int64
+	at             netip.AddrPort // of the host, for Server.mu; not set behind the operator's proxy
+}
+
+// The ways in which a connection ends but for its two ends closing it.
+type (
+	// deniedError says that it was not what its rule opens.
+	deniedError struct{ rule, reason string }
+	// failedError says that the host was not reached.
+	failedError struct{ err error }
+	// cutError says why Paddock ended it.
+	cutError string
+	// outsideError is an error of the host's end.
+	outsideError struct{ err error }
+)
+
+func (e *deniedError) Error() string  { return e.reason }
+func (e *failedError) Error() string  { return "it cannot be reached: " + cause(e.err) }
+func (e cutError) Error() string      { return string(e) }
+func (e *outsideError) Error() string { return "the host ended it: " + cause(e.err) }
+
+var (
+	// errInside is the end of a connection by a command, in whatever way.
+	errInside = errors.New("it was ended inside")
+	// errReported is the end of a connection of which a record has been made already.
+	errReported = errors.New("it was refused")
+)
+
+// cause returns the text of an error of a socket without the addresses of its two ends.
+func cause(err error) string {
+	op, errno := (*net.OpError)(nil), syscall.Errno(0)
+	switch {
+	case errors.As(err, &op) && op.Op == "dial" && op.Addr != nil && errors.As(err, &errno):
+		return op.Addr.String() + ": " + errno.Error()
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &op) && op.Timeout():
+		return "there was no answer in time"
+	}
+	return err.Error()
+}
+
+// serveConn handles a connection that was accepted, and closes it.
+func (s *Server) serveConn(ctx context.Context, inside *net.TCPConn) {
+	local, ok := inside.LocalAddr().(*net.TCPAddr)
+	if !ok {
+		reset(inside)
+		return
+	}
+	at := local.AddrPort()
+	to := target{address: at.Addr().Unmap(), port: at.Port()}
+	if netip.AddrPortFrom(to.address, to.port) == s.dnsAddress {
+		s.dnsConns.serve(ctx, s.resolver, inside)
+		return
+	}
+	to.name, _ = s.names.name(to.address)
+	c, denied := s.admit(ctx, inside, to)
+	if denied != nil {
+		reset(inside)
+		s.deny(egress.Record{Host: to.host(), Port: to.port, Rule: denied.rule, Reason: denied.reason})
+		return
+	}
+	_ = inside.SetKeepAliveConfig(keepAlive)
+	stop := context.AfterFunc(c.ctx, func() { reset(inside) })
+	reached, err := c.run()
+	stop()
+	reset(inside) // unless it has been closed
+	switch why := context.Cause(c.ctx); {
+	case ctx.Err() != nil:
+		err = cutError("the sandbox has ended")
+	case why != nil:
+		err = why
+	}
+	c.cut(nil)
+	s.mu.Lock()
+	delete(s.open, c)
+	s.mu.Unlock()
+	c.record(reached, err)
+}
+
+// admit decides about a connection, and adds it to those that are open.
+func (s *Server) admit(ctx context.Context, inside *net.TCPConn, to target) (*connection, *deniedError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	decision := s.decide(s.table, to)
+	switch most := s.mostConnections(s.table); {
+	case !decision.Open:
+		return nil, &deniedError{decision.Rule, decision.Reason}
+	case len(s.open) >= most:
+		return nil, &deniedError{decision.Rule, strconv.Itoa(most) + " connections are open, which is the limit"}
+	}
+	if limit := s.bytesOut.Load(); limit > 0 && s.sent.Load() >= limit {
+		return nil, &deniedError{decision.Rule, spentReason(limit)}
+	}
+	c := &connection{server: s, inside: inside, to: to, rule: decision.Rule, began: time.Now()}
+	c.ctx, c.cut = context.WithCancelCause(ctx)
+	s.open[c] = struct{}{}
+	s.records.connected()
+	return c, nil
+}
+
+func spentReason(limit int64) string {
+	return "the limit of what all connections together may send, " + policy.Size(limit).String() + ", is used up"
+}
+
+// decide returns what a table says about a target.
+func (s *Server) decide(table *egress.Table, to target) egress.Decision {
+	switch {
+	case to.name != "":
+		return table.Name(to.name, to.port)
+	case s.names.within.Contains(to.address):
+		return egress.Decision{Reason: "no name has this address"}
+	}
+	return table.Address(to.address, to.port)
+}
+
+// run checks what the connection begins with, connects to the target, and copies until both
+// ends have closed. It reports whether the host was reached.
+func (c *connection) run() (reached bool, err error) {
+	s := c.server
+	if c.to.port == s.httpPort {
+		return c.forwardHTTP()
+	}
+	var start []byte
+	if c.to.port == s.tlsPort {
+		server, read, err := readHello(c.inside, nil, s.helloTimeout)
+		if err == nil {
+			err = c.checkServer(server, true)
+		}
+		if err != nil {
+			return false, c.helloError(err)
+		}
+		start = read
+	}
+	outside, err := c.connect()
+	if err != nil {
+		return false, err
+	}
+	defer context.AfterFunc(c.ctx, func() { reset(outside) })()
+	up, down := c.copiers(outside)
+	return true, relay(c.inside, outside, func() error {
+		end := false
+		if c.to.port != s.tlsPort {
+			var err error
+			if start, end, err = c.readFirst(); err != nil {
+				return err
+			}
+		}
+		if len(start) > 0 {
+			if _, err := up.Write(start); err != nil {
+				return err
+			}
+		}
+		if start = nil; end {
+			return nil
+		}
+		return copyAll(up, c.inside)
+	}, func() error { return copyAll(down, outside) })
+}
+
+// helloError returns the error of a connection that does not begin as it must.
+func (c *connection) helloError(err error) error {
+	if wrong := helloError(""); errors.As(err, &wrong) {
+		return &deniedError{c.rule, wrong.Error()}
+	}
+	return errInside
+}
+
+// checkServer returns an error unless the name in a TLS hello is the one that was meant. Where
+// a rule opens an address, whoever has the address is meant.
+func (c *connection) checkServer(server string, needed bool) error {
+	switch {
+	case c.to.name == "", server == "" && !needed:
+		return nil
+	case server == "":
+		return helloError("its TLS hello names no server")
+	}
+	if name, ok := egress.CanonicalName(server); !ok || name != c.to.name {
+		return helloError("its TLS hello names another server: " + strings.ToLower(server))
+	}
+	return nil
+}
+
+// readFirst returns what a command sends first at a port where nothing is known of what it
+// should be. If the host has not spoken before and it is a TLS hello, that is checked.
+func (c *connection) readFirst() (start []byte, end bool, err error) {
+	var first bytes.Buffer
+	for first.Len() < 2 && !end {
+		if end, err = copyOnce(&first, c.inside); err != nil {
+			return nil, false, err
+		}
+		if c.received.Load() > 0 || first.Len() > 0 && first.Bytes()[0] != 22 {
+			return first.Bytes(), end, nil
+		}
+	}
+	if end || first.Bytes()[1] != 3 { // no record of TLS
+		return first.Bytes(), end, nil
+	}
+	server, start, err := readHello(c.inside, first.Bytes(), c.server.helloTimeout)
+	if err == nil {
+		err = c.checkServer(server, false)
+	}
+	if err != nil {
+		return nil, false, c.helloError(err)
+	}
+	return start, false, nil
+}
+
+// connect makes the connection of the host's side.
+func (c *connection) connect() (net.Conn, error) {
+	s := c.server
+	s.mu.Lock()
+	table := s.table
+	s.mu.Unlock()
+	outside, err := s.upstream.connect(c.ctx, table, c.to)
+	if refused := (*refusedError)(nil); errors.As(err, &refused) {
+		return nil, &deniedError{refused.rule, refused.reason}
+	}
+	if err != nil {
+		return nil, &failedError{err}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if remote, ok := outside.RemoteAddr().(*net.TCPAddr); ok && !s.upstream.proxy.covers(c.to) {
+		c.at = netip.AddrPortFrom(remote.AddrPort().Addr().Unmap(), c.to.port)
+	}
+	if s.table != table {
+		if reason := s.forbids(table, s.table, c); reason != "" {
+			reset(outside)
+			return nil, &deniedError{c.rule, reason}
+		}
+	}
+	if len(s.open) > mostWide {
+		narrow(c.inside)
+		narrow(outside)
+	}
+	return outside, nil
+}
+
+// forbids returns why the rules of a new table forbid a connection that those of an old one
+// opened, or "".
+func (s *Server) forbids(old, table *egress.Table, c *connection) string {
+	if d := s.decide(table, c.to); !d.Open {
+		return d.Reason
+	}
+	if !c.at.IsValid() {
+		return ""
+	}
+	// Whether the address is allowed depends on rules for addresses alone.
+	type rules struct{ denied, named, exactly bool }
+	of := func(t *egress.Table) (r rules) {
+		_, r.denied = t.DeniedAddress(c.at.Addr())
+		r.named, r.exactly = t.Names(c.at.Addr(), c.at.Port())
+		return r
+	}
+	if of(old) != of(table) {
+		if err := s.upstream.checkAddress(table, c.at); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// counter counts the bytes of one direction of a connection.
+type counter struct {
+	c    *connection
+	to   net.Conn
+	sent bool // to the host
+}
+
+// copiers returns what is written to in the two directions.
+func (c *connection) copiers(outside net.Conn) (up, down *counter) {
+	return &counter{c, outside, true}, &counter{c, c.inside, false}
+}
+
+func (w *counter) Write(p []byte) (int, error) {
+	if !w.sent {
+		w.c.received.Add(int64(len(p))) // before the command has it: it may answer at once
+		return w.to.Write(p)
+	}
+	s := w.c.server
+	size := int64(len(p))
+	if limit := s.bytesOut.Load(); s.sent.Add(size) > limit && limit > 0 {
+		s.sent.Add(-size)
+		return 0, cutError(spentReason(limit))
+	}
+	w.c.sent.Add(size)
+	return w.to.Write(p)
+}
+
+// record makes the record of a connection that has ended.
+func (c *connection) record(reached bool, err error) {
+	r := egress.Record{
+		Kind: egress.KindConnection, Host: c.to.host(), Port: c.to.port, Rule: c.rule,
+		Sent: c.sent.Load(), Received: c.received.Load(), Duration: policy.Duration(time.Since(c.began).Round(time.Microsecond)),
+	}
+	if c.at.IsValid() {
+		r.Address = c.at.Addr().String()
+	}
+	denied, failed := (*deniedError)(nil), (*failedError)(nil)
+	switch {
+	case errors.As(err, &denied):
+		r.Kind, r.Rule, r.Reason = egress.KindDenied, denied.rule, denied.reason
+	case errors.As(err, &failed):
+		r.Kind, r.Reason = egress.KindFailed, failed.Error()
+	case errors.Is(err, errReported) && !reached:
+		return
+	case err != nil && !errors.Is(err, errInside) && !errors.Is(err, errReported):
+		r.Reason = err.Error()
+	}
+	c.server.records.add(r)
+}

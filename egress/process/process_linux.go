@@ -1,0 +1,132 @@
+// Package process is the egress process: it takes its order from the sandbox's owner, keeps
+// its own confinement, and serves until the owner ends it. Package proxy does the work.
+package process
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/egress/internal/proxy"
+	"github.com/paddock-dev/paddock/internal/strictjson"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Resolver finds the addresses of names.
+type Resolver = proxy.Resolver
+
+// Options replace what the process reaches the network with. The program uses the zero value;
+// tests have names and servers of their own.
+type Options struct {
+	// Resolver finds addresses. Default: as the host does.
+	Resolver Resolver
+	// AllowAddress, if not nil, says which addresses may be dialed besides public ones.
+	AllowAddress func(netip.Addr) bool
+}
+
+// Main runs the process and returns its exit status. It must be called on the process's first
+// thread, locked.
+func Main(opts Options) int {
+	name := [...]byte{'p', 'a', 'd', 'd', 'o', 'c', 'k', '-', 'e', 'g', 'r', 'e', 's', 's', 0} // a program that was started through a descriptor has a number as its name
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // it shares a user with other processes
+		return fail(err)
+	}
+	if err := unix.SetNonblock(egress.ControlFD, true); err != nil {
+		return fail(errors.New("it is started by Paddock alone, for a sandbox whose network is \"allow\""))
+	}
+	unix.CloseOnExec(egress.ControlFD)
+	unix.CloseOnExec(egress.ListenFD)
+	control := os.NewFile(egress.ControlFD, "control")
+	server, err := start(control, opts)
+	ready := egress.Ready{Build: wire.Build}
+	if err != nil {
+		if !errors.As(err, &ready.Error) {
+			ready.Error = &egress.Error{Message: err.Error()}
+		}
+	}
+	line, jerr := json.Marshal(ready)
+	if jerr == nil {
+		_, jerr = control.Write(append(line, '\n'))
+	}
+	if err != nil || jerr != nil {
+		return 1
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { // the lifeline
+		_, _ = io.Copy(io.Discard, control)
+		cancel()
+	}()
+	if err := server.Serve(ctx); err != nil && ctx.Err() == nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// fail reports on standard error, which the owner keeps.
+func fail(err error) int {
+	fmt.Fprintf(os.Stderr, "paddock-egress: %v\n", err)
+	return 1
+}
+
+// start reads the order, checks and binds the sockets, and confines the process.
+func start(control *os.File, opts Options) (*proxy.Server, error) {
+	lines := bufio.NewReaderSize(byteReader{control}, 1)
+	line, err := egress.ReadLine(lines)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the order: %w", err)
+	}
+	var config egress.Config
+	if err := strictjson.Unmarshal(line, &config, strictjson.Options{}); err != nil {
+		return nil, fmt.Errorf("cannot read the order: %w", err)
+	}
+	if config.Build != "" && wire.Build != "" && config.Build != wire.Build {
+		return nil, &egress.Error{Message: fmt.Sprintf("the owner is build %s, this program %s", config.Build, wire.Build), Hint: "install paddock and paddock-egress from one release"}
+	}
+	sockets, _, err := confine.ReceiveFiles(control, egress.Stock+1)
+	if err != nil {
+		return nil, fmt.Errorf("cannot receive the sockets: %w", err)
+	}
+	files := make([]*os.File, len(sockets))
+	for i, fd := range sockets {
+		files[i] = os.NewFile(uintptr(fd), "socket")
+	}
+	if len(files) != config.Sockets || len(files) < 2 {
+		return nil, &egress.Error{Message: fmt.Sprintf("cannot use the agent's sockets: there are %d", len(files)), Hint: "install paddock and paddock-agent from one release"}
+	}
+	listener := os.NewFile(egress.ListenFD, "listen")
+	ln, err := net.FileListener(listener) // on a duplicate
+	_ = listener.Close()
+	if err != nil {
+		return nil, err
+	}
+	server, err := proxy.New(proxy.Options{
+		Network: config.Network, UDP: files[0], TCP: files[1:], Control: ln, Proxy: config.Proxy,
+		Resolver: opts.Resolver, AllowAddress: opts.AllowAddress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := confine.LoadFilter(confine.FilterEgress); err != nil {
+		return nil, fmt.Errorf("cannot load the system call filter: %w", err)
+	}
+	return server, nil
+}
+
+// byteReader reads one byte at a time: what follows a line belongs to others.
+type byteReader struct{ r io.Reader }
+
+func (b byteReader) Read(p []byte) (int, error) { return b.r.Read(p[:min(len(p), 1)]) }

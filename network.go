@@ -1,0 +1,260 @@
+package paddock
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// named is what the library knows of a network of mode "allow". Its zero value is of a sandbox
+// without one.
+type named struct {
+	client *egress.Client // nil: there is none
+
+	mu    sync.Mutex
+	rules policy.Network // as the egress process had them last
+	last  uint64         // the number of the last record that was read
+}
+
+// openNamed prepares the network of a wall that has one of mode "allow".
+func (s *Sandbox) openNamed() {
+	if wall, ok := s.wall.(interface{ Egress() *egress.Client }); ok {
+		s.named.client, s.named.rules = wall.Egress(), s.spec.Network
+	}
+}
+
+// Network asks which hosts commands can reach at the moment, and what they have used. It fails
+// unless the sandbox's network is "allow".
+func (s *Sandbox) Network(ctx context.Context) (egress.State, error) {
+	client, err := s.egress("look at the network")
+	if err != nil {
+		return egress.State{}, err
+	}
+	state, err := client.Show(ctx)
+	if err != nil {
+		return egress.State{}, s.egressError("look at the network", err)
+	}
+	s.named.set(state.Network)
+	return state, nil
+}
+
+// SetNetwork replaces all rules of a sandbox whose network is "allow", which a sandbox keeps
+// for its life. Connections that the new rules do not open are cut. If it fails, nothing has
+// changed. The error of invalid rules is one or more *policy.FieldError, joined.
+func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
+	client, err := s.egress("change the network")
+	if err != nil {
+		return err
+	}
+	if network, err = network.Resolve(); err != nil {
+		return err
+	}
+	state, err := client.Set(ctx, network)
+	if err != nil {
+		return s.egressError("change the network", err)
+	}
+	s.named.set(state.Network)
+	return nil
+}
+
+// NetworkLog calls each with the records after the number of one, the oldest first: what
+// commands asked for by name or address, and what became of it. Of many the newest 4096 are
+// kept. With follow it waits for more until ctx ends or the sandbox does.
+func (s *Sandbox) NetworkLog(ctx context.Context, after uint64, follow bool, each func(egress.Record) error) error {
+	client, err := s.egress("read the network's log")
+	if err != nil {
+		return err
+	}
+	own := error(nil) // an error of each stays as it is
+	err = client.Log(ctx, after, follow, func(r egress.Record) error {
+		own = each(r)
+		return own
+	})
+	if err == nil || own != nil || ctx.Err() != nil {
+		return err
+	}
+	select {
+	case <-s.Done():
+		if follow {
+			return nil
+		}
+	default:
+	}
+	return s.egressError("read the network's log", err)
+}
+
+// egress returns the client of the egress process.
+func (s *Sandbox) egress(what string) (*egress.Client, error) {
+	if s.named.client != nil {
+		return s.named.client, nil
+	}
+	mode := s.Isolation().Network
+	if mode == "" {
+		mode = s.spec.Network.Mode
+	}
+	return nil, &Error{Message: "cannot " + what + " of sandbox " + s.ID() + ": it has network " + mode + ", without rules",
+		Hint: "open a sandbox with `network` allow, or with `network.allow`"}
+}
+
+// egressError returns an error of the egress process for callers.
+func (s *Sandbox) egressError(what string, err error) error {
+	failed := (*egress.Error)(nil)
+	if errors.As(err, &failed) {
+		return &Error{Message: "cannot " + what + ": " + failed.Message, Hint: failed.Hint}
+	}
+	return &Error{Message: "cannot " + what + ": " + err.Error(), Hint: "if the process that holds the network has ended, this sandbox has none any more: open a new one"}
+}
+
+func (n *named) set(rules policy.Network) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rules = rules
+}
+
+func (n *named) current() policy.Network {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rules
+}
+
+const (
+	// logTime bounds how long the start and the end of a command wait for the log.
+	logTime = time.Second
+	// maxNetworkDenials is how many refusals of the network a result lists.
+	maxNetworkDenials = 16
+)
+
+// mark reads the log up to its end, and returns the number of the last record, for
+// [Sandbox.networkDenials] at the end of a command that begins now. What is denied later is in
+// records of its own.
+func (n *named) mark(ctx context.Context) uint64 {
+	if n.client == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, logTime)
+	defer cancel()
+	last := n.passed(0)
+	_ = n.client.Log(ctx, last, false, func(r egress.Record) error { // the command's end reports a failure
+		last = max(last, r.Seq)
+		return nil
+	})
+	return n.passed(last)
+}
+
+// passed notes the number of a record that was read, and returns the highest one so far.
+func (n *named) passed(seq uint64) uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.last = max(n.last, seq)
+	return n.last
+}
+
+// networkDenials returns what the network has refused since mark: to the command, or to others
+// at the same time.
+func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
+	n := &s.named
+	if n.client == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTime)
+	defer cancel()
+	var denied []egress.Record
+	changed, last, more := false, mark, 0
+	err := n.client.Log(ctx, mark, false, func(r egress.Record) error {
+		last = max(last, r.Seq)
+		switch r.Count = max(r.Count, 1); r.Kind {
+		case egress.KindRules:
+			changed = true
+		case egress.KindDenied:
+			i := slices.IndexFunc(denied, func(d egress.Record) bool { return d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule })
+			switch {
+			case i >= 0:
+				denied[i].Count += r.Count
+			case len(denied) < maxNetworkDenials:
+				denied = append(denied, r)
+			default:
+				more++
+			}
+		}
+		return nil
+	})
+	n.passed(last)
+	if changed && err == nil {
+		if state, err := n.client.Show(ctx); err == nil {
+			n.set(state.Network)
+		}
+	}
+	list := make([]Denial, 0, len(denied)+1)
+	for _, r := range denied {
+		list = append(list, networkDenial(r, n.current()))
+	}
+	if more > 0 {
+		list = append(list, Denial{Layer: "network", Rule: policy.NetworkAllow, Object: strconv.Itoa(more) + " more"})
+	}
+	select {
+	case <-s.Done():
+	default:
+		if err != nil {
+			list = append(list, Denial{Layer: "network", Rule: policy.NetworkAllow,
+				Hint: "the process that holds the network does not answer, and without it no host can be reached: open a new sandbox"})
+		}
+	}
+	return list
+}
+
+// networkDenial returns the denial of a record, with the rule that would open what was asked
+// for.
+func networkDenial(r egress.Record, rules policy.Network) Denial {
+	d := Denial{Layer: "network", Rule: r.Rule, Object: text.Escape(text.Prefix(r.Host, 256)), Hint: text.Escape(text.Prefix(r.Reason, 512))}
+	if d.Rule == "" {
+		d.Rule = policy.NetworkAllow
+	}
+	if r.Port > 0 {
+		d.Object += ":" + strconv.Itoa(int(r.Port))
+	}
+	if r.Count > 1 {
+		d.Count = int(min(r.Count, 1<<30))
+	}
+	if slices.ContainsFunc(rules.Deny, func(deny policy.NetworkDenial) bool { return deny.Host == r.Rule }) {
+		d.Hint = strings.TrimPrefix(d.Hint+"; `network.deny` "+policy.ShellWord(r.Rule)+" closes it", "; ")
+		return d
+	}
+	if word := opening(r, rules); word != "" {
+		d.Hint = strings.TrimPrefix(d.Hint+"; `network.allow` "+policy.ShellWord(word)+" opens it", "; ")
+	}
+	return d
+}
+
+// opening returns the rule, in its short form, that would open what a record asked for; "" if
+// none would, or if it is an address that no command should reach: those of link-local
+// networks, where clouds have their metadata.
+func opening(r egress.Record, rules policy.Network) string {
+	host, reason, _ := policy.CanonicalHost(r.Host)
+	if r.Address != "" {
+		host, reason, _ = policy.CanonicalHost(r.Address)
+	}
+	if address, err := netip.ParseAddr(host); reason != "" || err == nil && address.IsLinkLocalUnicast() {
+		return ""
+	}
+	rule := policy.NetworkRule{Host: host}
+	if r.Port > 0 && !slices.Contains(policy.DefaultPorts(), policy.Port(r.Port)) {
+		rule.Ports = []policy.Port{policy.Port(r.Port)}
+	}
+	asked := rule
+	if r.Port > 0 {
+		asked.Ports = []policy.Port{policy.Port(r.Port)}
+	}
+	if (&policy.Ceiling{NetworkRules: rules.Allow}).Opens([]policy.NetworkRule{asked}) == nil {
+		return "" // it is refused for another reason
+	}
+	return rule.String()
+}

@@ -1,0 +1,100 @@
+// Package network has the operations on the network of a running sandbox whose mode is
+// "allow": which hosts its commands can reach (show), other rules (set), and what they asked
+// for (log).
+package network
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Where names a running sandbox.
+type Where struct {
+	Sandbox string `json:"sandbox,omitempty" arg:"ID" help:"which sandbox (default: the one over the workspace)" max:"64"`
+}
+
+// in runs do in the sandbox. A single call does not open one, which would end with it.
+func (w Where) in(ctx context.Context, env *op.Env, do func(context.Context, *registry.Sandbox) error) error {
+	if w.Sandbox == "" && env.Sandboxes == nil {
+		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs, see paddock list"}
+	}
+	return env.WithSandbox(ctx, op.InSandbox{Sandbox: w.Sandbox}, do)
+}
+
+type NetworkShowInput struct{ Where }
+
+// NetworkOutput is which hosts a sandbox can reach, and what it has used.
+type NetworkOutput struct {
+	Sandbox string `json:"sandbox"`
+	egress.State
+}
+
+func (NetworkShowInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "network_show", CLI: []string{"network", "show"}, Summary: "Show which hosts a sandbox can reach",
+		Doc: `Show the rules of a running sandbox whose network is "allow", as the process has them
+that holds its connections, how many are open, and what commands have sent and
+received. "paddock network log" shows each connection and each refusal.`,
+		Examples: "  paddock network show ID",
+		Hints:    op.Hints{ReadOnly: true, Idempotent: true, Control: true},
+	}
+}
+
+// Do asks the process that holds the network.
+func (in NetworkShowInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out NetworkOutput, err error) {
+	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
+		out, err = show(ctx, h)
+		return err
+	})
+	return out, err
+}
+
+func show(ctx context.Context, h *registry.Sandbox) (NetworkOutput, error) {
+	state, err := h.Network(ctx)
+	if err != nil {
+		return NetworkOutput{}, err
+	}
+	return NetworkOutput{Sandbox: h.Called(), State: state}, nil
+}
+
+func (out NetworkOutput) Render(w io.Writer) error {
+	var b strings.Builder
+	n := out.Network
+	fmt.Fprintf(&b, "sandbox %s, network %s: %d of %d connections open\n", out.Sandbox, n.Mode, out.Open, n.Limits.Connections)
+	if len(n.Allow) == 0 {
+		b.WriteString("no host can be reached\n")
+	}
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, rule := range n.Allow {
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, Ports(rule.Ports))
+	}
+	for _, deny := range n.Deny {
+		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
+	}
+	_ = table.Flush() // a Builder cannot fail
+	fmt.Fprintf(&b, "since its start: %d connections, %d refused, %s sent, %s received\n", out.Connections, out.Denied, policy.Size(out.Sent), policy.Size(out.Received))
+	if n.Limits.BytesOut > 0 {
+		fmt.Fprintf(&b, "it may send %s\n", n.Limits.BytesOut)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Ports returns ports for people.
+func Ports(ports []policy.Port) string {
+	words := make([]string, len(ports))
+	for i, port := range ports {
+		words[i] = strconv.FormatUint(uint64(port), 10)
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,89 @@
+package network
+
+import (
+	"context"
+	"slices"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+type NetworkSetInput struct {
+	Where
+	Allow    []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
+	Deny     []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)"`
+	None     bool     `json:"none,omitempty" flag:"none" help:"close every host"`
+	SpecFile string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
+}
+
+func (NetworkSetInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "network_set", CLI: []string{"network", "set"}, Summary: "Replace the rules of a sandbox's network",
+		Doc: `Replace all rules of a running sandbox whose network is "allow" by these: what is not
+named is closed, and its connections are cut. All rules change at once, or none if one
+cannot be used. A sandbox with network none or host has no rules, and keeps that.`,
+		Examples: `  paddock network set ID --allow api.example.com --allow '*.example.org:8443'
+  paddock network set ID --none`,
+		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
+	}
+}
+
+// Do replaces the rules. Below a ceiling they must lie in it, and what the operator's spec
+// closes stays closed, and its limits hold.
+func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out NetworkOutput, err error) {
+	network, err := in.network(ctx, env)
+	if err != nil {
+		return out, err
+	}
+	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
+		now, err := h.Network(ctx)
+		if err != nil {
+			return err
+		}
+		if env.Ceiling != nil || network.Limits == (policy.NetworkLimits{}) {
+			network.Limits = now.Network.Limits
+		}
+		if err := h.SetNetwork(ctx, network); err != nil {
+			return err
+		}
+		out, err = show(ctx, h)
+		return err
+	})
+	return out, err
+}
+
+// network returns the rules of the input.
+func (in NetworkSetInput) network(ctx context.Context, env *op.Env) (policy.Network, error) {
+	network := policy.Network{Mode: policy.NetworkAllow}
+	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
+		return network, err
+	}
+	if in.SpecFile != "" {
+		spec, err := env.ReadSpec(ctx, "spec_file", in.SpecFile)
+		if err != nil {
+			return network, err
+		}
+		if mode := spec.Network.Asked(); mode != policy.NetworkAllow {
+			return network, &policy.FieldError{Field: "spec_file", Value: in.SpecFile, Reason: `its network is not "allow"`, Hint: "name one with rules, or use `network.allow`"}
+		}
+		network = spec.Network
+	}
+	allow, deny, err := op.NetworkRules(in.Allow, in.Deny)
+	if err != nil {
+		return network, err
+	}
+	network.Allow, network.Deny = append(network.Allow, allow...), append(network.Deny, deny...)
+	switch rules := len(network.Allow)+len(network.Deny) > 0; {
+	case in.None && (rules || in.SpecFile != ""):
+		return network, &policy.FieldError{Field: "none", Reason: "with rules it says two things", Hint: "leave one of the two out"}
+	case !in.None && !rules:
+		return network, &policy.FieldError{Field: "allow", Reason: "no rule is given, and the rules are replaced as a whole", Hint: "name each host that stays open; `none` closes all of them"}
+	}
+	if env.Ceiling != nil && len(network.Allow) > 0 {
+		network.Deny = append(network.Deny, slices.DeleteFunc(slices.Clone(env.DefaultSpec().Network.Deny), func(own policy.NetworkDenial) bool {
+			return slices.Contains(network.Deny, own)
+		})...)
+	}
+	return network, env.MayOpen(network.Allow)
+}
