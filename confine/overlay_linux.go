@@ -53,32 +53,27 @@ func mergeTree(at, tree int, s *Step) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(space)
-	for _, fd := range []int{tree, space} {
-		if err := moveOnto(fd, at); err != nil {
+	for _, name := range []string{"upper", "work", "mask"} { // the mask hides names of the tree
+		if err := unix.Mkdirat(space, name, 0o700); err != nil {
 			return -1, err
 		}
-		defer func() { _ = unix.Unmount(procName(fd), unix.MNT_DETACH) }()
-	}
-	layers := map[string]int{} // the mask hides names of the tree
-	for _, name := range []string{"upper", "work", "mask"} {
-		fd := -1
-		if err = unix.Mkdirat(space, name, 0o700); err == nil {
-			fd, err = unix.Openat(space, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		}
-		if err != nil {
-			return -1, err
-		}
-		defer unix.Close(fd)
-		layers[name] = fd
-	}
-	// Without such attributes an overlay can be mounted, and some removals in it fail.
-	if err := unix.Fsetxattr(layers["upper"], "user.overlay.try", nil, 0); err != nil {
-		return -1, fmt.Errorf("cannot set attributes in memory: %w", err)
 	}
 	for _, name := range s.Names {
-		if err := unix.Mknodat(layers["mask"], name, unix.S_IFCHR, 0); err != nil { // a whiteout
+		if err := unix.Mknodat(space, "mask/"+name, unix.S_IFCHR, 0); err != nil { // a whiteout
 			return -1, err
 		}
+	}
+	if err := moveOnto(tree, at); err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.Unmount(procName(tree), unix.MNT_DETACH) }()
+	if err := moveOnto(space, at); err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.Unmount(procName(space), unix.MNT_DETACH) }()
+	// Without such attributes an overlay can be mounted, and some removals in it fail.
+	if err := unix.Setxattr(procName(space)+"/upper", "user.overlay.try", nil, 0); err != nil {
+		return -1, fmt.Errorf("cannot set attributes in memory: %w", err)
 	}
 	ctx, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -90,9 +85,9 @@ func mergeTree(at, tree int, s *Step) (int, error) {
 	}
 	for _, option := range [][2]string{ // names of descriptors need no quoting, and show no path
 		{"source", "paddock"},
-		{"lowerdir", procName(at) + ":" + procName(layers["mask"]) + ":" + procName(tree)},
-		{"upperdir", procName(layers["upper"])},
-		{"workdir", procName(layers["work"])},
+		{"lowerdir", procName(at) + ":" + procName(space) + "/mask:" + procName(tree)},
+		{"upperdir", procName(space) + "/upper"},
+		{"workdir", procName(space) + "/work"},
 	} {
 		if err := unix.FsconfigSetString(ctx, option[0], option[1]); err != nil {
 			return -1, err

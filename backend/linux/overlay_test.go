@@ -124,8 +124,8 @@ func TestOverlayOverHostile(t *testing.T) {
 			return err
 		}
 	}
-	replaced := func(make func(string) error) func(*testing.T, string) error {
-		return func(_ *testing.T, own string) error { return errors.Join(os.RemoveAll(own+"/d"), make(own+"/d")) }
+	replaced := func(with func(at string) error) func(*testing.T, string) error {
+		return func(_ *testing.T, own string) error { return errors.Join(os.RemoveAll(own+"/d"), with(own+"/d")) }
 	}
 	for name, tt := range map[string]struct {
 		leave  func(t *testing.T, own string) error
