@@ -41,8 +41,8 @@ type developer struct {
 // measureProjects measures what a developer waits for: the tests of real projects, from the second
 // time on, inside and outside; and a start with toolchains and caches, beside one without.
 func measureProjects(ctx context.Context, b *bench) (err error) {
-	const tests, starts = "tests of the %s project inside, less 0.3 s, to outside", "start with toolchains and caches, to one without"
-	d, why := developer{b: b}, "it takes minutes, and a run with BENCH_SHORT has less"
+	const tests, starts = "tests of the %s project inside, less 0.3 s", "start with toolchains and caches, to one without"
+	d, why := developer{b: b}, "it takes minutes, which a short run does not have"
 	if !b.short {
 		why, err = d.make(ctx)
 	}
@@ -58,7 +58,10 @@ func measureProjects(ctx context.Context, b *bench) (err error) {
 			t.Rows = append(t.Rows, row{Name: p.name, Absent: why})
 			promises = append(promises, atMost(fmt.Sprintf(tests, p.name), 0, 1.3, "×").unless(why))
 		}
-		b.add(t, append(promises, atMost(starts, 0, 1.15, "×").unless(why))...)
+		for _, name := range []string{starts, starts + ", nine toolchains"} {
+			promises = append(promises, atMost(name, 0, 1.15, "×").unless(why))
+		}
+		b.add(t, promises...)
 		return nil
 	}
 	const rounds = 5
@@ -70,12 +73,28 @@ func measureProjects(ctx context.Context, b *bench) (err error) {
 		b.add(times(fmt.Sprintf("tests of the %s project, %d rounds", p.name, rounds), time.Second, outside, outside, inside),
 			atMost(fmt.Sprintf(tests, p.name), ratio(inside.sample.median()-allowance, outside.sample.median()), 1.3, "×"))
 	}
-	with, without := d.starting("with toolchains and caches"), d.starting("--no-toolchains --cache none", "--no-toolchains", "--cache", "none")
-	if err := interleave(ctx, warmups, 100, with, without); err != nil {
+	return d.measureStarts(ctx, starts)
+}
+
+// measureStarts measures what toolchains and caches add to a start in the Go project: with the
+// PATH of a developer of Go, and with that of the account, which has nine toolchains.
+func (d *developer) measureStarts(ctx context.Context, promised string) error {
+	var own []string
+	for dir := range strings.SplitSeq(d.path, ":") {
+		if !strings.HasPrefix(dir, d.home) || strings.HasPrefix(dir, d.home+"/sdk/") || strings.HasPrefix(dir, d.home+"/go/") {
+			own = append(own, dir)
+		}
+	}
+	few, many := strings.Join(own, ":"), d.path
+	with, without := d.starting("with Go's, and its cache", few), d.starting("without", few, "--no-toolchains", "--cache", "none")
+	all, none := d.starting("with nine, and the cache", many), d.starting("without, the same PATH", many, "--no-toolchains", "--cache", "none")
+	const rounds = 100
+	if err := interleave(ctx, warmups, rounds, with, without, all, none); err != nil {
 		return err
 	}
-	b.add(times("start of paddock run -- true in the Go project, with nine toolchains, 100 rounds", time.Millisecond, without, with, without),
-		atMost(starts, ratio(with.sample.median(), without.sample.median()), 1.15, "×"))
+	d.b.add(times(fmt.Sprintf("start of paddock run -- true with toolchains and caches, %d rounds", rounds), time.Millisecond, without, with, without, all, none),
+		atMost(promised, ratio(with.sample.median(), without.sample.median()), 1.15, "×"),
+		atMost(promised+", nine toolchains", ratio(all.sample.median(), none.sample.median()), 1.15, "×"))
 	return nil
 }
 
@@ -146,9 +165,11 @@ func (d *developer) testing(name, dir, before, script, want string, inside bool)
 	}}
 }
 
-// starting is a case of a start in the Go project.
-func (d *developer) starting(name string, flags ...string) *benchCase {
+// starting is a case of a start in the Go project, with a PATH.
+func (d *developer) starting(name, search string, flags ...string) *benchCase {
 	return command(name, func(ctx context.Context, argv ...string) (*exec.Cmd, error) {
-		return d.command(ctx, "go", append(append([]string{d.b.paddock, "run"}, flags...), argv...)...), nil
+		cmd := d.command(ctx, "go", append(append([]string{d.b.paddock, "run"}, flags...), argv...)...)
+		cmd.Env = append(cmd.Env, "PATH="+search) // the last one counts
+		return cmd, nil
 	}, "", "--", "true")
 }

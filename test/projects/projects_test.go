@@ -87,6 +87,9 @@ func newAccount(t *testing.T) *account {
 		t.Fatal(err)
 	}
 	home, err := os.MkdirTemp(base, "paddock-projects-")
+	if err == nil {
+		home, err = filepath.EvalSymlinks(home)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
