@@ -178,7 +178,9 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 		case egress.KindRules:
 			changed = true
 		case egress.KindDenied, egress.KindFailed:
-			i := slices.IndexFunc(denied, func(d egress.Record) bool { return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule })
+			i := slices.IndexFunc(denied, func(d egress.Record) bool {
+				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule
+			})
 			switch {
 			case i >= 0:
 				denied[i].Count += r.Count

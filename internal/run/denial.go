@@ -50,7 +50,7 @@ var guesses = []struct {
 	{"Name does not resolve", noNetwork, withoutNetwork},       // musl
 	{"UnknownHostException", noNetwork, withoutNetwork},        // Java
 	{"dial tcp: lookup ", noNetwork, withoutNetwork},           // Go
-	{"Couldn't connect to server", closedPort, byName}, // curl
+	{"Couldn't connect to server", closedPort, byName},         // curl
 	{"ECONNREFUSED", closedPort, byName},
 	{"connect: connection refused", closedPort, byName}, // Go
 	{"disabled by GOPROXY=off", noNetwork, withoutNetwork},
