@@ -28,10 +28,11 @@ type (
 	Workspace = policy.Workspace
 	// Mount makes a host path visible inside.
 	Mount = policy.Mount
-	// Network is what commands can reach, NetworkRule one host of it or several, and
-	// NetworkDenial an exception.
-	Network       = policy.Network
-	NetworkRule   = policy.NetworkRule
+	// Network is what commands can reach.
+	Network = policy.Network
+	// NetworkRule opens a host, or several.
+	NetworkRule = policy.NetworkRule
+	// NetworkDenial is an exception from rules.
 	NetworkDenial = policy.NetworkDenial
 	// Limits bound what commands may use.
 	Limits = policy.Limits

@@ -33,9 +33,9 @@ func SendFiles(socket *os.File, fds []int) error {
 	return nil
 }
 
-// ReceiveFiles receives what [SendFiles] sends, at most most descriptors, and the byte after
+// ReceiveFiles receives what [SendFiles] sends, at most bound descriptors, and the byte after
 // it, which begins the next message. After an error no descriptor is left.
-func ReceiveFiles(socket *os.File, most int) (fds []int, next byte, err error) {
+func ReceiveFiles(socket *os.File, bound int) (fds []int, next byte, err error) {
 	defer func() {
 		if err != nil {
 			for _, fd := range fds {
@@ -75,7 +75,7 @@ func ReceiveFiles(socket *os.File, most int) (fds []int, next byte, err error) {
 			}
 			fds = append(fds, passed...)
 		}
-		if len(fds) > most {
+		if len(fds) > bound {
 			return fds, 0, errors.New("there are more descriptors than there should be")
 		}
 		if b[0] != FilesMark {

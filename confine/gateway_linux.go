@@ -74,51 +74,73 @@ func gateway(count int) (sockets []int, err error) {
 		return sockets, err
 	}
 	defer unix.Close(ns)
-	// Names lead to IPv4 addresses alone. Without the file there is no IPv6.
-	if err := writeSysctl("net/ipv6/conf/all/disable_ipv6", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return sockets, err
-	}
-	// Who binds the sockets need not have any capability here. An owner of the user namespace
-	// has them all: if this fails, that one can still bind low ports.
-	_ = writeSysctl("net/ipv4/ip_unprivileged_port_start", "0")
 	if err := inside.addPair(ns); err != nil {
 		return sockets, fmt.Errorf("cannot make a pair of virtual interfaces (veth): %w", err)
 	}
-	if err := errors.Join(loopbackUp(), there.wire(gatewayLink, gatewayAddr)); err != nil {
+	g0, err := there.gatewaySide()
+	if err != nil {
 		return sockets, err
-	}
-	// Routes of the local table. The longest prefix wins: what is for the sandbox goes there.
-	lo, err := linkIndex("lo")
-	if err == nil {
-		err = there.addRoute(route{table: unix.RT_TABLE_LOCAL, kind: unix.RTN_LOCAL, scope: unix.RT_SCOPE_HOST, link: lo})
-	}
-	g0, gerr := linkIndex(gatewayLink)
-	if err == nil && gerr == nil {
-		err = there.addRoute(route{to: &sandboxAddr, table: unix.RT_TABLE_LOCAL, kind: unix.RTN_UNICAST, scope: unix.RT_SCOPE_LINK, link: g0})
-	}
-	if err = errors.Join(err, gerr); err != nil {
-		return sockets, fmt.Errorf("cannot make its routes: %w", err)
 	}
 	if err := unix.Setns(sandbox, unix.CLONE_NEWNET); err != nil {
 		return sockets, fmt.Errorf("cannot return from its namespace: %w", err)
 	}
-	if err := writeSysctl("net/ipv6/conf/"+SandboxLink+"/disable_ipv6", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := inside.sandboxSide(); err != nil {
 		return sockets, err
-	}
-	if err := inside.wire(SandboxLink, sandboxAddr); err != nil {
-		return sockets, err
-	}
-	s0, err := linkIndex(SandboxLink)
-	if err == nil {
-		err = inside.addRoute(route{to: &gatewayAddr, table: unix.RT_TABLE_MAIN, kind: unix.RTN_UNICAST, scope: unix.RT_SCOPE_LINK, link: s0})
-	}
-	if err == nil {
-		err = inside.addRoute(route{via: &gatewayAddr, table: unix.RT_TABLE_MAIN, kind: unix.RTN_UNICAST, scope: unix.RT_SCOPE_UNIVERSE, link: s0})
-	}
-	if err != nil {
-		return sockets, fmt.Errorf("cannot make the sandbox's routes: %w", err)
 	}
 	return sockets, there.activate(g0)
+}
+
+// gatewaySide sets up the gateway, in which the calling thread is: everything is local but the
+// sandbox's address. It returns the number of the interface to the sandbox.
+func (n netlink) gatewaySide() (uint32, error) {
+	// Names lead to IPv4 addresses alone. Without the file there is no IPv6.
+	if err := writeSysctl("net/ipv6/conf/all/disable_ipv6", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	// Who binds the sockets need not have any capability here. An owner of the user namespace
+	// has them all: if this fails, that one can still bind low ports.
+	_ = writeSysctl("net/ipv4/ip_unprivileged_port_start", "0")
+	if err := errors.Join(loopbackUp(), n.wire(gatewayLink, gatewayAddr)); err != nil {
+		return 0, err
+	}
+	lo, err := linkIndex("lo")
+	if err != nil {
+		return 0, err
+	}
+	g0, err := linkIndex(gatewayLink)
+	if err != nil {
+		return 0, err
+	}
+	// In the local table the longest prefix wins, too: what is for the sandbox goes there.
+	err = errors.Join(
+		n.addRoute(route{table: unix.RT_TABLE_LOCAL, kind: unix.RTN_LOCAL, scope: unix.RT_SCOPE_HOST, link: lo}),
+		n.addRoute(route{to: &sandboxAddr, table: unix.RT_TABLE_LOCAL, kind: unix.RTN_UNICAST, scope: unix.RT_SCOPE_LINK, link: g0}))
+	if err != nil {
+		return 0, fmt.Errorf("cannot make the gateway's routes: %w", err)
+	}
+	return g0, nil
+}
+
+// sandboxSide sets up the sandbox's end, in whose namespace the calling thread is.
+func (n netlink) sandboxSide() error {
+	if err := writeSysctl("net/ipv6/conf/"+SandboxLink+"/disable_ipv6", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := n.wire(SandboxLink, sandboxAddr); err != nil {
+		return err
+	}
+	s0, err := linkIndex(SandboxLink)
+	if err != nil {
+		return err
+	}
+	err = n.addRoute(route{to: &gatewayAddr, table: unix.RT_TABLE_MAIN, kind: unix.RTN_UNICAST, scope: unix.RT_SCOPE_LINK, link: s0})
+	if err == nil {
+		err = n.addRoute(route{via: &gatewayAddr, table: unix.RT_TABLE_MAIN, kind: unix.RTN_UNICAST, scope: unix.RT_SCOPE_UNIVERSE, link: s0})
+	}
+	if err != nil {
+		return fmt.Errorf("cannot make the sandbox's routes: %w", err)
+	}
+	return nil
 }
 
 // activate makes an interface send from now on. One that was set up before its peer drops

@@ -162,10 +162,10 @@ func ParseNetworkRule(text string) (NetworkRule, error) {
 	refuse := func(reason, hint string) (NetworkRule, error) {
 		return NetworkRule{}, &FieldError{Field: "network.allow", Value: text, Reason: reason, Hint: hint}
 	}
-	rule, host, list := NetworkRule{}, text, ""
+	rule, host := NetworkRule{}, text
 	if i := strings.LastIndexByte(text, ':'); i >= 0 && strings.Trim(text[i+1:], "0123456789,") == "" && strings.Count(text, ":") == 1 {
-		host, list = text[:i], text[i+1:]
-		for word := range strings.SplitSeq(list, ",") {
+		host = text[:i]
+		for word := range strings.SplitSeq(text[i+1:], ",") {
 			n, err := strconv.ParseUint(word, 10, 16)
 			if err != nil || n == 0 {
 				return refuse("a port must be a number from 1 to 65535", "write "+ShellWord(host+":443")+", or the host alone for ports 443 and 80")

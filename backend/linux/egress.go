@@ -81,15 +81,21 @@ func startEgress(program string, dir *stateDir) (*egressProcess, error) {
 		defer ruleset.Close()
 		files = append(files, ruleset)
 	}
+	var own []int
+	defer func() {
+		for _, fd := range own {
+			_ = unix.Close(fd)
+		}
+	}()
 	for _, f := range files {
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
 		if err != nil {
 			_ = channels.Control.Close()
 			return nil, backend.Failed("egress", "prepare descriptors", "", err, "")
 		}
-		defer unix.Close(fd)
-		c.Files = append(c.Files, fd)
+		own = append(own, fd)
 	}
+	c.Files = own
 	if len(c.Files) > egress.ListenFD+1 {
 		c.Landlock, c.Files = c.Files[egress.ListenFD+1], c.Files[:egress.ListenFD+1]
 	}

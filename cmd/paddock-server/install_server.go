@@ -20,6 +20,15 @@ import (
 	"github.com/paddock-dev/paddock/server/install"
 )
 
+// inFolder returns a path as a configuration that a project's people share has it, if it lies in
+// the project.
+func inFolder(target *install.Target, dir, path string) string {
+	if inside, err := filepath.Rel(dir, path); target.Scope == install.Project && err == nil && filepath.IsLocal(inside) {
+		return filepath.Join(target.Folder, inside)
+	}
+	return path
+}
+
 // server returns the server that the client is to start.
 func (f *installFlags) server(target *install.Target, dir string) (install.Server, error) {
 	s := install.Server{Name: cmp.Or(f.name, ownName), Command: f.command, Args: []string{"mcp"}}
@@ -46,10 +55,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		if info, statErr := os.Stat(abs); err != nil || statErr != nil || !info.IsDir() {
 			return s, &policy.FieldError{Field: "--workspace", Value: f.workspace, Reason: "it is not a directory", Hint: "make it first"}
 		}
-		workspace = abs
-		if inside, err := filepath.Rel(dir, abs); shared && err == nil && filepath.IsLocal(inside) {
-			workspace = filepath.Join(target.Folder, inside)
-		}
+		workspace = inFolder(target, dir, abs)
 	case shared:
 		workspace = target.Folder // it starts servers in the user's home
 	}
@@ -61,10 +67,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		if info, statErr := os.Stat(file); err != nil || statErr != nil || info.IsDir() {
 			return s, &policy.FieldError{Field: "--spec", Value: f.spec, Reason: "it is not a file", Hint: "write it first; the server does not start without it"}
 		}
-		if inside, err := filepath.Rel(dir, file); shared && err == nil && filepath.IsLocal(inside) {
-			file = filepath.Join(target.Folder, inside)
-		}
-		s.Args = append(s.Args, "--spec", file)
+		s.Args = append(s.Args, "--spec", inFolder(target, dir, file))
 	}
 	if f.profile != "" {
 		if _, err := cli.ParseProfile(f.profile); err != nil {

@@ -93,7 +93,12 @@ func All() []op.Op {
 		op.Of[sandbox.PlanInput](),
 		op.Of[admin.PolicyCheckInput](),
 		op.Of[admin.PolicyListInput](),
-	}, host.Ops(), []op.Op{
+	}, host.Ops(), operators())
+}
+
+// operators returns what is for the operator alone, and about this host.
+func operators() []op.Op {
+	return []op.Op{
 		op.Of[admin.AlterPrivilegesInput](),
 		op.Of[admin.PrivilegeListInput](),
 		op.Of[admin.TokenCreateInput](),
@@ -108,5 +113,5 @@ func All() []op.Op {
 		op.Of[sandbox.CacheRemoveInput](),
 		op.Of[sandbox.DoctorInput](),
 		op.Of[sandbox.VersionInput](),
-	})
+	}
 }

@@ -33,7 +33,7 @@ func TestClients(t *testing.T) {
 	w.https(t, "evil.test:443", hello)
 	plain := listen(t)
 	w.add("api.test:80", plain)
-	go func() { _ = http.Serve(plain, hello) }() //nolint:gosec // a test's
+	go func() { _ = http.Serve(plain, hello) }()
 	box := w.open(t, allow(t, "api.test", "*.wild.test"))
 	clients := []struct{ program, get string }{
 		{"curl", `curl -sS "$1"`},

@@ -86,7 +86,7 @@ func newAccount(t *testing.T) *account {
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	home, err := os.MkdirTemp(base, "paddock-projects-")
+	home, err := os.MkdirTemp(base, "paddock-projects-") //nolint:usetesting // a home is not below the temporary directory
 	if err == nil {
 		home, err = filepath.EvalSymlinks(home)
 	}
