@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -225,20 +226,15 @@ var (
 	links   = []string{".sdkman/candidates/java/current"}
 )
 
-// list lists all that is visible below the home then, with the directories above it.
-func (a *account) list(t *testing.T, more ...string) (all []string) {
+// list lists these paths below the home, those above them, and all that is in whole.
+func (a *account) list(t *testing.T, paths, whole []string) (all []string) {
 	t.Helper()
-	dirs := slices.Clone(more)
-	for _, shown := range a.shown(t) {
-		dirs = append(dirs, shown...)
-	}
-	for _, dir := range dirs {
-		for at := dir; at != "."; at = filepath.Dir(at) {
+	for _, at := range slices.Concat(paths, whole) {
+		for ; at != "."; at = filepath.Dir(at) {
 			all = append(all, at)
 		}
-		if slices.Contains(more, dir) {
-			continue
-		}
+	}
+	for _, dir := range whole {
 		if err := filepath.WalkDir(filepath.Join(a.home, dir), func(at string, _ fs.DirEntry, err error) error {
 			rel := strings.TrimPrefix(at, a.home+"/")
 			if all = append(all, rel); slices.Contains(covered, rel) {
@@ -249,7 +245,6 @@ func (a *account) list(t *testing.T, more ...string) (all []string) {
 			t.Fatal(err)
 		}
 	}
-	all = append(all, links...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -291,7 +286,7 @@ func (a *account) test(t *testing.T) {
 			if iso := a.isolation(t, dir); !slices.Contains(iso.Caches, p.cache) {
 				t.Errorf("the caches are %q", iso.Caches)
 			}
-			a.look(t, dir, true)
+			a.visibleOf(t, p)
 		})
 	}
 }
@@ -341,35 +336,41 @@ node --version; npm --version; python --version; cargo --version; rustc --versio
 }
 
 // visible is what the table says, and nothing else of the home.
-func (a *account) visible(t *testing.T) { a.look(t, "src/plain", false) }
-
-// look compares what is visible of the home with the table, and looks for secrets.
-func (a *account) look(t *testing.T, dir string, caches bool) {
-	t.Helper()
-	more := []string{dir} // a link to the workspace
-	const store, modules = ".cache/paddock", "go/pkg/mod/cache/download"
-	if caches {
-		more = append(more, store)
-		if dir == "src/go" {
-			more = append(more, modules)
-		}
+func (a *account) visible(t *testing.T) {
+	whole := slices.Concat(slices.Collect(maps.Values(a.shown(t)))...)
+	a.compare(t, "src/plain", a.list(t, slices.Concat(links, []string{"src/plain"}), whole), nil)
+	if secrets, all, err := a.run(t, "src/plain", "sh", "-c", findSecrets, "sh", a.home); strings.Count(secrets, "\n") < 27 || err != nil { // or the search proves nothing
+		t.Errorf("outside there are no 27 secrets: %v\n%s", err, all)
 	}
+}
+
+// visibleOf is what a project sees besides: a link to the workspace, and caches.
+func (a *account) visibleOf(t *testing.T, p project) {
+	t.Helper()
+	known := append(slices.Concat(slices.Collect(maps.Values(a.shown(t)))...), ".cache/paddock")
+	if p.cache == "go" {
+		known = append(known, "go/pkg/mod/cache/download")
+	}
+	a.compare(t, "src/"+p.dir, a.list(t, slices.Concat(links, []string{"src/" + p.dir}, known), nil), known)
+}
+
+const findSecrets = `find "$@" -type f -size -2 -exec grep -lsF the-secret-of {} + 2>/dev/null; true` // they are small
+
+// compare compares what is visible of the home with a list, which has only the names of known
+// directories, and looks for secrets.
+func (a *account) compare(t *testing.T, dir string, want, known []string) {
+	t.Helper()
 	find := []string{"find", a.home, "-mindepth", "1"}
-	for _, at := range []string{store, modules} { // they are listed by name alone
+	for _, at := range known {
 		find = append(find, "-path", filepath.Join(a.home, at), "-prune", "-print", "-o")
 	}
 	out, _ := a.inside(t, dir, append(find, "-print")...)
 	got := strings.Split(strings.TrimSpace(strings.ReplaceAll(out, a.home+"/", "")), "\n")
 	slices.Sort(got)
-	if diff := cmp.Diff(a.list(t, more...), got); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is visible of the home (-want +got):\n%s", diff)
 	}
-	const search = `find "$@" -type f -size -2 -exec grep -lsF the-secret-of {} + 2>/dev/null; true` // small ones
-	secrets, _, err := a.run(t, dir, "sh", "-c", search, "sh", a.home)
-	if n := strings.Count(secrets, "\n"); n < 27 || err != nil { // or the search proves nothing
-		t.Errorf("outside there are %d secrets (%v)", n, err)
-	}
-	if found, _ := a.inside(t, dir, "sh", "-c", search, "sh", a.home, "/home", "/root", "/workspace", "/tmp", "/run", "/var", "/etc"); found != "" {
+	if found, _ := a.inside(t, dir, "sh", "-c", findSecrets, "sh", a.home, "/home", "/root", "/workspace", "/tmp", "/run", "/var", "/etc"); found != "" {
 		t.Errorf("credentials can be read: %s", found)
 	}
 }

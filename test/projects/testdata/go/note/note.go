@@ -2,17 +2,18 @@
 package note
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 	"github.com/Masterminds/semver/v3"
-	"github.com/google/uuid"
-	"github.com/mitchellh/mapstructure"
+	"github.com/mr-tron/base58"
 	"github.com/tidwall/gjson"
 	"go.uber.org/multierr"
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/crypto/blake2b"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
 )
@@ -25,9 +26,6 @@ type Note struct {
 	Needs string // a range of versions of the reader
 	Body  string
 }
-
-// space is the name space of the identifiers of notes.
-var space = uuid.MustParse("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 
 // Parse reads a note: a head between lines of --- is YAML, between lines of +++ TOML, and a head
 // in braces JSON.
@@ -58,12 +56,17 @@ func Parse(text string) (Note, error) {
 		return Note{}, fmt.Errorf("cannot read the head: %w", err)
 	}
 	var n Note
-	if err := mapstructure.WeakDecode(head, &n); err != nil {
+	fields, err := json.Marshal(head)
+	if err == nil {
+		err = json.Unmarshal(fields, &n) // whatever the case of names
+	}
+	if err != nil {
 		return Note{}, fmt.Errorf("cannot use the head: %w", err)
 	}
 	n.Body = body
 	n.Title = cases.Title(language.English).String(n.Title)
-	n.ID = uuid.NewSHA1(space, []byte(n.Title+"\x00"+body)).String()
+	sum := blake2b.Sum256([]byte(n.Title + "\x00" + body))
+	n.ID = base58.Encode(sum[:])
 	return n, n.check()
 }
 

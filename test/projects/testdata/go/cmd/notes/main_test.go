@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pmezard/go-difflib/difflib"
 )
 
-func TestCommand(t *testing.T) {
+func TestRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "note.md")
 	if err := os.WriteFile(file, []byte("---\ntitle: hello\n---\n*body*\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -18,18 +20,28 @@ func TestCommand(t *testing.T) {
 		want string
 	}{
 		{[]string{file}, "<h1>Hello</h1>\n<p><em>body</em></p>\n"},
-		{[]string{"--table", file}, "Hello"},
-		{[]string{file + "x"}, "no such file"},
-		{nil, "requires at least 1 arg"},
+		{[]string{"--list", file}, "Hello" + strings.Repeat(" ", 52) + "7 B\n"},
 	} {
 		var out bytes.Buffer
-		cmd := command()
-		cmd.SetArgs(tt.args)
-		cmd.SetOut(&out)
-		cmd.SetErr(&out)
-		_ = cmd.Execute()
-		if !strings.Contains(out.String(), tt.want) {
-			t.Errorf("%q prints %q, want %q", tt.args, out.String(), tt.want)
+		if err := run(tt.args, &out); err != nil {
+			t.Errorf("%q: %v", tt.args, err)
+		}
+		diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: difflib.SplitLines(tt.want), B: difflib.SplitLines(out.String()), FromFile: "want", ToFile: "got", Context: 1})
+		if diff != "" || err != nil {
+			t.Errorf("%q prints\n%s%v", tt.args, diff, err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for want, args := range map[string][]string{
+		"no such file": {"/no/such/file"},
+		"required":     nil,
+		"unknown flag": {"--table"},
+		"Usage:":       {"--help"},
+	} {
+		if err := run(args, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gives %v, want %q", args, err, want)
 		}
 	}
 }
