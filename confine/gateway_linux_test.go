@@ -91,6 +91,24 @@ func gatewayChild() error {
 	if err := connect([4]byte{127, 0, 0, 1}, 443); !errors.Is(err, unix.ECONNREFUSED) {
 		return fmt.Errorf("connect to loopback: %w", err)
 	}
+	udp, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(udp)
+	if err := errors.Join(unix.SetsockoptTimeval(udp, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}),
+		unix.Connect(udp, &unix.SockaddrInet4{Addr: [4]byte{1, 1, 1, 1}, Port: 443})); err != nil {
+		return err
+	}
+	for i := range 50 {
+		_, err := unix.Write(udp, []byte("x"))
+		if err == nil {
+			_, err = unix.Read(udp, make([]byte, 1))
+		}
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			return fmt.Errorf("datagram %d: %w", i, err)
+		}
+	}
 	// A command can have the port that a rule names, too.
 	if err := errors.Join(unix.Bind(here, &unix.SockaddrInet4{Port: 443}), unix.Listen(here, 1)); err != nil {
 		return fmt.Errorf("cannot listen in the sandbox: %w", err)
