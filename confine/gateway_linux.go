@@ -100,7 +100,7 @@ func (n netlink) gatewaySide() (uint32, error) {
 	// Who binds the sockets need not have any capability here. An owner of the user namespace
 	// has them all: if this fails, that one can still bind low ports.
 	_ = writeSysctl("net/ipv4/ip_unprivileged_port_start", "0")
-	// Each datagram is refused, not only some in a second: what tries QUIC falls back at once.
+	// Datagrams are refused, not only one in a second: what tries QUIC falls back at once.
 	_ = writeSysctl("net/ipv4/icmp_ratelimit", "0")
 	if err := errors.Join(loopbackUp(), n.wire(gatewayLink, gatewayAddr)); err != nil {
 		return 0, err
