@@ -57,7 +57,7 @@ ATONCE = -p=$(shell expr 2 '*' $$(nproc || echo 2))
 
 # What is the same for every user: what only computes, what checks the tree, and
 # doors over the operations, which are tried themselves.
-SAME := policy(/.*)? wire internal/(redact|relay|search|stdiomux|strictjson|text)(/.*)? op/internal/(output|patch|shell) \
+SAME := policy(/.*)? egress(/.*)? wire internal/(redact|relay|search|stdiomux|strictjson|text)(/.*)? op/internal/(output|patch|shell) \
 	bench(/.*)? test/(arch|projects|raceprobe|readme|shape|summary|vm)(/.*)? server/(httpd|mcp) privilege/redis examples/.*
 
 # What the two programs compare when they meet: the commit, and a hash of
