@@ -343,19 +343,19 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	for i, f := range s.files {
 		fds[i] = int(f.Fd())
 	}
-	if err := confine.SendFiles(s.control, fds); err != nil {
-		return nil, backend.Failed("boot", "send descriptors", "", err, "")
-	}
 	boot := confine.Boot{Protocol: wire.Version, Build: wire.Build, Plan: s.plan.plan}
-	if err := boot.Write(s.control); err != nil {
-		return nil, backend.Failed("boot", "send the plan", "", err, notAgent)
+	err := confine.SendFiles(s.control, fds)
+	if err == nil {
+		err = boot.Write(s.control)
+	}
+	if err != nil { // it has ended already
+		return nil, backend.Failed("boot", "await the agent", "", err, notAgent)
 	}
 	// The first connection to the agent is made while the agent is busy.
 	// Requests on it wait until the walls have been verified.
 	s.spare, _ = state.Dial(context.Background(), s.dir.Path)
 	s.spareAt = time.Now()
 	saved, looked := s.save(nil), verifyClone(s.pid, s.plan.plan)
-	var err error
 	var next byte
 	s.gateway, next, err = confine.ReceiveFiles(s.control, egress.Stock+1)
 	var booted *confine.Booted

@@ -86,10 +86,10 @@ func (h *server) stop(t *testing.T, cmd *exec.Cmd, drained <-chan struct{}) {
 }
 
 // token makes a token for a principal over a workspace, and gives it.
-func (s setup) token(t *testing.T, principal, workspace string) string {
+func (s setup) token(t *testing.T, principal, workspace string, more ...string) string {
 	t.Helper()
 	var made struct{ Token string }
-	out := s.paddock(t, "token", "create", principal, "--workspace", workspace, "--json")
+	out := s.paddock(t, append([]string{"token", "create", principal, "--workspace", workspace, "--json"}, more...)...)
 	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Token == "" {
 		t.Fatalf("no token was made: %s", out)
 	}

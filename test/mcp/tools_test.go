@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/op"
 )
@@ -50,6 +52,10 @@ var examples = []example{
 	{tool: "sandbox_create", good: `{"name":"second"}`, bad: `{"name":"third","network":"wide"}`, want: `network`},
 	{tool: "sandbox_list", good: `{}`, bad: `{"all":true}`, want: `all`},
 	{tool: "sandbox_status", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
+	{tool: "sandbox_create", good: `{"name":"named","allow":["example.com"]}`, bad: `{"name":"third","allow":["https://example.com"]}`, want: `URL`},
+	{tool: "network_show", good: `{"sandbox":"named"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
+	{tool: "network_set", good: `{"sandbox":"named","allow":["example.com:8443"]}`, bad: `{"sandbox":"named","allow":["*.*.example.com"]}`, want: `label`},
+	{tool: "network_log", good: `{"sandbox":"named"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "sandbox_delete", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "shell_open", good: `{"shell_id":"main","wait_for_idle_ms":100}`, bad: `{"shell_id":"other","rows":0}`, want: `rows`},
 	{tool: "shell_write", good: `{"shell_id":"main","text":"echo $((6*7))","enter":true,"wait_for":"42"}`, bad: `{"shell_id":"main","keys":["no-such-key"]}`, want: `keys`},
@@ -228,7 +234,9 @@ func fits(t *testing.T, tool *sdk.Tool, structured json.RawMessage) {
 // TestTools calls every tool with the protocol's own Go client.
 func TestTools(t *testing.T) {
 	boxtest.RequireWalls(t)
-	c := startStdio(t, everything(t))
+	s := everything(t)
+	s.flags = append(s.flags, "--allow", "example.com:80,443,8443")
+	c := startStdio(t, s)
 	tools := c.tools(t)
 	runExamples(t, tools, c.caller())
 	for _, tool := range tools {
@@ -243,7 +251,9 @@ func TestToolsHTTP(t *testing.T) {
 	boxtest.RequireWalls(t)
 	t.Parallel()
 	s := everything(t)
-	token := s.token(t, localPrincipal(t), s.workspace) // without one there is no server
+	spec := filepath.Join(t.TempDir(), "spec.yaml")
+	testkit.Write(t, spec, "network: {allow: [{host: example.com, ports: [80, 443, 8443]}]}\n", 0o600)
+	token := s.token(t, localPrincipal(t), s.workspace, "--spec", spec) // without one there is no server
 	c := startHTTP(t, s).connect(t, token)
 	runExamples(t, c.tools(t), c.caller())
 }

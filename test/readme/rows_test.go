@@ -235,6 +235,7 @@ func rows() []row {
 		{of: "paddock version", steps: []step{{see: []string{"platform linux/"}}}},
 		{of: "CGO_ENABLED=0 go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock run -- true"}}},
 		{of: "sha256sum -c --ignore-missing SHA256SUMS", why: released},
+		{of: "mkdir -p ~/.local", steps: []step{{}}},
 		{of: "tar -xzf paddock-VERSION-linux-amd64.tar.gz --strip-components=1 -C ~/.local", why: released},
 		{of: "make release", why: released},
 		{of: "paddock man", steps: []step{{see: []string{`.TH "PADDOCK" "1"`, `.SS "paddock mcp install`}}}},

@@ -337,7 +337,7 @@ func TestCacheTrimmed(t *testing.T) {
 	if out, err := paddock("run", "--", "sh", "-c", "head -c 3000000 /dev/zero > $npm_config_cache/f").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	cmd := paddock("run", "-w", small, "--", "sh", "-c", "head -c 3000000 /dev/zero > $npm_config_cache/f; cat; ls $npm_config_cache")
+	cmd := paddock("run", "-w", small, "--", "sh", "-c", "head -c 3000000 /dev/zero > $npm_config_cache/f; cat; cd $npm_config_cache; ls f")
 	cmd.Env = append(cmd.Env, "PADDOCK_CACHE_MAX=1MiB")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
