@@ -44,10 +44,17 @@ unchanged() {
 }
 
 # hidden DIR lists a directory of the host inside, where it must be absent or
-# empty, but for toolchains that PATH may name there, and the sandbox's own caches.
+# empty, but for toolchains that PATH may name there, the sandbox's own caches, and the
+# name that leads to the workspace's path.
 hidden() {
 	status=0
 	said=$("$paddock" run --timeout 20s --no-toolchains --cache none -- ls -A "$1" 2>/dev/null </dev/null) || status=$?
+	case $PWD in
+	"$1"/*)
+		below=${PWD#"$1"/}
+		said=$(printf '%s\n' "$said" | grep -vxF -e "${below%%/*}" || true)
+		;;
+	esac
 	verdict=hidden
 	case $status in
 	12[4567]) verdict='NOT SHOWN' ;;

@@ -148,7 +148,7 @@ func rows() []row {
 		{of: "paddock run --allow example.com -- curl -sS https://example.org", steps: []step{{status: 6, see: []string{"--allow example.org opens it"}}}},
 		{of: "paddock run --spec api.yaml -- ./fetch", why: noLoopback},
 		{of: "paddock run --network host -- curl -sS https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
-		{of: "network:", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"open    *.example.org    8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
+		{of: "network:", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"open    *.example.org          8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
