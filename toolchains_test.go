@@ -268,7 +268,7 @@ func TestNoToolchains(t *testing.T) {
 			}
 		}, Options{Path: search, Toolchains: allToolchains}, homeTools[:1], home + "/.cargo/bin: the toolchain rustup: there are more than 256"},
 		"level landlock": {level, Options{Path: search, Toolchains: allToolchains}, homeTools[2:],
-			home + "/.pyenv/bin: the toolchain pyenv: " + home},
+			home + "/.pyenv/bin: the toolchain pyenv: " + home + "/.npmrc may have credentials, which level landlock cannot cover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "level landlock" && os.Geteuid() == 0 {

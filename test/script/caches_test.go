@@ -288,8 +288,11 @@ func TestCargoCache(t *testing.T) {
 	crateServer(t, ws)
 	fetch := exec.Command(filepath.Join(rust, "bin", "cargo"), "fetch")
 	fetch.Dir, fetch.Env = ws, append(os.Environ(), "CARGO_HOME="+filepath.Join(home, ".cargo"))
-	if out, err := fetch.CombinedOutput(); err != nil {
-		t.Skipf("there is no rust here: cargo fetch: %v\n%s", err, out)
+	switch out, err := fetch.CombinedOutput(); {
+	case err != nil && strings.Contains(string(out), "usage of sparse registries requires"): // before cargo 1.68
+		t.Skip("there is no rust here: cargo is too old for registries by HTTP")
+	case err != nil:
+		t.Fatalf("cargo fetch: %v\n%s", err, out)
 	}
 	writeFiles(t, home, map[string]string{".cargo/credentials.toml": "x", ".cargo/config.toml": "x", ".cargo/git/x": "x"})
 	build := func(args ...string) string {
