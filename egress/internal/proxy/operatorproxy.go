@@ -55,7 +55,7 @@ func newOperatorProxy(variables map[string]string) (*operatorProxy, error) {
 	server, err := url.Parse(value)
 	// The text may have a password: it is in no error.
 	if err != nil || server.Hostname() == "" {
-		return nil, fmt.Errorf("invalid %s: it must be a URL, such as http://proxy.example.com:3128", name)
+		return nil, fmt.Errorf("invalid %s: it must be a URL, such as http://192.0.2.1:3128", name)
 	}
 	port, ok := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[server.Scheme]
 	if !ok {
