@@ -35,12 +35,12 @@ func plain(t *testing.T) setup {
 	return setup{workspace: publicDir(t), state: t.TempDir(), profile: "workspace"}
 }
 
-// everything is a server with all tools that there are, whose principal holds
-// every privilege where the tests can give it.
+// everything is a server with all tools that there are, with a host by name, whose
+// principal holds every privilege where the tests can give it.
 func everything(t *testing.T) setup {
 	t.Helper()
 	s := plain(t)
-	s.profile = "full"
+	s.profile, s.flags = "full", []string{"--allow", "example.com:80,443,8443"}
 	if !privileged() {
 		return s
 	}

@@ -234,9 +234,7 @@ func fits(t *testing.T, tool *sdk.Tool, structured json.RawMessage) {
 // TestTools calls every tool with the protocol's own Go client.
 func TestTools(t *testing.T) {
 	boxtest.RequireWalls(t)
-	s := everything(t)
-	s.flags = append(s.flags, "--allow", "example.com:80,443,8443")
-	c := startStdio(t, s)
+	c := startStdio(t, everything(t))
 	tools := c.tools(t)
 	runExamples(t, tools, c.caller())
 	for _, tool := range tools {
