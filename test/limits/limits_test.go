@@ -261,9 +261,12 @@ func TestLimitsAreSeen(t *testing.T) {
 // A tree that forks as fast as it can is ended by its timeout, and proved dead.
 func TestForkBomb(t *testing.T) {
 	requires(t, "pids")
-	out := run(t, "--timeout", "1s", "--processes", "500", "--", "/bin/sh", "-c", `b() { b | b & }; b; while :; do b 2>/dev/null; done`)
-	if !out.TimedOut || !out.DeathProved {
-		t.Errorf("%+v", out)
+	s := open(t, paddock.Spec{Limits: paddock.Limits{Processes: 500}})
+	cmd := s.Command(t.Context(), "/bin/sh", "-c", `b() { b | b & }; b; while :; do b 2>/dev/null; done`)
+	cmd.Timeout = time.Second // of the command alone: the sandbox has started
+	err := cmd.Run()
+	if r := cmd.Result(); !errors.Is(err, paddock.ErrTimeout) || r == nil || !r.TimedOut || !r.DeathProved {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
