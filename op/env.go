@@ -42,7 +42,8 @@ type Env struct {
 	Repository string
 	// Project, if not nil, has the project's file of a workspace read (.paddock.yaml), if the
 	// user trusts it, for calls that name no spec file. It is called with one line if there is
-	// a file that is not used. It has no effect under a ceiling.
+	// a file that is not used, and with lines about hosts that are not opened, if the input
+	// asks tools for them. It has no effect under a ceiling.
 	Project func(note string)
 	// Default is the spec of the sandbox for calls that name none. nil: one over the
 	// current directory.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
@@ -37,6 +38,7 @@ type SpecInput struct {
 	Home          *string  `json:"home,omitempty" flag:"home" arg:"DIR" complete:"dir" help:"what HOME is: keep, which stays for later sandboxes over the workspace, or a directory that commands may change (default: private and empty)"`
 	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,allow,host" help:"none (default: loopback only), allow (the hosts that rules name) or host (the host's own, with everything that listens there)" within:"network"`
 	Allow         []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"let commands reach this host, and no other: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)" within:"rules"`
+	AllowFrom     []string `json:"allow_from,omitempty" flag:"allow-from" arg:"TOOL" only:"cli" help:"let commands reach the hosts from which your own npm, go, pip, cargo or apt downloads, by asking it; names may be given together (may be repeated)"`
 	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
@@ -62,6 +64,21 @@ func (in SpecInput) OverProject(ctx context.Context, env *Env, spec policy.Spec)
 
 // Over is like Spec, with spec in place of the default sandbox's.
 func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
+	spec, err := in.over(ctx, env, spec)
+	if err == nil {
+		spec, err = in.allowFrom(ctx, env, spec)
+	}
+	if err != nil {
+		return policy.Spec{}, err
+	}
+	if in.Network != nil && spec.Network.Mode == policy.NetworkAllow && len(spec.Network.Allow) == 0 && env.Project != nil && env.Ceiling == nil {
+		env.Project("no rule is given, so no host can be reached: --allow HOST opens one")
+	}
+	return spec, nil
+}
+
+// over is like Over, without the hosts of AllowFrom.
+func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
 	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
 		return policy.Spec{}, err
 	}
@@ -85,7 +102,7 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 	for _, text := range in.Redact {
 		spec.Redaction = append(spec.Redaction, policy.ParseRedaction(text))
 	}
-	err := errors.Join(
+	return spec, errors.Join(
 		SetText(&spec.Backend, in.Backend, "backend"),
 		in.docker(&spec),
 		in.codex(&spec),
@@ -102,10 +119,6 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		in.mounts(&spec),
 		in.environment(env, &spec),
 	)
-	if err != nil {
-		return policy.Spec{}, err
-	}
-	return spec, nil
 }
 
 // mounts adds the mounts of the fields. Each replaces the spec's mount with the same target.
@@ -143,7 +156,7 @@ func (in SpecInput) network(n *policy.Network) error {
 	for _, list := range []struct {
 		name  string
 		texts []string
-	}{{"allow", in.Allow}, {"deny", in.Deny}} {
+	}{{"allow", in.Allow}, {"allow_from", in.AllowFrom}, {"deny", in.Deny}} {
 		switch {
 		case len(list.texts) == 0:
 		case in.Network == nil || *in.Network == policy.NetworkAllow:
@@ -263,16 +276,57 @@ func SpecFields() []Field {
 	return fieldsOf(reflect.TypeFor[SpecInput](), func(reflect.StructField) bool { return true })
 }
 
-// SpecOver applies a JSON object of [SpecFields] to a spec.
+// SpecOver applies a JSON object of [SpecFields] to a spec, without the hosts of AllowFrom, which
+// [AllowFrom] adds when the workspace is known.
 func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (policy.Spec, error) {
 	var in SpecInput
 	if err := decode("the sandbox", input, &in); err != nil {
 		return spec, err
 	}
-	return in.Over(ctx, env, spec)
+	return in.over(ctx, env, spec)
 }
 
-// ProjectOver is like SpecOver, over the trusted project's file of a workspace (see
+// AllowFrom adds the hosts that a JSON object of [SpecFields] asks for by tools to a spec.
+func AllowFrom(ctx context.Context, env *Env, spec policy.Spec, input []byte) (policy.Spec, error) {
+	var in SpecInput
+	if err := decode("the sandbox", input, &in); err != nil {
+		return spec, err
+	}
+	return in.allowFrom(ctx, env, spec)
+}
+
+// allowFrom asks the caller's tools for their hosts. Only the operator can have that done: the
+// tools are executed on the host.
+func (in SpecInput) allowFrom(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
+	if len(in.AllowFrom) == 0 {
+		return spec, nil
+	}
+	var tools []string
+	for _, text := range in.AllowFrom { // names may be given together
+		tools = append(tools, strings.Split(text, ",")...)
+	}
+	if env.Ceiling != nil {
+		if env.Call != nil {
+			env.Call.refuse()
+		}
+		return spec, &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{
+			Field: "allow_from", Value: tools[0], Reason: "under a ceiling callers cannot have programs of the host asked", Hint: "name the hosts: `network.allow`",
+		}}
+	}
+	opts, err := env.OptionsFor(spec)
+	if err != nil {
+		return spec, err
+	}
+	spec, notes, err := paddock.AllowFrom(ctx, spec, opts, tools)
+	if err == nil && env.Project != nil {
+		for _, note := range notes {
+			env.Project(FlagHint(note))
+		}
+	}
+	return spec, err
+}
+
+// ProjectOver is like [SpecOver], over the trusted project's file of a workspace (see
 // [Env.Project]), which it returns too, or over an empty spec.
 func ProjectOver(ctx context.Context, env *Env, workspace string, input []byte) (policy.Spec, *specfile.File, error) {
 	var in SpecInput
@@ -283,7 +337,7 @@ func ProjectOver(ctx context.Context, env *Env, workspace string, input []byte) 
 	spec, file, err := in.projectSpec(ctx, env, policy.Spec{})
 	if err == nil {
 		in.Workspace = nil
-		spec, err = in.Over(ctx, env, spec)
+		spec, err = in.over(ctx, env, spec)
 	}
 	return spec, file, err
 }
