@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/internal/namedhosts"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -65,6 +66,55 @@ func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	s.named.set(state.Network)
 	return nil
 }
+
+// AddNetwork adds rules to those of a sandbox whose network is "allow". If it fails, nothing has
+// changed. It fails too if others replace the rules at the same time, again and again.
+func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []NetworkDenial) error {
+	client, err := s.egress("change the network")
+	if err != nil {
+		return err
+	}
+	if len(allow) > 0 {
+		checked, err := Network{Allow: allow}.Resolve()
+		if err != nil {
+			return err
+		}
+		allow = checked.Allow
+	}
+	for range addAttempts {
+		state, err := client.Show(ctx)
+		if err != nil {
+			return s.egressError("change the network", err)
+		}
+		network := state.Network.Clone()
+		for _, rule := range allow {
+			if (&policy.Ceiling{NetworkRules: network.Allow}).Opens([]NetworkRule{rule}) != nil {
+				network.Allow = append(network.Allow, rule)
+			}
+		}
+		for _, d := range deny {
+			if !slices.Contains(network.Deny, d) {
+				network.Deny = append(network.Deny, d)
+			}
+		}
+		if network, err = network.Resolve(); err != nil {
+			return err
+		}
+		set, err := client.SetAt(ctx, network, state.Revision)
+		if failed := (*egress.Error)(nil); errors.As(err, &failed) && failed.Changed {
+			continue
+		}
+		if err != nil {
+			return s.egressError("change the network", err)
+		}
+		s.named.set(set.Network)
+		return nil
+	}
+	return &Error{Message: "cannot change the network: others change it at the same time", Hint: "try again"}
+}
+
+// addAttempts is how often AddNetwork reads the rules again that others have changed.
+const addAttempts = 16
 
 // NetworkLog calls each with the records after the number of one, the oldest first: what
 // commands asked for by name or address, and what became of it. Of many the newest 4096 are
@@ -199,8 +249,9 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 		}
 	}
 	list := make([]Denial, 0, len(denied)+1)
+	named := sync.OnceValue(func() []namedhosts.Named { return namedhosts.Find(ctx, s.spec.Workspace.Source) })
 	for _, r := range denied {
-		list = append(list, networkDenial(r, n.current()))
+		list = append(list, s.networkDenial(r, n.current(), named))
 	}
 	if more > 0 {
 		list = append(list, Denial{Layer: "network", Rule: policy.NetworkAllow, Object: strconv.Itoa(more) + " more"})
@@ -217,8 +268,8 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 }
 
 // networkDenial returns the denial of a record, with the rule that would open what was asked
-// for.
-func networkDenial(r egress.Record, rules policy.Network) Denial {
+// for, and the file of the workspace that names it, if one does.
+func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named func() []namedhosts.Named) Denial {
 	d := Denial{Layer: "network", Rule: r.Rule, Object: text.Escape(text.Prefix(r.Host, 256)), Hint: text.Escape(text.Prefix(r.Reason, 512))}
 	if d.Rule == "" {
 		d.Rule = policy.NetworkAllow
@@ -240,7 +291,15 @@ func networkDenial(r egress.Record, rules policy.Network) Denial {
 		return d
 	}
 	if word := opening(r, rules); word != "" {
-		d.Hint = strings.TrimPrefix(d.Hint+"; `network.allow` "+policy.ShellWord(word)+" opens it", "; ")
+		opens := "`network.allow` " + policy.ShellWord(word) + " opens it"
+		if s.attached { // the flag is for a start
+			opens = "paddock network add " + s.ID() + " --allow " + policy.ShellWord(word) + " opens it"
+		}
+		d.Hint = strings.TrimPrefix(d.Hint+"; "+opens, "; ")
+		host, _ := egress.CanonicalName(r.Host)
+		if i := slices.IndexFunc(named(), func(n namedhosts.Named) bool { return n.Rule.Host == host }); i >= 0 {
+			d.Hint += "; " + named()[i].File + " of the workspace names it"
+		}
 	}
 	return d
 }

@@ -66,6 +66,8 @@ type Ready struct {
 type Error struct {
 	Message string `json:"error"`
 	Hint    string `json:"hint,omitempty"`
+	// Changed says that the rules are not those of the revision that was named.
+	Changed bool `json:"changed,omitempty"`
 }
 
 // Error returns what could not be done, and why.
@@ -106,6 +108,8 @@ const (
 // State is what the egress process does at the moment.
 type State struct {
 	Network policy.Network `json:"network"`
+	// Revision is how often the rules were replaced.
+	Revision uint64 `json:"revision"`
 	// Open are the connections that are open.
 	Open int `json:"open"`
 	// Connections, Denied, Sent and Received are totals since the start.

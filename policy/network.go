@@ -175,6 +175,8 @@ func ParseNetworkRule(text string) (NetworkRule, error) {
 	}
 	canonical, reason, hint := CanonicalHost(host)
 	switch {
+	case reason != "" && strings.ContainsAny(text, ", "):
+		return refuse("it is several", "name each by itself, with `network.allow` again for each")
 	case reason != "" && strings.Contains(host, ":") && !strings.Contains(host, "://") && !strings.Contains(reason, "IPv6"):
 		return refuse("it is not HOST or HOST:PORT[,PORT]", "a port is a number from 1 to 65535")
 	case reason != "":
@@ -296,7 +298,11 @@ func (r *resolver) network(s *Spec) {
 	case n.Mode != "" && engine && s.Backend == BackendDocker:
 		r.refuse("docker.network_enabled", "true", "network says something else: "+quoteShort(n.Mode), "leave one of the two out")
 	case n.Mode != "":
+		before := len(r.errs)
 		choose(r, "network", &n.Mode, NetworkNone, NetworkAllow, NetworkHost)
+		if rule, err := ParseNetworkRule(n.Mode); len(r.errs) > before && err == nil && strings.ContainsAny(rule.Host, ".*") {
+			FieldErrors(r.errs[before])[0].Hint = "`network.allow` " + ShellWord(n.Mode) + " opens one host"
+		}
 	default:
 		n.Mode = defaultNetwork(*s)
 	}

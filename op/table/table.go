@@ -81,6 +81,7 @@ func All() []op.Op {
 		op.Of[service.ServiceLogsInput](),
 
 		op.Of[network.NetworkShowInput](),
+		op.Of[network.NetworkAddInput](),
 		op.Of[network.NetworkSetInput](),
 		op.Of[network.NetworkLogInput](),
 

@@ -54,6 +54,7 @@ var examples = []example{
 	{tool: "sandbox_status", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "sandbox_create", good: `{"name":"named","allow":["example.com"]}`, bad: `{"name":"third","allow":["https://example.com"]}`, want: `URL`},
 	{tool: "network_show", good: `{"sandbox":"named"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
+	{tool: "network_add", good: `{"sandbox":"named","allow":["example.com:8443"]}`, bad: `{"sandbox":"named"}`, want: `allow`},
 	{tool: "network_set", good: `{"sandbox":"named","allow":["example.com:8443"]}`, bad: `{"sandbox":"named","allow":["*.*.example.com"]}`, want: `label`},
 	{tool: "network_log", good: `{"sandbox":"named"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "sandbox_delete", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},

@@ -78,7 +78,7 @@ func (s *Server) answerClient(ctx context.Context, conn net.Conn) {
 		state := s.State()
 		_ = write(egress.Answer{State: &state})
 	case egress.OpSet:
-		state, err := s.Set(network)
+		state, err := s.setAt(network, request.Revision)
 		if err != nil {
 			_ = write(egress.Answer{Error: asError(err)})
 			return

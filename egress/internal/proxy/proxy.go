@@ -91,8 +91,9 @@ type Server struct {
 	sent         atomic.Int64  // to hosts, by all connections
 	bytesOut     atomic.Int64  // limit of sent, 0: none
 
-	setting sync.Mutex // held while rules are replaced
-	stock   []*os.File // for setting: sockets that are not bound
+	setting  sync.Mutex    // held while rules are replaced
+	stock    []*os.File    // for setting: sockets that are not bound
+	replaced atomic.Uint64 // how often rules were replaced
 
 	mu        sync.Mutex
 	table     *egress.Table
@@ -338,12 +339,18 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) {
 // Set replaces all rules: it listens at new ports, then decides by the new rules, then resets
 // the connections that they forbid. If it fails, nothing has changed; the error is an
 // [*egress.Error].
-func (s *Server) Set(network policy.Network) (egress.State, error) {
+func (s *Server) Set(network policy.Network) (egress.State, error) { return s.setAt(network, nil) }
+
+// setAt is like Set. It fails if the rules are not those of a revision any more.
+func (s *Server) setAt(network policy.Network, revision *uint64) (egress.State, error) {
 	if err := egress.Check(network); err != nil {
 		return egress.State{}, &egress.Error{Message: "invalid rules: " + err.Error()}
 	}
 	s.setting.Lock()
 	defer s.setting.Unlock()
+	if revision != nil && *revision != s.replaced.Load() {
+		return egress.State{}, &egress.Error{Message: "the rules were replaced meanwhile", Changed: true}
+	}
 	table := egress.NewTable(network)
 	added, err := s.bindPorts(table.Ports())
 	if err != nil {
@@ -359,6 +366,7 @@ func (s *Server) Set(network policy.Network) (egress.State, error) {
 	}
 	old := s.table
 	s.table = table
+	s.replaced.Add(1)
 	s.bytesOut.Store(int64(network.Limits.BytesOut))
 	for c := range s.open {
 		if reason := s.forbids(old, table, c); reason != "" {
@@ -379,7 +387,7 @@ func (s *Server) State() egress.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.records.totals()
-	state.Network, state.Open = s.table.Network(), len(s.open)
+	state.Network, state.Open, state.Revision = s.table.Network(), len(s.open), s.replaced.Load()
 	for c := range s.open {
 		state.Sent += c.sent.Load()
 		state.Received += c.received.Load()

@@ -29,6 +29,47 @@ cannot be used. A sandbox with network none or host has no rules, and keeps that
 	}
 }
 
+// NetworkAddInput adds rules.
+type NetworkAddInput struct {
+	Where
+	Allow []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host too: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
+	Deny  []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule opens (may be repeated)"`
+}
+
+func (NetworkAddInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "network_add", CLI: []string{"network", "add"}, Summary: "Add rules to a sandbox's network",
+		Doc: `Add rules to those of a running sandbox whose network is "allow". What is open stays
+open, and a rule that is there already is not added again. All rules are added, or none
+if one cannot be used.`,
+		Examples: `  paddock network add ID --allow api.example.com
+  paddock network add ID --deny telemetry.example.com`,
+		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
+	}
+}
+
+// Do adds the rules. Below a ceiling they must lie in it.
+func (in NetworkAddInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out NetworkOutput, err error) {
+	allow, deny, err := op.NetworkRules(in.Allow, in.Deny)
+	if err == nil && len(allow)+len(deny) == 0 {
+		err = &policy.FieldError{Field: "allow", Reason: "no rule is given", Hint: "name a host to open"}
+	}
+	if err == nil {
+		err = env.MayOpen(allow)
+	}
+	if err != nil {
+		return out, err
+	}
+	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
+		if err := h.AddNetwork(ctx, allow, deny); err != nil {
+			return err
+		}
+		out, err = show(ctx, h)
+		return err
+	})
+	return out, err
+}
+
 // Do replaces the rules. Below a ceiling they must lie in it, and what the operator's spec
 // closes stays closed, and its limits hold.
 func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out NetworkOutput, err error) {

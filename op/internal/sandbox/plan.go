@@ -200,7 +200,10 @@ func object(s confine.Step) string {
 	if s.Mode != 0 {
 		words = append(words, fmt.Sprintf("mode=%04o", s.Mode))
 	}
-	if s.Size != 0 {
+	switch {
+	case s.Do == confine.OpGateway:
+		words = append(words, "sockets="+strconv.FormatInt(s.Size, 10))
+	case s.Size != 0:
 		words = append(words, "size="+policy.Size(s.Size).String())
 	}
 	if s.Do == confine.OpCaps {
