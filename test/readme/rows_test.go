@@ -28,6 +28,7 @@ const (
 	sdks = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
 	// Rules by name never reach the loopback on which these tests serve.
 	noLoopback = "it needs a host with a public address"
+	registries = "it needs registries: test/network installs from one of its own"
 	running    = "it needs a sandbox that runs: op/table has each with one"
 	clients    = "it needs a client, a key and a model: make test-mcp runs each client with a scripted model"
 )
@@ -52,6 +53,7 @@ func rows() []row {
 		{of: "./bin/paddock run -- sh -c 'echo built >result; cat ~/.ssh/id_rsa; touch /usr/bin/x'", dir: "paddock", steps: []step{{status: 1}}},
 		{of: "cat result", dir: "paddock", steps: []step{{}}},
 		{of: "./bin/paddock run --allow example.com -- curl -sS https://example.org", dir: "paddock", steps: []step{{status: 6, see: []string{"Could not resolve host: example.org", "denied: network: allow, example.org (no rule opens it; --allow example.org opens it)"}}}},
+		{of: "./bin/paddock run --allow-from npm -- npm install", why: registries},
 		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
 		{of: "go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock version | grep ' v0.9.9$' && ~/go/bin/paddock run -- true"}}},
 		{of: `export PATH="$(go env GOPATH)/bin:$PATH"`, steps: []step{{after: `PATH="$(go env GOPATH)/bin:$PATH"; paddock version | grep ' v0.9.9$'`}}},
@@ -149,6 +151,12 @@ func rows() []row {
 		{of: "paddock run --spec api.yaml -- ./fetch", why: noLoopback},
 		{of: "paddock run --network host -- curl -sS https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
 		{of: "network:", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"open    *.example.org          8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
+		{of: "paddock run --allow-from npm -- npm install left-pad", why: registries},
+		{of: "paddock run --allow-from npm -- npm ci", why: registries},
+		{of: "paddock run --allow-from go,pip -- make test", why: registries},
+		{of: "paddock plan --allow-from apt,cargo", why: registries},
+		{of: "paddock mcp --allow-from npm", why: registries},
+		{of: "paddock network add ID --allow example.com", why: running},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
