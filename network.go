@@ -86,6 +86,9 @@ func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []Ne
 		if err != nil {
 			return s.egressError("change the network", err)
 		}
+		if state.Network.Mode == policy.NetworkObserve {
+			return &Error{Message: "cannot add rules to sandbox " + s.ID() + ": its network is observed, and every public name is open", Hint: "paddock network set " + s.ID() + " `network.allow` HOST ends that, with rules in its place"}
+		}
 		network := state.Network.Clone()
 		for _, rule := range allow {
 			if (&policy.Ceiling{NetworkRules: network.Allow}).Opens([]NetworkRule{rule}) != nil {
@@ -293,7 +296,7 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 	if word := opening(r, rules); word != "" {
 		opens := "`network.allow` " + policy.ShellWord(word) + " opens it"
 		if s.attached { // the flag is for a start
-			opens = "paddock network add " + s.ID() + " --allow " + policy.ShellWord(word) + " opens it"
+			opens = "paddock network add " + s.ID() + " " + opens
 		}
 		d.Hint = strings.TrimPrefix(d.Hint+"; "+opens, "; ")
 		host, _ := egress.CanonicalName(r.Host)

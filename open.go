@@ -176,7 +176,8 @@ func (s *Sandbox) Isolation() Isolation {
 	held := s.wall.Isolation()
 	held.Lost = slices.Concat(held.Lost, s.lost)
 	if held.Egress != nil && s.named.client != nil { // rules can have changed
-		held.Egress = s.named.current().Egress(held.Egress.How)
+		rules := s.named.current()
+		held.Network, held.Egress = rules.Mode, rules.Egress(held.Egress.How)
 	}
 	return held
 }

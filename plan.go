@@ -76,7 +76,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		return nil, backend.Request{}, err
 	}
 	egress := ""
-	if spec.Network.Mode == policy.NetworkAllow {
+	if policy.ByName(spec.Network.Mode) {
 		if egress, err = o.egressProgram(seen, way.Path); err != nil {
 			return nil, backend.Request{}, err
 		}

@@ -46,7 +46,7 @@ type Decision struct {
 // them. Other rules would open what nobody meant, or close nothing.
 func Check(network policy.Network) error {
 	const most = 1024
-	if network.Mode != policy.NetworkAllow {
+	if !policy.ByName(network.Mode) {
 		return fmt.Errorf("invalid mode %q: it must be %q", network.Mode, policy.NetworkAllow)
 	}
 	if len(network.Allow) > most || len(network.Deny) > most {

@@ -39,6 +39,7 @@ type SpecInput struct {
 	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,allow,host" help:"none (default: loopback only), allow (the hosts that rules name) or host (the host's own, with everything that listens there)" within:"network"`
 	Allow         []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"let commands reach this host, and no other: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)" within:"rules"`
 	AllowFrom     []string `json:"allow_from,omitempty" flag:"allow-from" arg:"TOOL" only:"cli" help:"let commands reach the hosts from which your own npm, go, pip, cargo or apt downloads, by asking it; names may be given together (may be repeated)"`
+	ObservePorts  []string `json:"observe_ports,omitempty" flag:"observe-ports" arg:"PORT" only:"cli" help:"with --network observe, which opens every public name at ports 443, 80 and 22, and prints at the end what was reached, as rules: further ports; several may be given together (may be repeated)"`
 	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
@@ -153,12 +154,24 @@ func (in SpecInput) network(n *policy.Network) error {
 		*n = policy.Network{Mode: *in.Network}
 	}
 	var errs []error
+	if len(in.ObservePorts) > 0 {
+		if n.Mode != policy.NetworkObserve {
+			errs = append(errs, &policy.FieldError{Field: "observe_ports", Value: in.ObservePorts[0], Reason: "nothing is observed", Hint: "use `network` observe"})
+		}
+		rule, err := policy.ParseNetworkRule("**:" + strings.Join(in.ObservePorts, ","))
+		if err != nil {
+			errs = append(errs, &policy.FieldError{Field: "observe_ports", Value: strings.Join(in.ObservePorts, ","), Reason: "a port must be a number from 1 to 65535"})
+		} else {
+			n.Allow = append(n.Allow, rule)
+		}
+	}
 	for _, list := range []struct {
 		name  string
 		texts []string
 	}{{"allow", in.Allow}, {"allow_from", in.AllowFrom}, {"deny", in.Deny}} {
 		switch {
 		case len(list.texts) == 0:
+		case n.Mode == policy.NetworkObserve:
 		case in.Network == nil || *in.Network == policy.NetworkAllow:
 			n.Mode = policy.NetworkAllow
 		default:

@@ -301,6 +301,9 @@ func (r *resolver) optionLists(c *Ceiling) {
 // Sources must be absolute, as [Spec.Resolve] makes them. A ceiling has no rules for
 // commands: to preserve these, specs must be made from this one.
 func (s Spec) Ceiling() (*Ceiling, error) {
+	if s.Network.Mode == NetworkObserve {
+		return nil, &FieldError{Field: "network", Value: NetworkObserve, Reason: "it is for the operator alone: others cannot be given it", Hint: "name the hosts: `network.allow`"}
+	}
 	backend := cmp.Or(s.Backend, DefaultBackend)
 	c := &Ceiling{
 		Backends:      []string{backend},

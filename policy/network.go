@@ -15,18 +15,21 @@ import (
 
 // The modes of a network.
 const (
-	NetworkNone  = "none"
-	NetworkAllow = "allow"
-	NetworkHost  = "host"
+	NetworkNone    = "none"
+	NetworkAllow   = "allow"
+	NetworkObserve = "observe"
+	NetworkHost    = "host"
 )
 
 // Network is what commands can reach. In a spec it can be the mode alone: "none".
 type Network struct {
 	// Mode is "none" (default: loopback only), "allow" (the hosts of Allow by name, and
-	// nothing else; the default if there are rules) or "host" (the host's own network,
-	// with everything that listens there).
+	// nothing else; the default if there are rules), "observe" (as "allow" with every public
+	// name at ports 443, 80 and 22, to learn which rules commands need; for operators alone)
+	// or "host" (the host's own network, with everything that listens there).
 	Mode string `json:"mode,omitempty" scalar:"ok"`
-	// Allow are the hosts that mode "allow" opens, at most 1024.
+	// Allow are the hosts that mode "allow" opens, at most 1024. Those of mode "observe" are
+	// opened besides.
 	Allow []NetworkRule `json:"allow,omitempty"`
 	// Deny are exceptions, which win over Allow, at most 1024.
 	Deny []NetworkDenial `json:"deny,omitempty"`
@@ -78,6 +81,12 @@ const (
 // NetworkNames are the addresses that stand for names inside, where the network is "allow".
 // No rule can name one.
 var NetworkNames = netip.MustParsePrefix("198.18.0.0/15")
+
+// ByName reports whether commands reach hosts by name in a mode, by rules.
+func ByName(mode string) bool { return mode == NetworkAllow || mode == NetworkObserve }
+
+// ObservedPorts are the ports at which mode "observe" opens every public name.
+func ObservedPorts() []Port { return []Port{443, 80, 22} }
 
 // DefaultPorts are the ports of a rule that names none.
 func DefaultPorts() []Port { return []Port{443, 80} }
@@ -299,14 +308,14 @@ func (r *resolver) network(s *Spec) {
 		r.refuse("docker.network_enabled", "true", "network says something else: "+quoteShort(n.Mode), "leave one of the two out")
 	case n.Mode != "":
 		before := len(r.errs)
-		choose(r, "network", &n.Mode, NetworkNone, NetworkAllow, NetworkHost)
+		choose(r, "network", &n.Mode, NetworkNone, NetworkAllow, NetworkObserve, NetworkHost)
 		if rule, err := ParseNetworkRule(n.Mode); len(r.errs) > before && err == nil && strings.ContainsAny(rule.Host, ".*") {
 			FieldErrors(r.errs[before])[0].Hint = "`network.allow` " + ShellWord(n.Mode) + " opens one host"
 		}
 	default:
 		n.Mode = defaultNetwork(*s)
 	}
-	if n.Mode != NetworkAllow {
+	if !ByName(n.Mode) {
 		r.noRules(*n)
 		n.Allow, n.Deny = nil, nil
 		return
@@ -315,6 +324,9 @@ func (r *resolver) network(s *Spec) {
 		r.refuse("network", n.Mode, "the landlock level can restrict ports, not names", "use `level` full, or `network` none")
 	}
 	*n = n.Clone()
+	if all := (NetworkRule{Host: "**", Ports: ObservedPorts()}); n.Mode == NetworkObserve && !slices.ContainsFunc(n.Allow, func(rule NetworkRule) bool { return rule.contains(all) }) {
+		n.Allow = append(n.Allow, all)
+	}
 	r.rules(n)
 }
 

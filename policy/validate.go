@@ -257,7 +257,7 @@ func (s Spec) NetworkEnv() map[string]string {
 			"CARGO_NET_OFFLINE":         "true",
 			"GOPROXY":                   "off",
 		}
-	case NetworkAllow:
+	case NetworkAllow, NetworkObserve:
 		env = map[string]string{
 			"npm_config_fetch_retry_mintimeout": "500", // ms
 			"npm_config_fetch_retry_maxtimeout": "2000",

@@ -139,7 +139,7 @@ func (b *builder) process() {
 	if b.spec.Network.Mode != policy.NetworkHost {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
 	}
-	if b.spec.Network.Mode == policy.NetworkAllow {
+	if policy.ByName(b.spec.Network.Mode) {
 		b.add(confine.Step{Do: confine.OpGateway, Size: egress.Stock + 1, Why: "what programs connect to arrives at sockets that only the egress process outside holds",
 			Hint: "a gateway needs virtual interfaces: load the kernel module veth (modprobe veth); paddock doctor tries it"})
 	}
@@ -293,7 +293,7 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		NestedUserns: "sysctl+seccomp",
 		Death:        "pidns+uts",
 	}
-	if spec.Network.Mode == policy.NetworkAllow {
+	if policy.ByName(spec.Network.Mode) {
 		iso.Egress = spec.Network.Egress("gateway")
 	}
 	for _, n := range ns {

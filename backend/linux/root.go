@@ -226,7 +226,7 @@ func madeEtc(spec policy.Spec) []madeFile {
 	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	resolv := "# The sandbox has no network.\n"
 	switch spec.Network.Mode {
-	case policy.NetworkAllow:
+	case policy.NetworkAllow, policy.NetworkObserve:
 		// One question for each name, which is answered at once or not at all.
 		resolv = "nameserver " + egress.Range.Addr().Next().String() + "\noptions timeout:1 attempts:1 no-aaaa\n"
 	case policy.NetworkHost:

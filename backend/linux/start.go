@@ -152,7 +152,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		return nil, err
 	}
 	s.program = req.Agent
-	if req.Spec.Network.Mode == policy.NetworkAllow {
+	if policy.ByName(req.Spec.Network.Mode) {
 		s.egress, err = startEgress(req.Egress, dir)
 	}
 	if err == nil {

@@ -136,7 +136,7 @@ func (a *Answer) add(rule policy.NetworkRule) {
 
 // note adds a line about the tool of a question.
 func (q *question) note(line string) {
-	q.Notes = append(q.Notes, "--allow-from "+q.tool+": "+text.Escape(text.Prefix(line, 512)))
+	q.Notes = append(q.Notes, "`allow_from` "+q.tool+": "+text.Escape(text.Prefix(line, 512)))
 }
 
 // open makes a rule of a URL that the tool has named, or says why none can open it. Credentials

@@ -87,7 +87,7 @@ var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no n
 // closedPort is refused by the kernel: nothing outside hears of it.
 var closedPort = wire.Denial{Layer: "network", Rule: "port", Hint: "a host refuses every port that no rule names: `network.allow` HOST:PORT opens it"}
 
-func byName(s policy.Spec) bool { return s.Network.Mode == policy.NetworkAllow }
+func byName(s policy.Spec) bool { return policy.ByName(s.Network.Mode) }
 
 func withoutNetwork(s policy.Spec) bool { return s.Network.Mode == policy.NetworkNone }
 

@@ -84,6 +84,14 @@ func ParseProject(name string, data []byte) (*File, error) {
 // wide returns the rules of the network that open more than hosts by name: an address can be
 // this host's, or one behind its firewall.
 func (f *File) wide() (errs []error) {
+	if f.Spec.Network.Mode == policy.NetworkObserve {
+		e := &policy.FieldError{Field: "network.mode", Value: policy.NetworkObserve, File: f.name, Reason: "the file of a project must not open every name",
+			Hint: "use `network` observe when you start a sandbox"}
+		if e.Line = f.line(e.Field); e.Line == 0 {
+			e.Line = f.line("network")
+		}
+		errs = append(errs, e)
+	}
 	for i, rule := range f.Spec.Network.Allow {
 		host, reason, _ := policy.CanonicalHost(rule.Host)
 		if reason != "" { // the spec is refused for it

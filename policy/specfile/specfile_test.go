@@ -176,7 +176,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"network: ''", `f:1: cannot use network: it is empty`, absent},
 		{"network: {mode: allow, allowed: []}", `f:1: cannot use network.allowed: unknown key`, `did you mean "allow"?`},
 		{"network:\n  allow:\n  - host: a.example\n    port: [1]", `f:4: cannot use network.allow[0].port: unknown key`, `did you mean "ports"?`},
-		{"network:\n  allow: [a.example]", `f:2: cannot use network.allow[0] "a.example": it must be a mapping of keys to values`, "write {host: …}"},
+		{"network:\n  allow: [a.example]", `f:2: cannot use network.allow[0] "a.example": it must be a mapping of keys to values`, "write {host: a.example}"},
 		{"network: {allow: [{host: a.example, ports: 443}]}", `f:1: cannot use network.allow[0].ports "443": it must be a list`, "put the value in brackets: [value]"},
 		{"network: {allow: [{host: a.example, ports: [0]}]}", `f:1: cannot use network.allow[0].ports[0] "0": 0 would count as not given`, absent},
 		{"network: {allow: [{host: a.example, ports: [https]}]}", `f:1: cannot use network.allow[0].ports[0] "https": it must be a whole number`, ""},
@@ -301,7 +301,7 @@ limits: {timeout: 1ns}
 	want := `cannot use workspace.source ".": it is relative, and the directory it starts from is not known
 f:5: cannot use mounts[0].target "/usr/a": /usr is read-only inside
 f:6: cannot use mounts[1].target "/usr/b": /usr is read-only inside
-f:2: cannot use network "bridge": it must be "none" or "allow" or "host"
+f:2: cannot use network "bridge": it must be "none" or "allow" or "observe" or "host"
 f:9: cannot use limits.timeout "1ns": it is less than 1ms
 f:8: cannot use env."1.A": a name is letters, digits and underscores, and does not start with a digit`
 	if err := file.Locate(err); err == nil || err.Error() != want {

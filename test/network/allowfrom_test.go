@@ -10,6 +10,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // npmRegistry answers for the package dep, whose file it has itself.
@@ -115,6 +118,58 @@ func TestAllowFromNPM(t *testing.T) {
 		if name != "registry.test:443" {
 			t.Errorf("the operator's proxy was asked for %s", name)
 		}
+	}
+}
+
+// TestObserve: every public name can be reached, addresses and other ports cannot, and what was
+// reached is printed as rules, the rarest first. A sandbox that observes can get rules, and then
+// says so.
+func TestObserve(t *testing.T) {
+	w := newWorld(t)
+	w.https(t, "often.test:443", hello)
+	w.https(t, "rare.test:443", hello)
+	plain := listen(t)
+	serve(plain, func(c net.Conn) { _, _ = io.WriteString(c, "ready") })
+	w.add("rare.test:7000", plain)
+	w.add("rare.test:7001", plain)
+	home, dir := project(t, w)
+	get := `import ssl, sys, urllib.request
+c = ssl.create_default_context(cafile="/workspace/ca.pem")
+for url in sys.argv[1:]: print(urllib.request.urlopen(url, context=c).read())`
+	testkit.Write(t, filepath.Join(dir, "get.py"), get, 0o644)
+	testkit.Write(t, filepath.Join(dir, "dial.py"), dial, 0o644)
+	script := "python3 get.py https://often.test/ https://often.test/ https://rare.test/; python3 dial.py rare.test 7000; python3 dial.py rare.test 7001; python3 dial.py 169.254.169.254 80 x; python3 dial.py 127.0.0.1 7000"
+	out, status := paddockRun(t, home, dir, "run", "--network", "observe", "--observe-ports", "7000", "--", "sh", "-c", script)
+	if status != 0 || !has(out, "hello from often.test", "hello from rare.test", "got b'ready'", "ECONNREFUSED") || strings.Count(out, "ready") != 1 {
+		t.Errorf("status %d: %s", status, out)
+	}
+	_, rules, _ := strings.Cut(out, "paddock: what was reached, as rules of a spec:\n# network:\n#   allow:\n")
+	lines := strings.Split(rules, "\n")
+	if len(lines) < 3 || !has(lines[0], "#     - {host: rare.test, ports: [", "# 1 connection, ") || !has(lines[1], "rare.test") || !has(lines[2], "{host: often.test, ports: [443]}  # 2 connections, ", "received") {
+		t.Errorf("the rules: %q", lines)
+	}
+	if out, status := paddockRun(t, home, dir, "run", "-q", "--network", "observe", "--", "python3", "get.py", "https://rare.test/"); status != 0 || strings.Contains(out, "rules of a spec") {
+		t.Errorf("status %d: %s", status, out)
+	}
+
+	box := w.open(t, policy.Network{Mode: policy.NetworkObserve})
+	if iso := box.Isolation(); iso.Network != policy.NetworkObserve {
+		t.Errorf("isolation says %s", iso.Network)
+	}
+	if err := box.AddNetwork(t.Context(), allow(t, "often.test").Allow, nil); err == nil {
+		t.Error("rules were added, and all is open")
+	}
+	if err := box.SetNetwork(t.Context(), allow(t, "often.test")); err != nil {
+		t.Fatal(err)
+	}
+	if iso := box.Isolation(); iso.Network != policy.NetworkAllow {
+		t.Errorf("with rules, isolation says %s", iso.Network)
+	}
+	if out := python(t, box, dial, "rare.test", "443"); !strings.Contains(out, "EAI -2") {
+		t.Errorf("after it got rules: %s", out)
+	}
+	if err := box.SetNetwork(t.Context(), policy.Network{Mode: policy.NetworkObserve}); err == nil {
+		t.Error("it observes again")
 	}
 }
 

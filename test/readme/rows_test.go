@@ -156,6 +156,7 @@ func rows() []row {
 		{of: "paddock run --allow-from go,pip -- make test", why: registries},
 		{of: "paddock plan --allow-from apt,cargo", why: registries},
 		{of: "paddock mcp --allow-from npm", why: registries},
+		{of: "paddock run --network observe -- make deps", why: noLoopback},
 		{of: "paddock network add ID --allow example.com", why: running},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},

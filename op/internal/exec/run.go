@@ -146,6 +146,7 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 		notes = nil
 	}
 	defer func() {
+		err = errors.Join(err, tellObserved(ctx, notes, sandbox))
 		err = errors.Join(err, sandbox.Close())
 		out.Sandbox, out.Left = sandbox.ID(), op.NewLeft(sandbox)
 		err = errors.Join(err, out.Left.Warn(notes))
@@ -172,6 +173,25 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	}
 	return out, err
 }
+
+// tellObserved writes the rules for what commands have reached, if that was observed.
+func tellObserved(ctx context.Context, w io.Writer, sandbox *paddock.Sandbox) error {
+	if w == nil || sandbox.Isolation().Network != policy.NetworkObserve {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observedTime)
+	defer cancel()
+	found, lost, err := sandbox.Observed(ctx)
+	if err != nil {
+		_, err = fmt.Fprintf(w, "paddock: %v\n", err)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "paddock: what was reached, as rules of a spec:\n%s\n", op.ObservedSpec(found, lost))
+	return err
+}
+
+// observedTime bounds how long the end of a run waits for what was observed.
+const observedTime = 5 * time.Second
 
 func (in RunInput) check(env *op.Env, stream *op.Stream, tty bool) error {
 	switch {

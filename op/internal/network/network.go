@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
@@ -31,12 +32,19 @@ func (w Where) in(ctx context.Context, env *op.Env, do func(context.Context, *re
 	return env.WithSandbox(ctx, op.InSandbox{Sandbox: w.Sandbox}, do)
 }
 
-type NetworkShowInput struct{ Where }
+type NetworkShowInput struct {
+	Where
+	Observed bool `json:"observed,omitempty" flag:"observed" help:"print what was reached as rules of a spec, commented out, the rarest first"`
+}
 
 // NetworkOutput is which hosts a sandbox can reach, and what it has used.
 type NetworkOutput struct {
 	Sandbox string `json:"sandbox"`
 	egress.State
+	// Observed is what was reached, if the input asks for it.
+	Observed []paddock.Observed `json:"observed,omitempty"`
+
+	observed bool
 }
 
 func (NetworkShowInput) Desc() op.Desc {
@@ -44,16 +52,21 @@ func (NetworkShowInput) Desc() op.Desc {
 		Name: "network_show", CLI: []string{"network", "show"}, Summary: "Show which hosts a sandbox can reach",
 		Doc: `Show the rules of a running sandbox whose network is "allow", as the process has them
 that holds its connections, how many are open, and what commands have sent and
-received. "paddock network log" shows each connection and each refusal.`,
-		Examples: "  paddock network show ID",
-		Hints:    op.Hints{ReadOnly: true, Idempotent: true, Control: true},
+received. With --observed, print what they have reached, as rules. "paddock network
+log" shows each connection and each refusal.`,
+		Examples: `  paddock network show ID
+  paddock network show --observed ID`,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true, Control: true},
 	}
 }
 
 // Do asks the process that holds the network.
 func (in NetworkShowInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out NetworkOutput, err error) {
 	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
-		out, err = show(ctx, h)
+		if out, err = show(ctx, h); err == nil && in.Observed {
+			out.Observed, out.Lost, err = h.Sandbox.Observed(ctx)
+			out.observed = true
+		}
 		return err
 	})
 	return out, err
@@ -68,6 +81,10 @@ func show(ctx context.Context, h *registry.Sandbox) (NetworkOutput, error) {
 }
 
 func (out NetworkOutput) Render(w io.Writer) error {
+	if out.observed {
+		_, err := io.WriteString(w, op.ObservedSpec(out.Observed, out.Lost)+"\n")
+		return err
+	}
 	var b strings.Builder
 	n := out.Network
 	fmt.Fprintf(&b, "sandbox %s, network %s: %d of %d connections open\n", out.Sandbox, n.Mode, out.Open, n.Limits.Connections)

@@ -142,7 +142,7 @@ func (out PlanOutput) Render(w io.Writer) error {
 
 // writeNetwork writes which hosts commands can reach, and who holds their connections.
 func writeNetwork(b *strings.Builder, n policy.Network) {
-	if n.Mode != policy.NetworkAllow {
+	if !policy.ByName(n.Mode) {
 		return
 	}
 	b.WriteString("\nthe network, by name\n")
