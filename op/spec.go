@@ -171,7 +171,7 @@ func (in SpecInput) network(n *policy.Network) error {
 	}{{"allow", in.Allow}, {"allow_from", in.AllowFrom}, {"deny", in.Deny}} {
 		switch {
 		case len(list.texts) == 0:
-		case n.Mode == policy.NetworkObserve:
+		case in.Network != nil && *in.Network == policy.NetworkObserve:
 		case in.Network == nil || *in.Network == policy.NetworkAllow:
 			n.Mode = policy.NetworkAllow
 		default:

@@ -52,8 +52,8 @@ func (NetworkShowInput) Desc() op.Desc {
 		Name: "network_show", CLI: []string{"network", "show"}, Summary: "Show which hosts a sandbox can reach",
 		Doc: `Show the rules of a running sandbox whose network is "allow", as the process has them
 that holds its connections, how many are open, and what commands have sent and
-received. With --observed, print what they have reached, as rules. "paddock network
-log" shows each connection and each refusal.`,
+received. With --observed, print what they have reached, as rules.
+"paddock network log" shows each connection and each refusal.`,
 		Examples: `  paddock network show ID
   paddock network show --observed ID`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, Control: true},
