@@ -103,7 +103,7 @@ func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (polic
 	for _, text := range in.Redact {
 		spec.Redaction = append(spec.Redaction, policy.ParseRedaction(text))
 	}
-	return spec, errors.Join(
+	err := errors.Join(
 		SetText(&spec.Backend, in.Backend, "backend"),
 		in.docker(&spec),
 		in.codex(&spec),
@@ -120,6 +120,10 @@ func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		in.mounts(&spec),
 		in.environment(env, &spec),
 	)
+	if err != nil {
+		return policy.Spec{}, err
+	}
+	return spec, nil
 }
 
 // mounts adds the mounts of the fields. Each replaces the spec's mount with the same target.

@@ -87,11 +87,11 @@ func Find(ctx context.Context, workspace string) []Named {
 		last := ""
 		for _, m := range k.urls.FindAllSubmatch(text, maxURLs) {
 			address := string(m[1])
-			if head := origin(address); head == last { // lock files name one host again and again
+			head := origin(address)
+			if head == last { // lock files name one host again and again
 				continue
-			} else {
-				last = head
 			}
+			last = head
 			rule, ok := ruleFor(address)
 			if !ok || slices.ContainsFunc(found, func(n Named) bool { return n.Rule.Host == rule.Host && n.Rule.Ports[0] == rule.Ports[0] }) {
 				continue
@@ -119,17 +119,17 @@ var ports = map[string]policy.Port{"https": 443, "http": 80, "ssh": 22, "git": 9
 
 // ruleFor returns the rule that would open the host of a URL, or of git's user@host:path.
 func ruleFor(address string) (rule policy.NetworkRule, ok bool) {
-	scheme, _, isURL := strings.Cut(address, "://")
+	scheme, rest, isURL := strings.Cut(address, "://")
 	if !isURL {
-		user, rest, at := strings.Cut(address, "@")
-		name, _, colon := strings.Cut(rest, ":")
+		user, place, at := strings.Cut(address, "@")
+		name, _, colon := strings.Cut(place, ":")
 		if !at || !colon || strings.Contains(user, "/") {
 			return rule, false
 		}
-		address, scheme = "ssh://"+name, "ssh"
+		scheme, rest = "ssh", name
 	}
 	scheme = scheme[strings.LastIndexByte(scheme, '+')+1:]
-	u, err := url.Parse(scheme + "://" + strings.TrimPrefix(address[strings.Index(address, "://"):], "://"))
+	u, err := url.Parse(scheme + "://" + rest)
 	port := ports[scheme]
 	if err != nil || port == 0 {
 		return rule, false

@@ -78,12 +78,12 @@ func (h *host) judge(at string) error {
 	if err := hostpath.Program("allow_from", h.Sandbox.StateDir, at, at, h.mounts); err != nil {
 		return err
 	}
-	real := hostpath.Real(at)
-	if rel, ok := hostpath.Within(real, h.home); !ok || h.home == "" || strings.Count(rel, "/") < 2 {
+	free := hostpath.Real(at)
+	if rel, ok := hostpath.Within(free, h.home); !ok || h.home == "" || strings.Count(rel, "/") < 2 {
 		return nil
 	}
-	if _, err := hostpath.ToolDir(h.Sandbox, h.home, filepath.Dir(filepath.Dir(real))); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Dir(filepath.Dir(real)), err)
+	if _, err := hostpath.ToolDir(h.Sandbox, h.home, filepath.Dir(filepath.Dir(free))); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Dir(filepath.Dir(free)), err)
 	}
 	return nil
 }
@@ -96,8 +96,7 @@ func (h *host) trust(files ...string) (some bool, err error) {
 			continue
 		}
 		some = true
-		real := hostpath.Real(file)
-		if _, below := hostpath.Within(real, h.home); below && h.home != "" {
+		if _, below := hostpath.Within(hostpath.Real(file), h.home); below && h.home != "" {
 			_, err = hostpath.ToolFile(h.Sandbox, h.home, file)
 		} else {
 			err = hostpath.Program("allow_from", h.Sandbox.StateDir, file, file, h.mounts) // which asks the same of any file

@@ -272,10 +272,13 @@ func (q *question) cargo(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return failed
 		}
-		m := cargoURL.FindStringSubmatch(said)
+		index := ""
+		if m := cargoURL.FindStringSubmatch(said); m != nil {
+			index = m[1]
+		}
 		switch {
-		case m != nil:
-			q.open(m[1])
+		case index != "":
+			q.open(index)
 		case failed != nil && config == nil:
 			return failed
 		default:
@@ -287,7 +290,7 @@ func (q *question) cargo(ctx context.Context) error {
 		if config != nil {
 			q.note("your cargo's configuration is not visible inside; commands need the same in .cargo/config.toml of the workspace")
 		}
-		if m != nil && strings.HasSuffix(m[1], "/config.json") { // it is not a repository, which would be cloned
+		if strings.HasSuffix(index, "/config.json") { // it is not a repository, which would be cloned
 			_, _, _ = run(ctx, dir, env, program, "generate-lockfile") // the package need not exist
 			q.crates(own)
 		}
@@ -330,13 +333,12 @@ func (q *question) rust() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	real := hostpath.Real(program)
-	info, err := os.Stat(real)
+	info, err := os.Stat(program)
 	if err != nil {
 		return "", err
 	}
-	rustup, err := os.Stat(filepath.Join(filepath.Dir(program), "rustup"))
-	if filepath.Base(real) != "rustup" && (err != nil || !os.SameFile(info, rustup)) {
+	rustup, _ := os.Stat(filepath.Join(filepath.Dir(program), "rustup")) // nil if there is none
+	if filepath.Base(hostpath.Real(program)) != "rustup" && (rustup == nil || !os.SameFile(info, rustup)) {
 		return program, nil
 	}
 	home := q.env("RUSTUP_HOME")
