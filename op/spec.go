@@ -327,7 +327,7 @@ func (in SpecInput) allowFrom(ctx context.Context, env *Env, spec policy.Spec) (
 			env.Call.refuse()
 		}
 		return spec, &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{
-			Field: "allow_from", Value: tools[0], Reason: "under a ceiling callers cannot have programs of the host asked", Hint: "name the hosts: `network.allow`",
+			Field: "allow_from", Value: tools[0], Reason: "under a ceiling callers cannot have programs of the host asked", Hint: "name the hosts: `network.allow` HOST",
 		}}
 	}
 	opts, err := env.OptionsFor(spec)

@@ -302,7 +302,7 @@ func (r *resolver) optionLists(c *Ceiling) {
 // commands: to preserve these, specs must be made from this one.
 func (s Spec) Ceiling() (*Ceiling, error) {
 	if s.Network.Mode == NetworkObserve {
-		return nil, &FieldError{Field: "network", Value: NetworkObserve, Reason: "it is for the operator alone: others cannot be given it", Hint: "name the hosts: `network.allow`"}
+		return nil, &FieldError{Field: "network", Value: NetworkObserve, Reason: "it is for the operator alone: others cannot be given it", Hint: "name the hosts: `network.allow` HOST"}
 	}
 	backend := cmp.Or(s.Backend, DefaultBackend)
 	c := &Ceiling{

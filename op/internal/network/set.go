@@ -48,7 +48,8 @@ if one cannot be used.`,
 	}
 }
 
-// Do adds the rules. Below a ceiling they must lie in it.
+// Do adds the rules. Below a ceiling they must lie in it, and what the operator's spec closes
+// stays closed.
 func (in NetworkAddInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out NetworkOutput, err error) {
 	allow, deny, err := op.NetworkRules(in.Allow, in.Deny)
 	if err == nil && len(allow)+len(deny) == 0 {
@@ -59,6 +60,9 @@ func (in NetworkAddInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	}
 	if err != nil {
 		return out, err
+	}
+	if env.Ceiling != nil && len(allow) > 0 {
+		deny = append(deny, env.DefaultSpec().Network.Deny...)
 	}
 	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
 		if err := h.AddNetwork(ctx, allow, deny); err != nil {
