@@ -179,7 +179,8 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 			changed = true
 		case egress.KindDenied, egress.KindFailed:
 			i := slices.IndexFunc(denied, func(d egress.Record) bool {
-				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule
+				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule &&
+					(d.Reason == r.Reason || r.Rule != egress.RuleSSHAgent)
 			})
 			switch {
 			case i >= 0:
@@ -233,6 +234,12 @@ func networkDenial(r egress.Record, rules policy.Network) Denial {
 		d.Count = int(min(r.Count, 1<<30))
 	}
 	if r.Kind == egress.KindFailed {
+		return d
+	}
+	if r.Rule == egress.RuleSSHAgent {
+		if d.Object == "" {
+			d.Object = "the SSH agent"
+		}
 		return d
 	}
 	if slices.ContainsFunc(rules.Deny, func(deny policy.NetworkDenial) bool { return deny.Host == r.Rule }) {

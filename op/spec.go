@@ -38,6 +38,8 @@ type SpecInput struct {
 	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,allow,host" help:"none (default: loopback only), allow (the hosts that rules name) or host (the host's own, with everything that listens there)" within:"network"`
 	Allow         []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"let commands reach this host, and no other: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)" within:"rules"`
 	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
+	SSHAgent      *string  `json:"ssh_agent,omitempty" flag:"ssh-agent" arg:"USE" bare:"login" choices:"login,sign" help:"let commands use the keys of the caller's SSH agent, which stay there: login (at hosts that rules open and known_hosts has; the default) or sign (that, and to sign commits of git)" within:"ssh"`
+	SSHKeys       []string `json:"ssh_keys,omitempty" flag:"ssh-key" arg:"FINGERPRINT" help:"with ssh-agent, let commands use this key alone: SHA256:…, as ssh-add -l prints it (may be repeated)" within:"ssh"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
@@ -98,6 +100,7 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		SetText(&spec.Seccomp, in.Seccomp, "seccomp"),
 		SetText(&spec.Home, in.Home, "home"),
 		in.network(&spec.Network),
+		in.sshAgent(&spec),
 		SetText(&spec.Hostname, in.Hostname, "hostname"),
 		in.mounts(&spec),
 		in.environment(env, &spec),
@@ -156,6 +159,29 @@ func (in SpecInput) network(n *policy.Network) error {
 	allow, deny, err := NetworkRules(in.Allow, in.Deny)
 	n.Allow, n.Deny = append(n.Allow, allow...), append(n.Deny, deny...)
 	return errors.Join(append(errs, err)...)
+}
+
+// sshAgent sets what commands may use of the SSH agent. Keys are added to those of the spec.
+func (in SpecInput) sshAgent(spec *policy.Spec) error {
+	var use string
+	if err := SetText(&use, in.SSHAgent, "ssh_agent"); err != nil {
+		return err
+	}
+	spec.SSHAgent = spec.SSHAgent.Clone()
+	if in.SSHAgent != nil {
+		if spec.SSHAgent == nil {
+			spec.SSHAgent = &policy.SSHAgent{}
+		}
+		spec.SSHAgent.Sign = use == "sign"
+	}
+	switch {
+	case len(in.SSHKeys) == 0:
+	case spec.SSHAgent == nil:
+		return &policy.FieldError{Field: "ssh_keys", Value: in.SSHKeys[0], Reason: "commands do not get the SSH agent", Hint: "use `ssh_agent` too"}
+	default:
+		spec.SSHAgent.Keys = append(spec.SSHAgent.Keys, in.SSHKeys...)
+	}
+	return nil
 }
 
 // NetworkRules reads rules as fields have them. The error joins one [*policy.FieldError] for

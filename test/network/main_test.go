@@ -209,6 +209,12 @@ var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.
 // authority.
 func (w *world) open(t *testing.T, network policy.Network) *paddock.Sandbox {
 	t.Helper()
+	return w.openWith(t, network, func(*paddock.Spec) {})
+}
+
+// openWith is like open, with a spec that is changed.
+func (w *world) openWith(t *testing.T, network policy.Network, change func(*paddock.Spec)) *paddock.Sandbox {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
@@ -225,7 +231,8 @@ func (w *world) open(t *testing.T, network policy.Network) *paddock.Sandbox {
 		"SSL_CERT_FILE": "/workspace/ca.pem", "CURL_CA_BUNDLE": "/workspace/ca.pem", "GIT_SSL_CAINFO": "/workspace/ca.pem",
 		"NODE_EXTRA_CA_CERTS": "/workspace/ca.pem", "REQUESTS_CA_BUNDLE": "/workspace/ca.pem",
 	}}
-	box, err := paddock.Open(t.Context(), spec, paddock.Options{Agent: filepath.Join(binDir, "paddock-agent"), Path: os.Getenv("PATH")})
+	change(&spec)
+	box, err := paddock.Open(t.Context(), spec, w.options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +242,10 @@ func (w *world) open(t *testing.T, network policy.Network) *paddock.Sandbox {
 		}
 	})
 	return box
+}
+
+func (w *world) options() paddock.Options {
+	return paddock.Options{Agent: filepath.Join(binDir, "paddock-agent"), Path: os.Getenv("PATH")}
 }
 
 // allow returns rules for hosts, in the short form of flags.
