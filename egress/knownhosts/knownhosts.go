@@ -30,8 +30,8 @@ import (
 // MaxSize bounds the files that are read, in bytes, all together.
 const MaxSize = 1 << 20
 
-// maxHashes bounds how many hashed names [File.Opened] compares, which takes about a second.
-const maxHashes = 1 << 20
+// maxHashes bounds how many hashed names [File.Opened] compares, which takes less than a second.
+const maxHashes = 1 << 16
 
 // File is a list of hosts and their keys. It never changes.
 type File struct {
@@ -227,8 +227,8 @@ func (l line) matches(host string) bool {
 		case !glob(name, host):
 		case not:
 			return false
-		default:
-			found = true
+		default: // a pattern without a port is for port 22 alone
+			found = found || strings.HasPrefix(name, "[") == strings.HasPrefix(host, "[")
 		}
 	}
 	return found
