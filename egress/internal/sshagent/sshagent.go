@@ -88,10 +88,12 @@ func New(o Options) *Server {
 // Serve accepts until ctx ends, and returns when nothing is left. It closes the listener and
 // the connection to the operator's agent.
 func (s *Server) Serve(ctx context.Context, l net.Listener) {
-	defer context.AfterFunc(ctx, func() {
+	end := func() {
 		_ = l.Close()
 		_ = s.o.Agent.Close()
-	})()
+	}
+	defer end() // where ctx ended before what follows was called
+	defer context.AfterFunc(ctx, end)()
 	var running sync.WaitGroup
 	defer running.Wait()
 	for {
