@@ -182,24 +182,39 @@ func (w *world) add(name string, l net.Listener) {
 // https serves HTTPS under a name, with a certificate of the world's.
 func (w *world) https(t *testing.T, name string, handler http.Handler) {
 	t.Helper()
+	w.httpsWith(t, name, handler)
+}
+
+// httpsWith is like https, with these protocols alone, if any are named.
+func (w *world) httpsWith(t *testing.T, name string, handler http.Handler, protocols ...string) {
+	t.Helper()
 	host, _, err := net.SplitHostPort(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	der, key := w.certificate(t, host)
+	l := listen(t)
+	w.add(name, l)
+	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: protocols}}
+	if len(protocols) > 0 {
+		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	}
+	go func() { _ = server.ServeTLS(l, "", "") }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+// certificate returns a certificate of the world's for a name, and its key.
+func (w *world) certificate(t *testing.T, host string) (der []byte, key *ecdsa.PrivateKey) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{host}}
-	der, err := x509.CreateCertificate(rand.Reader, template, w.root, &key.PublicKey, w.key)
-	if err != nil {
+	if der, err = x509.CreateCertificate(rand.Reader, template, w.root, &key.PublicKey, w.key); err != nil {
 		t.Fatal(err)
 	}
-	l := listen(t)
-	w.add(name, l)
-	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}}
-	go func() { _ = server.ServeTLS(l, "", "") }()
-	t.Cleanup(func() { _ = server.Close() })
+	return der, key
 }
 
 // hello answers each request with where it was for.

@@ -30,6 +30,7 @@ const (
 	noLoopback = "it needs a host with a public address"
 	running    = "it needs a sandbox that runs: op/table has each with one"
 	clients    = "it needs a client, a key and a model: make test-mcp runs each client with a scripted model"
+	sshAgent   = "it needs a key and an account at a code host: test/network does it with a server of its own"
 )
 
 var (
@@ -149,6 +150,10 @@ func rows() []row {
 		{of: "paddock run --spec api.yaml -- ./fetch", why: noLoopback},
 		{of: "paddock run --network host -- curl -sS https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
 		{of: "network:", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"open    *.example.org          8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
+		{of: "paddock run --ssh-agent --allow github.com:22 -- git push", why: sshAgent},
+		{of: "paddock run --ssh-agent=sign --allow github.com:22 -- git commit -S", why: sshAgent},
+		{of: "paddock run --ssh-agent --ssh-key SHA256:… --allow github.com:22 -- ssh -T git@github.com", why: sshAgent},
+		{of: "ssh_agent: {keys: [\"SHA256:…\"], sign: true}", why: sshAgent},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
