@@ -240,6 +240,12 @@ func networkDenial(r egress.Record, rules policy.Network) Denial {
 		if d.Object == "" {
 			d.Object = "the SSH agent"
 		}
+		switch {
+		case strings.Contains(r.Reason, egress.SSHNoHost):
+			d.Hint += "; `network.allow` HOST:22 opens a host, and one login outside makes it known"
+		case strings.Contains(r.Reason, egress.SSHNoSign):
+			d.Hint += "; `ssh_agent`=sign allows them"
+		}
 		return d
 	}
 	if slices.ContainsFunc(rules.Deny, func(deny policy.NetworkDenial) bool { return deny.Host == r.Rule }) {

@@ -120,6 +120,12 @@ const (
 // RuleSSHAgent is [Record].Rule of what was asked of the SSH agent, and denied.
 const RuleSSHAgent = "ssh_agent"
 
+// Parts of [Record].Reason of what was asked of the SSH agent, and that other settings allow.
+const (
+	SSHNoHost = "for no host that a rule opens"
+	SSHNoSign = "signatures for git are not allowed"
+)
+
 // State is what the egress process does at the moment.
 type State struct {
 	Network policy.Network `json:"network"`

@@ -207,7 +207,7 @@ func requestName(kind byte) string {
 	switch kind {
 	case 17, 25:
 		return "adds a key"
-	case 18, 19:
+	case 8, 9, 18, 19: // 8 and 9 are of SSH 1
 		return "removes keys"
 	case 20, 26, 21:
 		return "adds or removes a smartcard"
@@ -331,7 +331,7 @@ func (c *client) bind(b binding) (knownhosts.Host, error) {
 func (s *Server) host(key []byte) (knownhosts.Host, error) {
 	host, ok := s.o.Hosts.Find(s.o.Rules(), key)
 	if !ok {
-		return host, fmt.Errorf("known_hosts has the key %s for no host that a rule opens", fingerprint(key))
+		return host, fmt.Errorf("known_hosts has the key %s %s", fingerprint(key), egress.SSHNoHost)
 	}
 	return host, nil
 }
@@ -397,7 +397,7 @@ func (c *client) allows(r signRequest) (egress.Record, error) {
 		case namespace != "git":
 			return record, refuse("signatures of the namespace %q are not allowed", namespace)
 		case !c.s.o.Sign:
-			return record, refuse("signatures for git are not allowed: `ssh_agent` sign allows them")
+			return record, refuse(egress.SSHNoSign)
 		}
 		record.Reason = "signed for git"
 		return record, nil
