@@ -232,7 +232,8 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 			changed = true
 		case egress.KindDenied, egress.KindFailed:
 			i := slices.IndexFunc(denied, func(d egress.Record) bool {
-				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule
+				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule &&
+					(d.Reason == r.Reason || r.Rule != egress.RuleSSHAgent)
 			})
 			switch {
 			case i >= 0:
@@ -287,6 +288,18 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 		d.Count = int(min(r.Count, 1<<30))
 	}
 	if r.Kind == egress.KindFailed {
+		return d
+	}
+	if r.Rule == egress.RuleSSHAgent {
+		if d.Object == "" {
+			d.Object = "the SSH agent"
+		}
+		switch {
+		case strings.Contains(r.Reason, egress.SSHNoHost):
+			d.Hint += "; `network.allow` HOST:22 opens a host, and one login outside makes it known"
+		case strings.Contains(r.Reason, egress.SSHNoSign):
+			d.Hint += "; `ssh_agent`=sign allows them"
+		}
 		return d
 	}
 	if slices.ContainsFunc(rules.Deny, func(deny policy.NetworkDenial) bool { return deny.Host == r.Rule }) {

@@ -59,6 +59,10 @@ func TestDenialsOfTheNetwork(t *testing.T) {
 	}{
 		{[]string{"evil.example", "0", "", "no rule opens it"},
 			Denial{Layer: "network", Rule: "allow", Object: "evil.example", Hint: "no rule opens it; `network.allow` evil.example opens it"}},
+		{[]string{"", "0", egress.RuleSSHAgent, egress.SSHNoSign},
+			Denial{Layer: "network", Rule: "ssh_agent", Object: "the SSH agent", Hint: egress.SSHNoSign + "; `ssh_agent`=sign allows them"}},
+		{[]string{"", "0", egress.RuleSSHAgent, "known_hosts has the key " + egress.SSHNoHost},
+			Denial{Layer: "network", Rule: "ssh_agent", Object: "the SSH agent", Hint: "known_hosts has the key " + egress.SSHNoHost + "; `network.allow` HOST:22 opens a host, and one login outside makes it known"}},
 		{[]string{"evil.example", "443", "", "no rule opens it"},
 			Denial{Layer: "network", Rule: "allow", Object: "evil.example:443", Hint: "no rule opens it; `network.allow` evil.example opens it"}},
 		{[]string{"api.example.com", "22", "api.example.com", "no rule opens its port 22"},

@@ -32,6 +32,8 @@ type (
 	Network = policy.Network
 	// NetworkRule opens a host, or several.
 	NetworkRule = policy.NetworkRule
+	// SSHAgent lets commands use keys of the caller's SSH agent.
+	SSHAgent = policy.SSHAgent
 	// NetworkDenial is an exception from rules.
 	NetworkDenial = policy.NetworkDenial
 	// Limits bound what commands may use.

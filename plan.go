@@ -91,7 +91,8 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
 	}
-	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
+	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}
+	return be, req, showSSHAgent(&req, seen)
 }
 
 // remember adds what commands will be able to change to the list of what commands of

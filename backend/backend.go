@@ -63,6 +63,10 @@ type Request struct {
 	Agent string
 	// Egress is the path of the paddock-egress program, if the network of Spec is "allow".
 	Egress string
+	// SSHAgent is the path of the socket of the caller's SSH agent, and KnownHosts the keys
+	// of hosts that the caller and the host know, if Spec.SSHAgent is set.
+	SSHAgent   string
+	KnownHosts []byte
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string

@@ -30,7 +30,8 @@ type Applier struct {
 	// Listener is the descriptor on which a supervisor is notified of denied
 	// calls of commands, 0 if there is no supervisor.
 	Listener int
-	// Gateway are the sockets of the gateway, which the host side must get.
+	// Gateway are the sockets of the gateway, which the host side must get, and after them
+	// those that listen.
 	Gateway []int
 	// Apart is the Landlock ruleset that each command must apply to itself, 0 if
 	// there is none.
@@ -131,6 +132,12 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpGateway:
 		var err error
 		a.Gateway, err = gateway(int(s.Size))
+		return err
+	case OpListen:
+		fd, err := a.listen(s)
+		if err == nil {
+			a.Gateway = append(a.Gateway, fd)
+		}
 		return err
 	case OpKeyring:
 		return joinKeyring()

@@ -405,6 +405,24 @@ func (a *Applier) makeFile(s *Step) error {
 	return err
 }
 
+// listen makes a Unix socket that listens.
+func (a *Applier) listen(s *Step) (int, error) {
+	if err := a.parents(s.Target); err != nil {
+		return 0, err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: relative(s.Target)}); err == nil {
+		err = unix.Listen(fd, 128)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return fd, err
+}
+
 // makeSymlink makes a symbolic link.
 func (a *Applier) makeSymlink(s *Step) error {
 	if err := a.parents(s.Target); err != nil {

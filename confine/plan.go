@@ -138,6 +138,7 @@ const (
 	OpHostname Op = "hostname" // Source
 	OpLoopback Op = "loopback" // the lo interface goes up
 	OpGateway  Op = "gateway"  // Size: a network namespace without processes that everything is routed to, and as many unbound sockets in it, which the host side gets
+	OpListen   Op = "listen"   // Target: a listening Unix socket, which the host side gets after those of the gateway
 	OpKeyring  Op = "keyring"  // a private session keyring
 	OpSysctl   Op = "sysctl"   // Target (below /proc/sys), Source (the value)
 	OpReset    Op = "reset"    // inherited process state is reset to defaults

@@ -54,6 +54,16 @@ type Config struct {
 	// Proxy are the operator's variables that say how the host itself reaches others:
 	// HTTPS_PROXY, ALL_PROXY, NO_PROXY, by their names in capitals.
 	Proxy map[string]string `json:"proxy,omitempty"`
+	// SSHAgent, if not nil, is what commands may use of the operator's SSH agent. Two more
+	// sockets follow: a listening Unix socket of the sandbox, and a connection to the agent.
+	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
+}
+
+// SSHAgent says what commands may use of the operator's SSH agent.
+type SSHAgent struct {
+	policy.SSHAgent
+	// KnownHosts are the operator's known_hosts and the host's.
+	KnownHosts []byte `json:"known_hosts"`
 }
 
 // Ready is the answer: names are answered and connections accepted, or Error says why not.
@@ -78,7 +88,7 @@ type Record struct {
 	Seq  uint64    `json:"seq"` // from 1, in the order in which they ended
 	Time time.Time `json:"time"`
 	// Kind is "connection" (which has ended), "denied", "failed" (a rule opens it, and it
-	// could not be reached) or "rules" (they were replaced).
+	// could not be reached), "rules" (they were replaced) or "ssh" (the SSH agent was used).
 	Kind string `json:"kind"`
 	// Host is the name, or the address if no name was asked for.
 	Host string `json:"host,omitempty"`
@@ -87,7 +97,10 @@ type Record struct {
 	Address string `json:"address,omitempty"`
 	// Rule is the host of the rule that opened or closed it.
 	Rule string `json:"rule,omitempty"`
-	// Reason says why it was denied or has failed, or why it ended early.
+	// Key is the fingerprint of the key of the SSH agent that has signed.
+	Key string `json:"key,omitempty"`
+	// Reason says why it was denied or has failed, why it ended early, or what the SSH
+	// agent has done.
 	Reason string `json:"reason,omitempty"`
 	// Count is how many denials in a row the record stands for, if more than one.
 	Count uint64 `json:"count,omitempty"`
@@ -103,6 +116,16 @@ const (
 	KindDenied     = "denied"
 	KindFailed     = "failed"
 	KindRules      = "rules"
+	KindSSH        = "ssh"
+)
+
+// RuleSSHAgent is [Record].Rule of what was asked of the SSH agent, and denied.
+const RuleSSHAgent = "ssh_agent"
+
+// Parts of [Record].Reason of what was asked of the SSH agent, and that other settings allow.
+const (
+	SSHNoHost = "for no host that a rule opens"
+	SSHNoSign = "signatures for git are not allowed"
 )
 
 // State is what the egress process does at the moment.

@@ -41,6 +41,8 @@ type SpecInput struct {
 	AllowFrom     []string `json:"allow_from,omitempty" flag:"allow-from" arg:"TOOL" only:"cli" help:"let commands reach the hosts from which your own npm, go, pip, cargo or apt downloads, by asking it; names may be given together (may be repeated)"`
 	ObservePorts  []string `json:"observe_ports,omitempty" flag:"observe-ports" arg:"PORT" only:"cli" help:"with --network observe, which opens every public name at ports 443, 80 and 22, and prints at the end what was reached, as rules: further ports; several may be given together (may be repeated)"`
 	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
+	SSHAgent      *string  `json:"ssh_agent,omitempty" flag:"ssh-agent" arg:"USE" bare:"login" choices:"login,sign" help:"let commands use the keys of the caller's SSH agent, which stay there: login (at hosts that rules open and known_hosts has; the default) or sign (that, and to sign commits of git)" within:"ssh"`
+	SSHKeys       []string `json:"ssh_keys,omitempty" flag:"ssh-key" arg:"FINGERPRINT" help:"with ssh-agent, let commands use this key alone: SHA256:…, as ssh-add -l prints it (may be repeated)" within:"ssh"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
@@ -116,6 +118,7 @@ func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		SetText(&spec.Seccomp, in.Seccomp, "seccomp"),
 		SetText(&spec.Home, in.Home, "home"),
 		in.network(&spec.Network),
+		in.sshAgent(&spec),
 		SetText(&spec.Hostname, in.Hostname, "hostname"),
 		in.mounts(&spec),
 		in.environment(env, &spec),
@@ -186,6 +189,29 @@ func (in SpecInput) network(n *policy.Network) error {
 	allow, deny, err := NetworkRules(in.Allow, in.Deny)
 	n.Allow, n.Deny = append(n.Allow, allow...), append(n.Deny, deny...)
 	return errors.Join(append(errs, err)...)
+}
+
+// sshAgent sets what commands may use of the SSH agent. Keys are added to those of the spec.
+func (in SpecInput) sshAgent(spec *policy.Spec) error {
+	var use string
+	if err := SetText(&use, in.SSHAgent, "ssh_agent"); err != nil {
+		return err
+	}
+	spec.SSHAgent = spec.SSHAgent.Clone()
+	if in.SSHAgent != nil {
+		if spec.SSHAgent == nil {
+			spec.SSHAgent = &policy.SSHAgent{}
+		}
+		spec.SSHAgent.Sign = use == "sign"
+	}
+	switch {
+	case len(in.SSHKeys) == 0:
+	case spec.SSHAgent == nil:
+		return &policy.FieldError{Field: "ssh_keys", Value: in.SSHKeys[0], Reason: "commands do not get the SSH agent", Hint: "use `ssh_agent` too"}
+	default:
+		spec.SSHAgent.Keys = append(spec.SSHAgent.Keys, in.SSHKeys...)
+	}
+	return nil
 }
 
 // NetworkRules reads rules as fields have them. The error joins one [*policy.FieldError] for

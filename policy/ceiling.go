@@ -51,6 +51,9 @@ type Ceiling struct {
 	// must lie in one of them, with all its ports. "**" contains every name and no address.
 	// Default: none.
 	NetworkRules []NetworkRule `json:"network_rules,omitempty"`
+	// SSHAgent is the most that specs may have of the caller's SSH agent. Default: none of
+	// it.
+	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
 	// Env are the variables of the caller's environment that may be passed on,
 	// by name; "LC_*" stands for all that start with "LC_". Default: none.
 	Env []string `json:"env,omitempty"`
@@ -142,6 +145,12 @@ func (c *Ceiling) Validate() error {
 	r.networkRules("network_rules", Network{Allow: c.NetworkRules}.Clone().Allow)
 	if len(c.NetworkRules) > 0 && !slices.Contains(c.Network, NetworkAllow) {
 		r.refuse("network_rules", "", "network does not allow them", "name allow in network too")
+	}
+	if c.SSHAgent != nil {
+		r.sshKeys("ssh_agent.keys", c.SSHAgent.Keys)
+		if !slices.Contains(c.Network, NetworkAllow) {
+			r.refuse("ssh_agent", "", "network does not allow rules, which say where keys may be used", "name allow in network too")
+		}
 	}
 	r.roots(c.RootFS)
 	r.places("workspace", c.Workspace)
@@ -311,8 +320,9 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Seccomp:       words("default", "strict", s.Seccomp),
 		RootFS:        []string{cmp.Or(s.RootFS, RootHost)},
 		Unprotected:   slices.Clone(s.Workspace.Unprotected),
-		Network:       words("none", cmp.Or(s.Network.Asked(), defaultNetwork(s))),
+		Network:       words("none", s.asksNetwork()),
 		NetworkRules:  s.Network.Clone().Allow,
+		SSHAgent:      s.SSHAgent.Clone(),
 		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),
 		Redaction:     slices.Clone(s.Redaction),
 		Limits:        s.Limits,

@@ -52,6 +52,7 @@ func (c *Ceiling) Apply(s Spec) (Spec, error) {
 	if backend == BackendLinux || s.RootFS != "" {
 		a.rootFS(cmp.Or(s.RootFS, RootHost))
 	}
+	a.sshAgent(s.SSHAgent)
 	a.options(s)
 	a.workspace(s)
 	for i, m := range s.Mounts {
@@ -281,9 +282,7 @@ func (a *applier) network(s Spec) {
 	if s.Docker != nil && s.Docker.NetworkEnabled {
 		a.word("docker.network_enabled", "network", NetworkEngine, networks)
 	}
-	network := s.Network.Asked()
-	fill(&network, defaultNetwork(s))
-	if network != "" {
+	if network := s.asksNetwork(); network != "" {
 		a.word("network", "network", network, networks)
 	}
 	a.rules(s.Network.Allow)

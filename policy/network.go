@@ -302,7 +302,9 @@ func (r *resolver) network(s *Spec) {
 	if n.Mode == "" && n.Allow != nil && len(n.Allow) == 0 {
 		r.refuse("network.allow", "", "it is empty, and opens nothing", "name a host, or use `network` none")
 	}
-	n.Mode = n.Asked()
+	if n.Mode = n.Asked(); n.Mode == "" && s.SSHAgent != nil && r.keeps("ssh_agent") {
+		n.Mode = NetworkAllow
+	}
 	switch engine := s.Docker != nil && s.Docker.NetworkEnabled; {
 	case n.Mode != "" && engine && s.Backend == BackendDocker:
 		r.refuse("docker.network_enabled", "true", "network says something else: "+quoteShort(n.Mode), "leave one of the two out")

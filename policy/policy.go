@@ -42,6 +42,9 @@ type Spec struct {
 	Home string `json:"home,omitempty"`
 	// Network is what commands can reach. Default: nothing but loopback.
 	Network Network `json:"network,omitzero"`
+	// SSHAgent, if not nil, lets commands use the caller's SSH agent, within bounds. It
+	// implies network "allow". Default: none.
+	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
 	// Limits bound what commands may use.
 	Limits Limits `json:"limits,omitzero"`
 	// Env is laid over the clean base environment of every command. A name
@@ -120,10 +123,12 @@ type Isolation struct {
 	Identity string `json:"identity"`
 	Network  string `json:"network"` // "none", "allow" or "host"
 	// Egress is how commands reach other hosts if Network is "allow", else nil.
-	Egress       *IsolationEgress `json:"egress,omitempty"`
-	Capabilities string           `json:"capabilities"` // of commands: "none"
-	NoNewPrivs   bool             `json:"no_new_privs"`
-	Seccomp      string           `json:"seccomp"` // the filter's profile
+	Egress *IsolationEgress `json:"egress,omitempty"`
+	// SSHAgent is what commands may use of the caller's SSH agent, nil for nothing.
+	SSHAgent     *SSHAgent `json:"ssh_agent,omitempty"`
+	Capabilities string    `json:"capabilities"` // of commands: "none"
+	NoNewPrivs   bool      `json:"no_new_privs"`
+	Seccomp      string    `json:"seccomp"` // the filter's profile
 	// Landlock lists the kinds of access that it restricts, for example "files
 	// execute abstract_unix_socket signal", or is "none"; "execute" means that only
 	// the commands that the spec lists can be executed. LandlockABI is the kernel's

@@ -157,11 +157,11 @@ func egressReads(program string) []confine.PathRule {
 const readyTimeout = 20 * time.Second
 
 // serve hands the sockets of the gateway over, and returns when names are answered.
-func (p *egressProcess) serve(ctx context.Context, network policy.Network, sockets []int) error {
+func (p *egressProcess) serve(ctx context.Context, network policy.Network, sockets []int, ssh *egress.SSHAgent) error {
 	_ = p.control.SetDeadline(time.Now().Add(readyTimeout))
 	stop := context.AfterFunc(ctx, func() { _ = p.control.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	ready, err := p.handOver(network, sockets)
+	ready, err := p.handOver(network, sockets, ssh)
 	switch {
 	case err != nil && ctx.Err() != nil, err == nil && !stop():
 		return backend.Interrupted(ctx, "egress", "the egress process")
@@ -175,8 +175,8 @@ func (p *egressProcess) serve(ctx context.Context, network policy.Network, socke
 	return p.control.SetDeadline(time.Time{})
 }
 
-func (p *egressProcess) handOver(network policy.Network, sockets []int) (ready egress.Ready, err error) {
-	config := egress.Config{Build: wire.Build, Network: network, Sockets: len(sockets), Proxy: map[string]string{}}
+func (p *egressProcess) handOver(network policy.Network, sockets []int, ssh *egress.SSHAgent) (ready egress.Ready, err error) {
+	config := egress.Config{Build: wire.Build, Network: network, Sockets: len(sockets), Proxy: map[string]string{}, SSHAgent: ssh}
 	for _, name := range []string{"HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"} {
 		for _, name := range []string{strings.ToLower(name), name} {
 			if value := os.Getenv(name); value != "" {
@@ -217,6 +217,22 @@ func (p *egressProcess) explain(err error) error {
 		err = errors.New(line)
 	}
 	return backend.Failed("egress", "await the egress process", p.program, err, "is it the paddock-egress of this release?")
+}
+
+// dialSSHAgent connects to the SSH agent of the caller. The egress process, which gets the
+// connection, has another identity and could not.
+func dialSSHAgent(ctx context.Context, path string) (int, error) {
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return 0, backend.Failed("egress", "reach the SSH agent", path, err, "start one (ssh-agent) and add a key (ssh-add), or leave out `ssh_agent`")
+	}
+	defer conn.Close()
+	file, err := conn.(*net.UnixConn).File()
+	if err != nil {
+		return 0, backend.Failed("egress", "reach the SSH agent", path, err, "")
+	}
+	defer file.Close()
+	return unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
 }
 
 // end kills the process and returns when it has ended.

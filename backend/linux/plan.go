@@ -14,6 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/egress/knownhosts"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -23,6 +24,8 @@ const (
 	userName     = "agent"
 	rootSize     = 16 << 20 // of the root's tmpfs, which holds mount points and a few small files
 	runSize      = 16 << 20
+
+	sshAgentSocket = "/run/ssh-agent.sock"
 )
 
 // Capabilities in the sandbox's own user namespace: those that building the walls
@@ -71,6 +74,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 		return nil, err
 	}
 	b.private()
+	b.sshAgent(req)
 	b.useGroup(group)
 	b.userPaths(id)
 	b.toolLinks(req)
@@ -122,6 +126,9 @@ func environment(spec policy.Spec) map[string]string {
 		"LANG":    "C.UTF-8",
 	}
 	maps.Copy(env, spec.NetworkEnv())
+	if spec.SSHAgent != nil {
+		env["SSH_AUTH_SOCK"] = sshAgentSocket
+	}
 	maps.Copy(env, spec.Env)
 	return env
 }
@@ -188,6 +195,17 @@ func (b *builder) private() {
 	for _, dir := range []string{"/mnt", "/root", "/srv"} {
 		b.add(confine.Step{Do: confine.OpMkdir, Target: dir, Mode: 0o755, Why: "nothing of the host's"})
 	}
+}
+
+// sshAgent makes the socket of the SSH agent, and the keys of the hosts that it may be used for
+// known to every user.
+func (b *builder) sshAgent(req backend.Request) {
+	if b.spec.SSHAgent == nil {
+		return
+	}
+	b.add(confine.Step{Do: confine.OpListen, Target: sshAgentSocket, Why: "the SSH agent, as far as the egress process lets commands use it"})
+	known := knownhosts.Parse(req.KnownHosts).Opened(egress.NewTable(b.spec.Network))
+	b.add(confine.Step{Do: confine.OpFile, Target: path.Join("/etc", knownHosts), Mode: 0o644, Data: known, Why: "the keys of hosts that rules open"})
 }
 
 // userPaths mounts the paths that the user named, or copies of them.
@@ -295,6 +313,7 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 	}
 	if policy.ByName(spec.Network.Mode) {
 		iso.Egress = spec.Network.Egress("gateway")
+		iso.SSHAgent = spec.SSHAgent
 	}
 	for _, n := range ns {
 		iso.Namespaces = append(iso.Namespaces, string(n))

@@ -92,6 +92,9 @@ func (b *builder) rootFrom() error {
 	for _, f := range made {
 		own = append(own, f.name)
 	}
+	if b.spec.SSHAgent != nil {
+		own = append(own, path.Dir(knownHosts))
+	}
 	if err := b.below(dir, "etc", own); err != nil {
 		return err
 	}
@@ -249,6 +252,9 @@ func (b *builder) addEtc(files []madeFile) {
 		b.add(confine.Step{Do: confine.OpFile, Target: "/etc/" + f.name, Mode: 0o644, Data: []byte(f.text), Why: "made for the sandbox"})
 	}
 }
+
+// knownHosts is the file in /etc with the keys of hosts that rules open.
+const knownHosts = "ssh/ssh_known_hosts"
 
 // hostFile returns the content of a small file of the host, or "" if it cannot be read.
 func hostFile(path string) string {

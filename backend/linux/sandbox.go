@@ -18,28 +18,33 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 // sandbox is a running agent.
 type sandbox struct {
-	dir       *stateDir
-	program   string // the agent's
-	plan      *builder
-	egress    *egressProcess // nil without rules for the network
-	gateway   []int          // the sockets of the gateway, on their way to it
-	group     *control       // nil if no control groups can be used
-	bare      bool           // it has no namespaces
-	pid       int
-	pidfd     int
-	control   *os.File
-	files     []*os.File     // on their way to the agent
-	copies    *os.File       // the directory of the files that commands have copies of, or nil
-	helpers   sync.WaitGroup // processes that were needed to make files
-	isolation policy.Isolation
-	done      chan struct{}      // closed when the kernel has reported the agent's end
-	failed    error              // why the agent's program was not executed, final with done
-	status    syscall.WaitStatus // of the agent, final with done
+	dir     *stateDir
+	program string // the agent's
+	plan    *builder
+	egress  *egressProcess // nil without rules for the network
+	gateway []int          // the sockets of the gateway, on their way to it
+	// sshAgent is what commands may use of the caller's SSH agent, nil for nothing, and
+	// sshAgentConn a connection to that, on its way to the egress process.
+	sshAgent     *egress.SSHAgent
+	sshAgentConn int
+	group        *control // nil if no control groups can be used
+	bare         bool     // it has no namespaces
+	pid          int
+	pidfd        int
+	control      *os.File
+	files        []*os.File     // on their way to the agent
+	copies       *os.File       // the directory of the files that commands have copies of, or nil
+	helpers      sync.WaitGroup // processes that were needed to make files
+	isolation    policy.Isolation
+	done         chan struct{}      // closed when the kernel has reported the agent's end
+	failed       error              // why the agent's program was not executed, final with done
+	status       syscall.WaitStatus // of the agent, final with done
 
 	mu      sync.Mutex
 	spare   net.Conn // a connection made in advance, nil once it is taken

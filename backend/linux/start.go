@@ -155,6 +155,10 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	if policy.ByName(req.Spec.Network.Mode) {
 		s.egress, err = startEgress(req.Egress, dir)
 	}
+	if err == nil && req.Spec.SSHAgent != nil {
+		s.sshAgent = &egress.SSHAgent{SSHAgent: *req.Spec.SSHAgent, KnownHosts: req.KnownHosts}
+		s.sshAgentConn, err = dialSSHAgent(ctx, req.SSHAgent)
+	}
 	if err == nil {
 		err = s.prepare(req, id, mounts, l.groups)
 	}
@@ -163,6 +167,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	}
 	if err != nil {
 		s.kill()
+		s.closeGateway()
 		s.egress.end()
 		s.group.remove()
 		return nil, s.explain(err)
@@ -260,7 +265,10 @@ func (s *sandbox) boot(ctx context.Context) error {
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	if s.egress != nil {
-		if err := s.egress.serve(ctx, s.plan.spec.Network, s.gateway); err != nil {
+		if s.sshAgent != nil {
+			s.gateway, s.sshAgentConn = append(s.gateway, s.sshAgentConn), 0
+		}
+		if err := s.egress.serve(ctx, s.plan.spec.Network, s.gateway, s.sshAgent); err != nil {
 			return err
 		}
 		s.closeGateway() // the way out ends with the egress process
@@ -357,7 +365,7 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	s.spareAt = time.Now()
 	saved, looked := s.save(nil), verifyClone(s.pid, s.plan.plan)
 	var next byte
-	s.gateway, next, err = confine.ReceiveFiles(s.control, egress.Stock+1)
+	s.gateway, next, err = confine.ReceiveFiles(s.control, egress.Stock+2)
 	var booted *confine.Booted
 	if err == nil {
 		booted, err = confine.ReadBooted(io.MultiReader(bytes.NewReader([]byte{next}), s.control))
@@ -381,6 +389,10 @@ func (s *sandbox) closeGateway() {
 		_ = unix.Close(fd)
 	}
 	s.gateway = nil
+	if s.sshAgentConn > 0 {
+		_ = unix.Close(s.sshAgentConn)
+		s.sshAgentConn = 0
+	}
 }
 
 // closeFiles closes this side's copies of the descriptors, once the helper

@@ -109,6 +109,7 @@ var importerRules = []importerRule{
 	{"github.com/godbus/dbus/v5", []string{"cgroup/systemd"}, false, "nobody else speaks to the service manager"},
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, false, "nobody else multiplexes"},
 	{"golang.org/x/net", []string{"egress/internal/proxy"}, false, "nobody else reads DNS"},
+	{"golang.org/x/crypto", []string{"egress/internal/sshagent"}, true, "nobody else reads keys of SSH"},
 	{"github.com/creack/pty", []string{"bench"}, true, "the agent makes terminals itself; tests and benchmarks stand in for a person at one"},
 	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, false, "nobody else speaks to Redis"},
 	{"github.com/bluekeyes/go-gitdiff", []string{"op/internal/patch"}, false, "nobody else reads patches"},

@@ -31,6 +31,7 @@ const (
 	registries = "it needs registries: test/network installs from one of its own"
 	running    = "it needs a sandbox that runs: op/table has each with one"
 	clients    = "it needs a client, a key and a model: make test-mcp runs each client with a scripted model"
+	sshAgent   = "it needs a key and an account at a code host: test/network does it with a server of its own"
 )
 
 var (
@@ -158,6 +159,10 @@ func rows() []row {
 		{of: "paddock mcp --allow-from npm", why: registries},
 		{of: "paddock run --network observe -- make deps", why: noLoopback},
 		{of: "paddock network add ID --allow example.com", why: running},
+		{of: "paddock run --ssh-agent --allow github.com:22 -- git push", why: sshAgent},
+		{of: "paddock run --ssh-agent=sign --allow github.com:22 -- git commit -S", why: sshAgent},
+		{of: "paddock run --ssh-agent --ssh-key SHA256:… --allow github.com:22 -- ssh -T git@github.com", why: sshAgent},
+		{of: "ssh_agent: {keys: [\"SHA256:…\"], sign: true}", why: sshAgent},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},

@@ -20,6 +20,7 @@ const (
 
 // serveControl answers clients until ctx ends. It closes the listener.
 func (s *Server) serveControl(ctx context.Context, l net.Listener) {
+	defer l.Close() // where ctx ended before what follows was called
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	slots := make(chan struct{}, mostControls)
 	for ctx.Err() == nil {

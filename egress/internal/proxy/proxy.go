@@ -46,6 +46,8 @@ type Options struct {
 	Control net.Listener
 	// Proxy are the operator's HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 	Proxy map[string]string
+	// SSHAgent, if not nil, is served too.
+	SSHAgent *SSHAgent
 
 	// DNS is where names are asked for. Default: 198.18.0.1:53.
 	DNS netip.AddrPort
@@ -78,6 +80,7 @@ type Server struct {
 	dnsAddress   netip.AddrPort
 	udp          *net.UDPConn
 	control      net.Listener
+	sshAgent     *SSHAgent
 	names        *names
 	records      *records
 	resolver     *resolver
@@ -196,7 +199,7 @@ func newServer(o *Options) (*Server, error) {
 		}
 	}
 	s := &Server{
-		bindTo: o.Bind, dnsAddress: o.DNS, control: o.Control,
+		bindTo: o.Bind, dnsAddress: o.DNS, control: o.Control, sshAgent: o.SSHAgent,
 		names: newNames(o.Range), records: newRecords(),
 		upstream: &upstream{resolver: o.Resolver, dial: o.Dial, allowAddress: o.AllowAddress, proxy: proxy, timeout: o.DialTimeout},
 		tlsPort:  o.TLSPort, httpPort: o.HTTPPort, helloTimeout: o.HelloTimeout,
@@ -294,6 +297,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	})
 	if s.control != nil {
 		s.running.Go(func() { s.serveControl(ctx, s.control) })
+	}
+	if s.sshAgent != nil {
+		s.running.Go(func() { s.serveSSHAgent(ctx, s.sshAgent) })
 	}
 	<-ctx.Done()
 	s.closeAll()

@@ -16,8 +16,8 @@ const (
 	mostRecordText = 256
 )
 
-// records has the last records, and totals. A denial that equals the one before it is counted
-// in that one, unless somebody has read it.
+// records has the last records, and totals. A denial, or a use of the SSH agent, that equals the
+// record before it is counted in that one, unless somebody has read it.
 type records struct {
 	mu      sync.Mutex
 	kept    []egress.Record // a ring: number n is at (n-1) % mostRecords
@@ -43,9 +43,12 @@ func (r *records) add(record egress.Record) {
 	r.state.Received += record.Received
 	if record.Kind == egress.KindDenied {
 		r.state.Denied++
+	}
+	if record.Kind == egress.KindDenied || record.Kind == egress.KindSSH {
 		if r.last > r.read {
 			before := &r.kept[(r.last-1)%mostRecords]
-			if before.Kind == record.Kind && before.Host == record.Host && before.Port == record.Port && before.Rule == record.Rule {
+			if before.Kind == record.Kind && before.Host == record.Host && before.Port == record.Port && before.Rule == record.Rule && before.Key == record.Key &&
+				(before.Reason == record.Reason || record.Kind == egress.KindDenied && record.Rule != egress.RuleSSHAgent) {
 				before.Count = max(before.Count, 1) + 1
 				return
 			}

@@ -40,7 +40,8 @@ holds the network keeps the newest 4096 records, as long as the sandbox lives.
   connection  a rule opened it, and it has ended
   denied      no rule opened the name, the port or the address
   failed      a rule opened it, and the host could not be reached
-  rules       they were replaced`,
+  rules       they were replaced
+  ssh         commands used the SSH agent`,
 		Examples: `  paddock network log ID
   paddock network log --follow ID
   paddock network log --json ID | jq -r '.records[] | select(.kind == "denied") | .host'`,
@@ -121,6 +122,10 @@ func writeRecord(w io.Writer, r egress.Record) error {
 		words = append(words, fmt.Sprintf("%s sent, %s received in %s", policy.Size(r.Sent), policy.Size(r.Received), r.Duration))
 	case egress.KindRules:
 		host = "replaced"
+	case egress.KindSSH:
+		if r.Key != "" {
+			words = append(words, text.Escape(r.Key))
+		}
 	}
 	if r.Reason != "" {
 		words = append(words, text.Escape(r.Reason))

@@ -113,6 +113,9 @@ func (out PlanOutput) Render(w io.Writer) error {
 		}
 	}
 	writeNetwork(&b, out.Spec.Network)
+	if a := out.Spec.SSHAgent; a != nil {
+		b.WriteString("  it asks your SSH agent " + a.String() + "\n")
+	}
 	b.WriteString("\nonce, before any command\n")
 	writeSteps(&b, p.Setup)
 	b.WriteString("\nfor every command\n")
@@ -226,6 +229,9 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 		row("kept groups", strings.Trim(fmt.Sprint(h.KeptGroups), "[]"))
 	}
 	row("file owners", h.Identity)
+	if h.SSHAgent != nil {
+		row("SSH agent", h.SSHAgent.String())
+	}
 	if len(h.Caches) > 0 {
 		row("caches that stay", joined(h.Caches))
 	}
