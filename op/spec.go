@@ -38,6 +38,8 @@ type SpecInput struct {
 	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,allow,host" help:"none (default: loopback only), allow (the hosts that rules name) or host (the host's own, with everything that listens there)" within:"network"`
 	Allow         []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"let commands reach this host, and no other: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)" within:"rules"`
 	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
+	HostPorts     []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"let commands reach this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
+	Publish       []string `json:"publish,omitempty" flag:"publish" short:"p" arg:"[IP:]HOST:GUEST" help:"publish a port of the sandbox on a loopback address of its own: 8080:3000, 127.0.0.1:8080:3000, or 3000 for any free port; any lets callers publish every port later (may be repeated)" within:"publish"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
@@ -137,13 +139,14 @@ func (in SpecInput) network(n *policy.Network) error {
 		return err
 	}
 	if in.Network != nil && *in.Network != policy.NetworkAllow {
-		*n = policy.Network{Mode: *in.Network}
+		*n = policy.Network{Mode: *in.Network, Publish: n.Publish}
 	}
+	n.Publish = append(n.Publish, in.Publish...)
 	var errs []error
 	for _, list := range []struct {
 		name  string
 		texts []string
-	}{{"allow", in.Allow}, {"deny", in.Deny}} {
+	}{{"allow", in.Allow}, {"deny", in.Deny}, {"host_ports", in.HostPorts}} {
 		switch {
 		case len(list.texts) == 0:
 		case in.Network == nil || *in.Network == policy.NetworkAllow:
@@ -155,7 +158,21 @@ func (in SpecInput) network(n *policy.Network) error {
 	}
 	allow, deny, err := NetworkRules(in.Allow, in.Deny)
 	n.Allow, n.Deny = append(n.Allow, allow...), append(n.Deny, deny...)
-	return errors.Join(append(errs, err)...)
+	ports, wrong := HostPorts(in.HostPorts)
+	n.HostPorts = append(n.HostPorts, ports...)
+	return errors.Join(append(errs, err, wrong)...)
+}
+
+// HostPorts reads ports of the host as fields have them.
+func HostPorts(texts []string) (ports []policy.Port, err error) {
+	for _, text := range texts {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return nil, &policy.FieldError{Field: "network.host_ports", Value: text, Reason: "a port must be a number from 1 to 65535"}
+		}
+		ports = append(ports, policy.Port(n))
+	}
+	return ports, nil
 }
 
 // NetworkRules reads rules as fields have them. The error joins one [*policy.FieldError] for

@@ -51,6 +51,13 @@ type Ceiling struct {
 	// must lie in one of them, with all its ports. "**" contains every name and no address.
 	// Default: none.
 	NetworkRules []NetworkRule `json:"network_rules,omitempty"`
+	// HostPorts are the ports of the host's loopback that [Network].HostPorts may name, where
+	// Network has "allow". Default: none.
+	HostPorts []Port `json:"host_ports,omitempty"`
+	// Publish are the ports of a sandbox that may be published: the port inside, "3000", or
+	// [PublishAny]. The host then listens on a loopback address of the sandbox's own; only an
+	// entry as in [Network].Publish with an address allows that very entry. Default: none.
+	Publish []string `json:"publish,omitempty"`
 	// Env are the variables of the caller's environment that may be passed on,
 	// by name; "LC_*" stands for all that start with "LC_". Default: none.
 	Env []string `json:"env,omitempty"`
@@ -143,6 +150,11 @@ func (c *Ceiling) Validate() error {
 	if len(c.NetworkRules) > 0 && !slices.Contains(c.Network, NetworkAllow) {
 		r.refuse("network_rules", "", "network does not allow them", "name allow in network too")
 	}
+	r.hostPorts("host_ports", c.HostPorts)
+	if len(c.HostPorts) > 0 && !slices.Contains(c.Network, NetworkAllow) {
+		r.refuse("host_ports", "", "network does not allow them", "name allow in network too")
+	}
+	r.publish("publish", c.Publish)
 	r.roots(c.RootFS)
 	r.places("workspace", c.Workspace)
 	r.places("mounts", c.Mounts)
@@ -310,6 +322,8 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Unprotected:   slices.Clone(s.Workspace.Unprotected),
 		Network:       words("none", cmp.Or(s.Network.Asked(), defaultNetwork(s))),
 		NetworkRules:  s.Network.Clone().Allow,
+		HostPorts:     slices.Clone(s.Network.HostPorts),
+		Publish:       slices.Clone(s.Network.Publish),
 		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),
 		Redaction:     slices.Clone(s.Redaction),
 		Limits:        s.Limits,
