@@ -105,9 +105,10 @@ func (s *Sandbox) dialPort(ctx context.Context, port int) (*wire.Conn, error) {
 // hasLoopback refuses a sandbox in which nothing can listen: its agent would reach the host's
 // own loopback.
 func (s *Sandbox) hasLoopback(what string) error {
-	if iso := s.wall.Isolation(); iso.Level == policy.LevelLandlock && iso.Network == policy.NetworkNone {
-		return &Error{Message: "cannot " + what + " of sandbox " + s.ID() + ": at the landlock level network none leaves no sockets to listen with",
-			Hint: "use `level` full, or `network` host", Code: wire.CodeUnsupported}
+	iso := s.wall.Isolation()
+	spec := Spec{Backend: s.spec.Backend, Level: iso.Level, Network: Network{Mode: iso.Network}}
+	if reason, hint := spec.Deaf(); reason != "" {
+		return &Error{Message: "cannot " + what + " of sandbox " + s.ID() + ": " + reason, Hint: hint, Code: wire.CodeUnsupported}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func echoServer(t *testing.T, address string) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		t.Skipf("cannot listen on %s: %v", address, err)
+		t.Skipf("this host has no address to listen on at %s: %v", address, err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {

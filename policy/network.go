@@ -317,8 +317,8 @@ func (r *resolver) network(s *Spec) {
 		n.Mode = defaultNetwork(*s)
 	}
 	n.Publish = r.publish("network.publish", n.Publish)
-	if s.Level == LevelLandlock && n.Mode == NetworkNone && len(n.Publish) > 0 {
-		r.refuse("network.publish", n.Publish[0], "at the landlock level network none leaves no sockets to listen with", "use `level` full, or `network` host")
+	if reason, hint := s.Deaf(); reason != "" && len(n.Publish) > 0 {
+		r.refuse("network.publish", n.Publish[0], reason, hint)
 	}
 	if n.Mode != NetworkAllow {
 		r.noRules(*n)

@@ -147,6 +147,19 @@ func (r *resolver) hostPorts(field string, list []Port) []Port {
 	return all
 }
 
+// Deaf returns why no command of a sandbox can listen on a port, or "". The fields must have
+// their defaults.
+func (s Spec) Deaf() (reason, hint string) {
+	switch {
+	case s.Network.Mode != NetworkNone:
+	case s.Backend == BackendCodex:
+		return "behind the sandbox of codex network none leaves no sockets to listen with", "use backend linux, or `network` host"
+	case s.Level == LevelLandlock:
+		return "at the landlock level network none leaves no sockets to listen with", "use `level` full, or `network` host"
+	}
+	return "", ""
+}
+
 // PublishedPort is a port of a sandbox that the host listens for.
 type PublishedPort struct {
 	// Address is where the host listens: "127.161.20.5:8080".

@@ -29,6 +29,9 @@ func portCells() []cell {
 
 // echoes starts a server inside that sends back what comes, and returns its port.
 func (b *box) echoes(ctx context.Context, address string) (port int, err error) {
+	if _, err := b.s.DialPort(ctx, 1); outcome(err) == refused {
+		return 0, err
+	}
 	cmd := b.s.Command(ctx, "./probe", "echo", address)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
