@@ -19,8 +19,8 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// openFake opens a sandbox without walls, of this id.
-func openFake(t *testing.T, state, id string, network Network, iso Isolation) (*Sandbox, error) {
+// openPlain opens a sandbox without walls, of this id.
+func openPlain(t *testing.T, state, id string, network Network, iso Isolation) (*Sandbox, error) {
 	t.Helper()
 	fake := &fakeBackend{t: t, proved: true, id: id, iso: iso}
 	s, err := Open(t.Context(), Spec{Network: network}, Options{Backend: fake, Agent: executable(t, t.TempDir(), "agent"), StateDir: state, Dir: t.TempDir()})
@@ -30,9 +30,9 @@ func openFake(t *testing.T, state, id string, network Network, iso Isolation) (*
 	return s, err
 }
 
-func mustOpenFake(t *testing.T, state, id string, network Network) *Sandbox {
+func mustOpenPlain(t *testing.T, state, id string, network Network) *Sandbox {
 	t.Helper()
-	s, err := openFake(t, state, id, network, Isolation{})
+	s, err := openPlain(t, state, id, network, Isolation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func echoed(t *testing.T, address string) {
 // of its ports share; what is taken is an error, and nothing is left after the end.
 func TestPublish(t *testing.T) {
 	state, port := t.TempDir(), strconv.Itoa(echoing(t))
-	one, two := mustOpenFake(t, state, "one", Network{Publish: []string{port, policy.PublishAny}}), mustOpenFake(t, state, "two", Network{})
+	one, two := mustOpenPlain(t, state, "one", Network{Publish: []string{port, policy.PublishAny}}), mustOpenPlain(t, state, "two", Network{})
 	first := one.Isolation().Published
 	if len(first) != 1 {
 		t.Fatalf("the spec's ports are %+v", first)
@@ -147,7 +147,7 @@ func TestPublish(t *testing.T) {
 // An address that is given is used, and one that others reach is told.
 func TestPublishAtAnAddress(t *testing.T) {
 	port := strconv.Itoa(echoing(t))
-	s := mustOpenFake(t, t.TempDir(), "one", Network{Publish: []string{"127.0.0.1::" + port}})
+	s := mustOpenPlain(t, t.TempDir(), "one", Network{Publish: []string{"127.0.0.1::" + port}})
 	if p := s.Isolation().Published; len(p) != 1 || !strings.HasPrefix(p[0].Address, "127.0.0.1:") || len(s.Isolation().Lost) > 0 {
 		t.Errorf("it is published as %+v; lost: %q", p, s.Isolation().Lost)
 	}
@@ -165,7 +165,7 @@ func TestPublishAtAnAddress(t *testing.T) {
 		t.Error(err)
 	}
 	_, port, _ = net.SplitHostPort(wide.Address)
-	other, err := openFake(t, t.TempDir(), "two", Network{Publish: []string{"127.0.0.1:" + port + ":80"}}, Isolation{})
+	other, err := openPlain(t, t.TempDir(), "two", Network{Publish: []string{"127.0.0.1:" + port + ":80"}}, Isolation{})
 	if err == nil || !strings.Contains(err.Error(), "the port is taken") {
 		t.Errorf("a spec with a port that is taken: %v, %v", other, err)
 	}
@@ -173,7 +173,7 @@ func TestPublishAtAnAddress(t *testing.T) {
 
 // Where nothing can listen, the agent would reach the host's own loopback.
 func TestPublishNowhere(t *testing.T) {
-	s, err := openFake(t, t.TempDir(), "one", Network{}, Isolation{Level: policy.LevelLandlock, Network: policy.NetworkNone})
+	s, err := openPlain(t, t.TempDir(), "one", Network{}, Isolation{Level: policy.LevelLandlock, Network: policy.NetworkNone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestPublishNowhere(t *testing.T) {
 
 func TestDialPort(t *testing.T) {
 	port := echoing(t)
-	s := mustOpenFake(t, t.TempDir(), "one", Network{})
+	s := mustOpenPlain(t, t.TempDir(), "one", Network{})
 	conn, err := s.DialPort(t.Context(), port)
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestDialPort(t *testing.T) {
 // No sandbox gets a port of the host on which a process of Paddock listens.
 func TestOwnPorts(t *testing.T) {
 	state, port := t.TempDir(), strconv.Itoa(echoing(t))
-	s := mustOpenFake(t, state, "one", Network{Publish: []string{"127.0.0.1::" + port, port}})
+	s := mustOpenPlain(t, state, "one", Network{Publish: []string{"127.0.0.1::" + port, port}})
 	list := s.Isolation().Published
 	taken := netip.MustParseAddrPort(list[slices.IndexFunc(list, func(p PublishedPort) bool { return strings.HasPrefix(p.Address, "127.0.0.1:") })].Address).Port()
 	server, err := net.Listen("tcp", "0.0.0.0:0")
@@ -255,7 +255,7 @@ func TestOwnPorts(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `cannot use network.host_ports "`+strconv.Itoa(int(port))+`": `+want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if _, err := openFake(t, state, "two", Network{HostPorts: []policy.Port{policy.Port(port)}}, Isolation{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := openPlain(t, state, "two", Network{HostPorts: []policy.Port{policy.Port(port)}}, Isolation{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a start: %v", err)
 		}
 	}
