@@ -67,8 +67,9 @@ func (in PortPublishInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		if err != nil || kept {
 			return err
 		}
-		defer func() { out.Published = []paddock.PublishedPort{} }() // no longer
-		if err := out.Render(stream.Stdout); err != nil {
+		shown := out
+		out.Published = []paddock.PublishedPort{} // at the end none is
+		if err := shown.Render(stream.Stdout); err != nil {
 			return err
 		}
 		if err := op.TellLost(stream.Stderr, policy.Isolation{Lost: h.Isolation().Lost}); err != nil {
@@ -76,7 +77,10 @@ func (in PortPublishInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		}
 		return await(ctx, h, stream.Signals)
 	})
-	return out, err
+	if err != nil {
+		return PortPublishOutput{}, err
+	}
+	return out, nil
 }
 
 // publish publishes ports, all or none. Those that this process publishes already stay as they
