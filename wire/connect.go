@@ -29,13 +29,13 @@ type ConnectResult struct {
 }
 
 // ConnectWindow is [ConnectResult].Window.
-const ConnectWindow = 128 << 10
+const ConnectWindow = 256 << 10
 
 const (
 	// connectFrame is the most that one frame of a connection carries, in bytes.
 	connectFrame = 64 << 10
 	// ackEvery is how many bytes are taken before they are acknowledged.
-	ackEvery = ConnectWindow / 4
+	ackEvery = ConnectWindow / 2
 	// small pieces are kept together, so that many of them take no more than their bytes.
 	small = 4 << 10
 )
@@ -56,18 +56,35 @@ type Conn struct {
 
 	mu      sync.Mutex
 	moved   sync.Cond
-	queue   [][]byte // what has come and was not read; its first may be read in part
-	queued  int      // bytes
-	taken   int      // bytes that were read and not acknowledged
-	free    int      // bytes that may be sent
-	unacked int      // bytes that were sent and not acknowledged
-	ended   bool     // the peer sends no more
-	closed  bool     // this side sends no more
-	err     error    // why the connection cannot be used any more
-	over    bool     // the peer has closed it, or it broke
+	queue   []piece // what has come and was not read; its first may be read in part
+	queued  int     // bytes
+	taken   int     // bytes that were read and not acknowledged
+	free    int     // bytes that may be sent
+	unacked int     // bytes that were sent and not acknowledged
+	ended   bool    // the peer sends no more
+	closed  bool    // this side sends no more
+	err     error   // why the connection cannot be used any more
+	over    bool    // the peer has closed it, or it broke
 	readBy  deadline
 	writeBy deadline
 }
+
+// piece is a part of what has come.
+type piece struct {
+	bytes []byte
+	large *[connectFrame]byte // what holds the bytes, to be used again; nil: they are few
+}
+
+// used ends the use of the bytes.
+func (p *piece) used() {
+	if p.large != nil {
+		frames.Put(p.large)
+	}
+	*p = piece{}
+}
+
+// frames are buffers for large frames.
+var frames = sync.Pool{New: func() any { return new([connectFrame]byte) }}
 
 // addr is an end of a connection.
 type addr string
@@ -160,21 +177,26 @@ func (c *Conn) receiveOne() error {
 	if !fits {
 		return Errorf(CodeTooLarge, "cannot use the connection: more came than was acknowledged, or more after the end")
 	}
-	piece, err := c.frames.ReadPayload(nil)
-	if err != nil {
+	came := piece{}
+	if size >= connectFrame/2 { // so that what is held is never twice as much as the window
+		came.large = frames.Get().(*[connectFrame]byte)
+		came.bytes = came.large[:]
+	}
+	if came.bytes, err = c.frames.ReadPayload(came.bytes); err != nil {
+		came.used()
 		return Errorf(CodeGone, "cannot use the connection: it broke")
 	}
-	if len(piece) == 0 {
+	if size == 0 {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last := len(c.queue) - 1; last >= 0 && len(c.queue[last])+len(piece) <= small {
-		c.queue[last] = append(c.queue[last], piece...)
+	if last := len(c.queue) - 1; last >= 0 && c.queue[last].large == nil && len(c.queue[last].bytes)+size <= small {
+		c.queue[last].bytes = append(c.queue[last].bytes, came.bytes...)
 	} else {
-		c.queue = append(c.queue, piece)
+		c.queue = append(c.queue, came)
 	}
-	c.queued += len(piece)
+	c.queued += size
 	c.moved.Broadcast()
 	return nil
 }
@@ -236,12 +258,12 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 	n := 0
 	for n < len(p) && len(c.queue) > 0 {
-		m := copy(p[n:], c.queue[0])
-		if n += m; m == len(c.queue[0]) {
-			c.queue[0] = nil
+		m := copy(p[n:], c.queue[0].bytes)
+		if n += m; m == len(c.queue[0].bytes) {
+			c.queue[0].used()
 			c.queue = c.queue[1:]
 		} else {
-			c.queue[0] = c.queue[0][m:]
+			c.queue[0].bytes = c.queue[0].bytes[m:]
 		}
 	}
 	c.mu.Unlock()
@@ -266,7 +288,7 @@ func (c *Conn) acknowledge(n int) {
 
 // next returns the next piece of what the peer has sent, as Read does. Its bytes count as
 // queued until they are acknowledged.
-func (c *Conn) next() ([]byte, error) {
+func (c *Conn) next() (piece, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.queue) == 0 && !c.ended && c.err == nil {
@@ -274,14 +296,14 @@ func (c *Conn) next() ([]byte, error) {
 	}
 	switch {
 	case len(c.queue) > 0:
-		piece := c.queue[0]
-		c.queue[0] = nil
+		p := c.queue[0]
+		c.queue[0] = piece{}
 		c.queue = c.queue[1:]
-		return piece, nil
+		return p, nil
 	case c.ended:
-		return nil, io.EOF
+		return piece{}, io.EOF
 	}
-	return nil, c.err
+	return piece{}, c.err
 }
 
 // complete reports whether both sides have said that they send no more.
@@ -329,7 +351,7 @@ func abort(tcp *net.TCPConn) {
 // deliver writes what the peer sends to a TCP connection, up to its end.
 func (c *Conn) deliver(tcp *net.TCPConn) error {
 	for {
-		piece, err := c.next()
+		came, err := c.next()
 		switch {
 		case errors.Is(err, io.EOF):
 			_ = tcp.CloseWrite() // if its peer is gone, send finds that
@@ -338,14 +360,15 @@ func (c *Conn) deliver(tcp *net.TCPConn) error {
 			abort(tcp)
 			return err
 		}
-		if _, err := tcp.Write(piece); err != nil {
+		_, err = tcp.Write(came.bytes)
+		size := len(came.bytes)
+		came.used()
+		if err != nil {
 			return err // and send ends too, when it has read what came before
 		}
-		c.acknowledge(len(piece))
+		c.acknowledge(size)
 	}
 }
-
-var sendBuffers = sync.Pool{New: func() any { return new([connectFrame]byte) }}
 
 // send sends what a TCP connection receives, up to its end. While little comes it has a small
 // buffer.
@@ -375,8 +398,8 @@ func (c *Conn) send(tcp *net.TCPConn) {
 
 // sendMuch sends with a large buffer, until a read does not fill it.
 func (c *Conn) sendMuch(tcp *net.TCPConn) error {
-	buf := sendBuffers.Get().(*[connectFrame]byte)
-	defer sendBuffers.Put(buf)
+	buf := frames.Get().(*[connectFrame]byte)
+	defer frames.Put(buf)
 	for {
 		n, err := tcp.Read(buf[:])
 		if err == nil {
