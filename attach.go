@@ -41,7 +41,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, attachError(what, err)
 	}
-	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, search: opts.Path, discreet: opts.NoLinks, attached: true, stopped: make(chan struct{})}
+	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, search: opts.Path, discreet: opts.NoLinks, attached: true, state: state, stopped: make(chan struct{})}
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}

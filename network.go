@@ -59,6 +59,9 @@ func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	if network, err = network.Resolve(); err != nil {
 		return err
 	}
+	if err := refuseOwnPorts(s.state, network.HostPorts); err != nil {
+		return err
+	}
 	state, err := client.Set(ctx, network)
 	if err != nil {
 		return s.egressError("change the network", err)
@@ -306,6 +309,13 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 		d.Hint = strings.TrimPrefix(d.Hint+"; `network.deny` "+policy.ShellWord(r.Rule)+" closes it", "; ")
 		return d
 	}
+	if r.Host == policy.HostName && !slices.Contains(rules.HostPorts, policy.Port(r.Port)) {
+		word := "PORT"
+		if r.Port > 0 {
+			word = strconv.Itoa(int(r.Port))
+		}
+		d.Hint = strings.TrimPrefix(d.Hint+"; `network.host_ports` "+word+" opens a port of the host", "; ")
+	}
 	if word := opening(r, rules); word != "" {
 		opens := "`network.allow` " + policy.ShellWord(word) + " opens it"
 		if s.attached { // the flag is for a start
@@ -324,6 +334,9 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 // none would, or if it is an address that no command should reach: those of link-local
 // networks, where clouds have their metadata.
 func opening(r egress.Record, rules policy.Network) string {
+	if r.Host == policy.HostName {
+		return ""
+	}
 	host, reason, _ := policy.CanonicalHost(r.Host)
 	if r.Address != "" {
 		host, reason, _ = policy.CanonicalHost(r.Address)

@@ -62,6 +62,14 @@ func Check(network policy.Network) error {
 			}
 		}
 	}
+	if len(network.HostPorts) > most {
+		return errors.New("there are more ports of the host than 1024")
+	}
+	for i, port := range network.HostPorts {
+		if port < 1 || port > 65535 {
+			return fmt.Errorf("host_ports[%d]: a port must be from 1 to 65535", i)
+		}
+	}
 	for i, denial := range network.Deny {
 		if err := checkHost(denial.Host); err != nil {
 			return fmt.Errorf("deny[%d].host: %w", i, err)
@@ -108,6 +116,10 @@ func NewTable(network policy.Network) *Table {
 			t.open[rule.Host] = append(t.open[rule.Host], ports...)
 		}
 	}
+	for _, port := range network.HostPorts {
+		t.open[policy.HostName] = append(t.open[policy.HostName], uint16(port))
+		t.ports = append(t.ports, uint16(port))
+	}
 	slices.Sort(t.ports)
 	t.ports = slices.Compact(t.ports)
 	for _, denial := range network.Deny {
@@ -145,7 +157,7 @@ func (t *Table) Known(name string) Decision {
 	if d, ok := t.denied(name); ok {
 		return d
 	}
-	for rule := range rulesFor(name) {
+	for rule := range openers(name) {
 		if _, ok := t.open[rule]; ok {
 			return Decision{Open: true, Rule: rule}
 		}
@@ -159,7 +171,7 @@ func (t *Table) Name(name string, port uint16) Decision {
 		return d
 	}
 	closed := Decision{Reason: "no rule opens it"}
-	for rule := range rulesFor(name) {
+	for rule := range openers(name) {
 		ports, ok := t.open[rule]
 		if ok && slices.Contains(ports, port) {
 			return Decision{Open: true, Rule: rule}
@@ -184,6 +196,15 @@ func (t *Table) denied(name string) (Decision, bool) {
 	}
 	reason, ok := t.closed["**"] // also names without a dot
 	return Decision{Rule: "**", Reason: reason}, ok
+}
+
+// openers yields the hosts of rules that can open a name: of the host's own loopback, ports are
+// opened one by one.
+func openers(name string) func(yield func(string) bool) {
+	if name == policy.HostName {
+		return func(yield func(string) bool) { yield(name) }
+	}
+	return rulesFor(name)
 }
 
 // rulesFor yields the hosts of rules that a canonical name can match, the narrowest first. A

@@ -184,7 +184,7 @@ func (e *Env) introduce(h *registry.Sandbox) {
 		e.note("sandbox " + h.Called() + ": " + IsolationNote(iso))
 		return
 	}
-	e.note(LostNote(iso))
+	e.note(strings.Trim(publishedNote(iso)+"\n"+LostNote(iso), "\n"))
 }
 
 // IsolationNote returns what isolation holds, in one line.
@@ -197,6 +197,9 @@ func IsolationNote(iso policy.Isolation) string {
 		words = append(words, "network "+NetworkNote(iso))
 	}
 	text := strings.Join(words, ", ")
+	for _, p := range iso.Published {
+		text += fmt.Sprintf("; %s leads to port %d, for the user's browser", p.URL, p.Port)
+	}
 	if len(iso.Lost) > 0 {
 		text += "; not kept: " + strings.Join(iso.Lost, "; ")
 	}
@@ -226,6 +229,15 @@ func Hosts(rules []string) string {
 	return list
 }
 
+// publishedNote returns, in lines, where ports are published.
+func publishedNote(iso policy.Isolation) string {
+	lines := make([]string, 0, len(iso.Published))
+	for _, p := range iso.Published {
+		lines = append(lines, fmt.Sprintf("published: %s leads to port %d", p.URL, p.Port))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // LostNote returns, in lines, which guarantees of a default sandbox do not hold.
 func LostNote(iso policy.Isolation) string {
 	lines := make([]string, 0, len(iso.Lost))
@@ -235,17 +247,15 @@ func LostNote(iso policy.Isolation) string {
 	return strings.Join(lines, "\n")
 }
 
-// TellLost writes which guarantees of a default sandbox do not hold, if w is not nil.
+// TellLost writes where ports are published, and which guarantees of a default sandbox do not
+// hold, if w is not nil.
 func TellLost(w io.Writer, iso policy.Isolation) error {
-	if w == nil {
+	text := strings.Trim(publishedNote(iso)+"\n"+LostNote(iso), "\n")
+	if w == nil || text == "" {
 		return nil
 	}
-	for _, loss := range iso.Lost {
-		if _, err := fmt.Fprintf(w, "paddock: not kept: %s\n", loss); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := fmt.Fprintf(w, "paddock: %s\n", strings.ReplaceAll(text, "\n", "\npaddock: "))
+	return err
 }
 
 // progressEvery is the interval of progress reports. Clients give up on calls without any.

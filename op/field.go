@@ -172,6 +172,10 @@ func offered(f reflect.StructField, c *policy.Ceiling) bool {
 		return len(c.NetworkRules) > 0
 	case "ssh":
 		return c.SSHAgent != nil
+	case "host_ports":
+		return len(c.HostPorts) > 0
+	case "publish":
+		return len(c.Publish) > 0
 	case "backends":
 		return len(c.Backends) > 1
 	case "docker":

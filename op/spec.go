@@ -43,6 +43,8 @@ type SpecInput struct {
 	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
 	SSHAgent      *string  `json:"ssh_agent,omitempty" flag:"ssh-agent" arg:"USE" bare:"login" choices:"login,sign" help:"let commands use the keys of the caller's SSH agent, which stay there: login (at hosts that rules open and known_hosts has; the default) or sign (that, and to sign commits of git)" within:"ssh"`
 	SSHKeys       []string `json:"ssh_keys,omitempty" flag:"ssh-key" arg:"FINGERPRINT" help:"with ssh-agent, let commands use this key alone: SHA256:…, as ssh-add -l prints it (may be repeated)" within:"ssh"`
+	HostPorts     []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"let commands reach this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
+	Publish       []string `json:"publish,omitempty" flag:"publish" short:"p" arg:"[IP:]HOST:GUEST" help:"publish a port of the sandbox on a loopback address of its own: 8080:3000, 127.0.0.1:8080:3000, or 3000 for any free port; any lets callers publish every port later (may be repeated)" within:"publish"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
@@ -158,8 +160,9 @@ func (in SpecInput) network(n *policy.Network) error {
 		return err
 	}
 	if in.Network != nil && *in.Network != policy.NetworkAllow {
-		*n = policy.Network{Mode: *in.Network}
+		*n = policy.Network{Mode: *in.Network, Publish: n.Publish}
 	}
+	n.Publish = append(n.Publish, in.Publish...)
 	var errs []error
 	if len(in.ObservePorts) > 0 {
 		if n.Mode != policy.NetworkObserve {
@@ -175,7 +178,7 @@ func (in SpecInput) network(n *policy.Network) error {
 	for _, list := range []struct {
 		name  string
 		texts []string
-	}{{"allow", in.Allow}, {"allow_from", in.AllowFrom}, {"deny", in.Deny}} {
+	}{{"allow", in.Allow}, {"allow_from", in.AllowFrom}, {"deny", in.Deny}, {"host_ports", in.HostPorts}} {
 		switch {
 		case len(list.texts) == 0:
 		case in.Network != nil && *in.Network == policy.NetworkObserve:
@@ -188,7 +191,21 @@ func (in SpecInput) network(n *policy.Network) error {
 	}
 	allow, deny, err := NetworkRules(in.Allow, in.Deny)
 	n.Allow, n.Deny = append(n.Allow, allow...), append(n.Deny, deny...)
-	return errors.Join(append(errs, err)...)
+	ports, wrong := HostPorts(in.HostPorts)
+	n.HostPorts = append(n.HostPorts, ports...)
+	return errors.Join(append(errs, err, wrong)...)
+}
+
+// HostPorts reads ports of the host as fields have them.
+func HostPorts(texts []string) (ports []policy.Port, err error) {
+	for _, text := range texts {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return nil, &policy.FieldError{Field: "network.host_ports", Value: text, Reason: "a port must be a number from 1 to 65535"}
+		}
+		ports = append(ports, policy.Port(n))
+	}
+	return ports, nil
 }
 
 // sshAgent sets what commands may use of the SSH agent. Keys are added to those of the spec.

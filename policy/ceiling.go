@@ -54,6 +54,13 @@ type Ceiling struct {
 	// SSHAgent is the most that specs may have of the caller's SSH agent. Default: none of
 	// it.
 	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
+	// HostPorts are the ports of the host's loopback that [Network].HostPorts may name, where
+	// Network has "allow". Default: none.
+	HostPorts []Port `json:"host_ports,omitempty"`
+	// Publish are the ports of a sandbox that may be published: the port inside, "3000", or
+	// [PublishAny]. The host then listens on a loopback address of the sandbox's own; only an
+	// entry as in [Network].Publish with an address allows that very entry. Default: none.
+	Publish []string `json:"publish,omitempty"`
 	// Env are the variables of the caller's environment that may be passed on,
 	// by name; "LC_*" stands for all that start with "LC_". Default: none.
 	Env []string `json:"env,omitempty"`
@@ -152,6 +159,11 @@ func (c *Ceiling) Validate() error {
 			r.refuse("ssh_agent", "", "network does not allow rules, which say where keys may be used", "name allow in network too")
 		}
 	}
+	r.hostPorts("host_ports", c.HostPorts)
+	if len(c.HostPorts) > 0 && !slices.Contains(c.Network, NetworkAllow) {
+		r.refuse("host_ports", "", "network does not allow them", "name allow in network too")
+	}
+	r.publish("publish", c.Publish)
 	r.roots(c.RootFS)
 	r.places("workspace", c.Workspace)
 	r.places("mounts", c.Mounts)
@@ -323,6 +335,8 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Network:       words("none", s.asksNetwork()),
 		NetworkRules:  s.Network.Clone().Allow,
 		SSHAgent:      s.SSHAgent.Clone(),
+		HostPorts:     slices.Clone(s.Network.HostPorts),
+		Publish:       slices.Clone(s.Network.Publish),
 		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),
 		Redaction:     slices.Clone(s.Redaction),
 		Limits:        s.Limits,

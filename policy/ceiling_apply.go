@@ -286,6 +286,8 @@ func (a *applier) network(s Spec) {
 		a.word("network", "network", network, networks)
 	}
 	a.rules(s.Network.Allow)
+	a.hostPorts(s.Network.HostPorts)
+	a.publish(s.Network.Publish)
 }
 
 // rules refuses rules of a network that the ceiling does not contain.

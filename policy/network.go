@@ -35,6 +35,13 @@ type Network struct {
 	Deny []NetworkDenial `json:"deny,omitempty"`
 	// Limits bound mode "allow".
 	Limits NetworkLimits `json:"limits,omitzero"`
+	// HostPorts are ports of the host's own loopback that commands reach in mode "allow", as
+	// [HostName]; they imply that mode. At most 16.
+	HostPorts []Port `json:"host_ports,omitempty"`
+	// Publish are ports of the sandbox that the host listens for, whatever the mode: "3000"
+	// (at any free port of the host), "8080:3000", "127.0.0.1:8080:3000", or [PublishAny]. At
+	// most 64.
+	Publish []string `json:"publish,omitempty"`
 }
 
 // NetworkRule opens ports of hosts.
@@ -96,7 +103,7 @@ type plainNetwork Network
 
 // MarshalJSON writes a network that is a mode alone as its word.
 func (n Network) MarshalJSON() ([]byte, error) {
-	if len(n.Allow) == 0 && len(n.Deny) == 0 && n.Limits == (NetworkLimits{}) {
+	if len(n.Allow)+len(n.Deny)+len(n.HostPorts)+len(n.Publish) == 0 && n.Limits == (NetworkLimits{}) {
 		return json.Marshal(n.Mode)
 	}
 	return json.Marshal(plainNetwork(n))
@@ -115,13 +122,13 @@ func (n *Network) UnmarshalJSON(data []byte) error {
 
 // IsZero reports whether nothing is written.
 func (n Network) IsZero() bool {
-	return n.Mode == "" && n.Allow == nil && n.Deny == nil && n.Limits == (NetworkLimits{})
+	return n.Mode == "" && n.Allow == nil && n.Deny == nil && n.HostPorts == nil && n.Publish == nil && n.Limits == (NetworkLimits{})
 }
 
 // Asked returns the mode that is written or, if none is, the one that rules imply; "" for
 // neither.
 func (n Network) Asked() string {
-	if n.Mode == "" && len(n.Allow)+len(n.Deny) > 0 {
+	if n.Mode == "" && len(n.Allow)+len(n.Deny)+len(n.HostPorts) > 0 {
 		return NetworkAllow
 	}
 	return n.Mode
@@ -130,6 +137,7 @@ func (n Network) Asked() string {
 // Clone returns a copy that shares nothing with n.
 func (n Network) Clone() Network {
 	n.Allow, n.Deny = slices.Clone(n.Allow), slices.Clone(n.Deny)
+	n.HostPorts, n.Publish = slices.Clone(n.HostPorts), slices.Clone(n.Publish)
 	for i := range n.Allow {
 		n.Allow[i].Ports = slices.Clone(n.Allow[i].Ports)
 	}
@@ -143,6 +151,9 @@ func (n Network) Resolve() (Network, error) {
 	n = n.Clone()
 	if n.Mode == "" {
 		n.Mode = NetworkAllow
+	}
+	if len(n.Publish) > 0 {
+		r.refuse("network.publish", n.Publish[0], "rules are replaced, and publish no ports", "leave it out: ports are published with paddock forward")
 	}
 	if n.Mode == NetworkAllow {
 		r.rules(&n)
@@ -158,6 +169,9 @@ func (n Network) Egress(how string) *IsolationEgress {
 	e := &IsolationEgress{How: how, Allow: []string{}}
 	for _, rule := range n.Allow {
 		e.Allow = append(e.Allow, rule.String())
+	}
+	for _, port := range n.HostPorts {
+		e.Allow = append(e.Allow, HostName+":"+strconv.FormatUint(uint64(port), 10))
 	}
 	for _, deny := range n.Deny {
 		e.Deny = append(e.Deny, deny.Host)
@@ -268,6 +282,8 @@ func checkName(name string) (reason, hint string) {
 	switch {
 	case strings.Contains(name, "*"):
 		return `"*" can only be the whole first label`, `"*.example.com" is every name below example.com, and "**" every public name`
+	case name == HostName:
+		return "this is the host's own loopback", "open a port of it with `network.host_ports`"
 	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
 		return "this is the sandbox's own loopback", "a service inside can be reached without a rule"
 	case before != "" && port != "" && strings.Trim(port, "0123456789,") == "":
@@ -317,9 +333,13 @@ func (r *resolver) network(s *Spec) {
 	default:
 		n.Mode = defaultNetwork(*s)
 	}
+	n.Publish = r.publish("network.publish", n.Publish)
+	if reason, hint := s.Deaf(); reason != "" && len(n.Publish) > 0 {
+		r.refuse("network.publish", n.Publish[0], reason, hint)
+	}
 	if !ByName(n.Mode) {
 		r.noRules(*n)
-		n.Allow, n.Deny = nil, nil
+		n.Allow, n.Deny, n.HostPorts = nil, nil, nil
 		return
 	}
 	if s.Level == LevelLandlock {
@@ -338,7 +358,7 @@ func (r *resolver) noRules(n Network) {
 	for _, list := range []struct {
 		field   string
 		written bool
-	}{{"network.allow", len(n.Allow) > 0}, {"network.deny", len(n.Deny) > 0}, {"network.limits", n.Limits != (NetworkLimits{})}} {
+	}{{"network.allow", len(n.Allow) > 0}, {"network.deny", len(n.Deny) > 0}, {"network.limits", n.Limits != (NetworkLimits{})}, {"network.host_ports", len(n.HostPorts) > 0}} {
 		if list.written {
 			r.refuse(list.field, "", "network "+cmp.Or(n.Mode, "of this backend")+" uses no rules", hint)
 		}
@@ -348,7 +368,11 @@ func (r *resolver) noRules(n Network) {
 // rules checks the rules of mode "allow", and fills in their defaults in place.
 func (r *resolver) rules(n *Network) {
 	r.networkRules("network.allow", n.Allow)
+	n.HostPorts = r.hostPorts("network.host_ports", n.HostPorts)
 	ports := map[Port]bool{}
+	for _, port := range n.HostPorts {
+		ports[port] = true
+	}
 	for _, rule := range n.Allow {
 		for _, port := range rule.Ports {
 			ports[port] = true
@@ -357,7 +381,7 @@ func (r *resolver) rules(n *Network) {
 	if len(ports) > MaxNetworkPorts {
 		r.refuse("network.allow", "", "the rules name more than "+strconv.Itoa(MaxNetworkPorts)+" different ports", "each needs a socket of its own: name fewer")
 	}
-	if len(n.Deny) > 0 && len(n.Allow) == 0 {
+	if len(n.Deny) > 0 && len(n.Allow)+len(n.HostPorts) == 0 {
 		r.refuse("network.deny", "", "no rule opens what it would close", "open hosts with `network.allow`, or leave it out")
 	}
 	r.each("network.deny", len(n.Deny), func(i int, field string) {

@@ -125,10 +125,12 @@ type Isolation struct {
 	// Egress is how commands reach other hosts if Network is "allow", else nil.
 	Egress *IsolationEgress `json:"egress,omitempty"`
 	// SSHAgent is what commands may use of the caller's SSH agent, nil for nothing.
-	SSHAgent     *SSHAgent `json:"ssh_agent,omitempty"`
-	Capabilities string    `json:"capabilities"` // of commands: "none"
-	NoNewPrivs   bool      `json:"no_new_privs"`
-	Seccomp      string    `json:"seccomp"` // the filter's profile
+	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
+	// Published are the ports of the sandbox that the host listens for.
+	Published    []PublishedPort `json:"published,omitempty"`
+	Capabilities string          `json:"capabilities"` // of commands: "none"
+	NoNewPrivs   bool            `json:"no_new_privs"`
+	Seccomp      string          `json:"seccomp"` // the filter's profile
 	// Landlock lists the kinds of access that it restricts, for example "files
 	// execute abstract_unix_socket signal", or is "none"; "execute" means that only
 	// the commands that the spec lists can be executed. LandlockABI is the kernel's

@@ -6,6 +6,7 @@
 //	               state.json  its record (Record)
 //	               agent.sock  the wire
 //	               agent.log   the standard error of the agent or its wall
+//	ports/<address>            a port of the host on which a process of Paddock listens
 //
 // A sandbox lives as long as its owner, so the lock shows whether it still lives: a
 // process that can take the lock may remove the directory, once the processes that
@@ -258,7 +259,7 @@ func OpenDir(root, name string) (*os.Root, error) {
 // Check refuses a state directory with a directory in it that [OpenDir] refuses, the
 // audit log's included: files behind a link would not be covered.
 func Check(root string) error {
-	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, "audit"} {
+	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, portsDir, "audit"} {
 		dir, err := OpenDir(root, name)
 		if err == nil {
 			_ = dir.Close()

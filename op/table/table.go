@@ -84,6 +84,7 @@ func All() []op.Op {
 		op.Of[network.NetworkAddInput](),
 		op.Of[network.NetworkSetInput](),
 		op.Of[network.NetworkLogInput](),
+		op.Of[network.PortPublishInput](),
 
 		op.Of[sandbox.SecretSetInput](),
 		op.Of[sandbox.SecretListInput](),

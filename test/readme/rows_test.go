@@ -167,6 +167,10 @@ func rows() []row {
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
 		{of: "paddock network set ID --none", why: running},
+		{of: "paddock run -p 8080:8000 -- python3 -m http.server 8000", steps: []step{{instead: "paddock run -p 8080:8000 -- true", see: []string{"published: http://127.", ":8080/ leads to port 8000"}}}},
+		{of: "paddock forward ID 8000", why: running},
+		{of: "paddock run --host-port 5432 -- pg_isready -h host.paddock.internal", steps: []step{{instead: "paddock plan --host-port 5432", see: []string{"host.paddock.internal  5432"}}}},
+		{of: "network: {publish: [\"8080:3000\"], host_ports: [5432]}", path: "ports.yaml", steps: []step{{instead: "paddock plan --spec ~/ports.yaml", see: []string{"8080:3000", "host.paddock.internal"}}}},
 		{of: "paddock run -- sh -c 'getent hosts example.com || echo no network'", steps: []step{{see: []string{"no network"}}}},
 
 		// docs/operations.md

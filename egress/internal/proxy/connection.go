@@ -270,7 +270,7 @@ func (s *Server) forbids(old, table *egress.Table, c *connection) string {
 	if d := s.decide(table, c.to); !d.Open {
 		return d.Reason
 	}
-	if !c.at.IsValid() {
+	if !c.at.IsValid() || c.to.name == policy.HostName {
 		return ""
 	}
 	// Whether the address is allowed depends on rules for addresses alone.

@@ -43,6 +43,8 @@ type NetworkOutput struct {
 	egress.State
 	// Observed is what was reached, if the input asks for it.
 	Observed []paddock.Observed `json:"observed,omitempty"`
+	// Published are the ports of the sandbox that the host listens for.
+	Published []paddock.PublishedPort `json:"published,omitempty"`
 
 	observed bool
 }
@@ -52,7 +54,7 @@ func (NetworkShowInput) Desc() op.Desc {
 		Name: "network_show", CLI: []string{"network", "show"}, Summary: "Show which hosts a sandbox can reach",
 		Doc: `Show the rules of a running sandbox whose network is "allow", as the process has them
 that holds its connections, how many are open, and what commands have sent and
-received. With --observed, print what they have reached, as rules.
+received; and which of its ports are published. With --observed, print what they have reached, as rules.
 "paddock network log" shows each connection and each refusal.`,
 		Examples: `  paddock network show ID
   paddock network show --observed ID`,
@@ -73,11 +75,18 @@ func (in NetworkShowInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 }
 
 func show(ctx context.Context, h *registry.Sandbox) (NetworkOutput, error) {
-	state, err := h.Network(ctx)
+	published, err := h.Published()
 	if err != nil {
 		return NetworkOutput{}, err
 	}
-	return NetworkOutput{Sandbox: h.Called(), State: state}, nil
+	state, err := h.Network(ctx)
+	if iso := h.Isolation(); err != nil && iso.Network != policy.NetworkAllow && len(published) > 0 { // it has no rules, and ports all the same
+		state.Network.Mode, err = iso.Network, nil
+	}
+	if err != nil {
+		return NetworkOutput{}, err
+	}
+	return NetworkOutput{Sandbox: h.Called(), State: state, Published: published}, nil
 }
 
 func (out NetworkOutput) Render(w io.Writer) error {
@@ -87,18 +96,33 @@ func (out NetworkOutput) Render(w io.Writer) error {
 	}
 	var b strings.Builder
 	n := out.Network
+	published := func() {
+		for _, p := range out.Published {
+			fmt.Fprintf(&b, "  published %s, which leads to port %d\n", p.URL, p.Port)
+		}
+	}
+	if !policy.ByName(n.Mode) {
+		fmt.Fprintf(&b, "sandbox %s, network %s\n", out.Sandbox, text.OrNone(n.Mode))
+		published()
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
 	fmt.Fprintf(&b, "sandbox %s, network %s: %d of %d connections open\n", out.Sandbox, n.Mode, out.Open, n.Limits.Connections)
-	if len(n.Allow) == 0 {
+	if len(n.Allow)+len(n.HostPorts) == 0 {
 		b.WriteString("no host can be reached\n")
 	}
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, rule := range n.Allow {
 		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, Ports(rule.Ports))
 	}
+	if len(n.HostPorts) > 0 {
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s, of this host\n", policy.HostName, Ports(n.HostPorts))
+	}
 	for _, deny := range n.Deny {
 		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
 	}
 	_ = table.Flush() // a Builder cannot fail
+	published()
 	fmt.Fprintf(&b, "since its start: %d connections, %d refused, %s sent, %s received\n", out.Connections, out.Denied, policy.Size(out.Sent), policy.Size(out.Received))
 	if n.Limits.BytesOut > 0 {
 		fmt.Fprintf(&b, "it may send %s\n", n.Limits.BytesOut)

@@ -11,10 +11,11 @@ import (
 
 type NetworkSetInput struct {
 	Where
-	Allow    []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
-	Deny     []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)"`
-	None     bool     `json:"none,omitempty" flag:"none" help:"close every host"`
-	SpecFile string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
+	Allow     []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
+	Deny      []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)"`
+	HostPorts []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"open this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
+	None      bool     `json:"none,omitempty" flag:"none" help:"close every host"`
+	SpecFile  string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
 }
 
 func (NetworkSetInput) Desc() op.Desc {
@@ -56,7 +57,7 @@ func (in NetworkAddInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 		err = &policy.FieldError{Field: "allow", Reason: "no rule is given", Hint: "name a host to open"}
 	}
 	if err == nil {
-		err = env.MayOpen(allow)
+		err = env.MayOpen(allow, nil)
 	}
 	if err != nil {
 		return out, err
@@ -113,22 +114,27 @@ func (in NetworkSetInput) network(ctx context.Context, env *op.Env) (policy.Netw
 			return network, &policy.FieldError{Field: "spec_file", Value: in.SpecFile, Reason: `its network is not "allow"`, Hint: "name one with rules, or use `network.allow`"}
 		}
 		network = spec.Network
+		network.Publish = nil // those that are published stay
 	}
 	allow, deny, err := op.NetworkRules(in.Allow, in.Deny)
 	if err != nil {
 		return network, err
 	}
-	network.Allow, network.Deny = append(network.Allow, allow...), append(network.Deny, deny...)
-	switch rules := len(network.Allow)+len(network.Deny) > 0; {
+	ports, err := op.HostPorts(in.HostPorts)
+	if err != nil {
+		return network, err
+	}
+	network.Allow, network.Deny, network.HostPorts = append(network.Allow, allow...), append(network.Deny, deny...), append(network.HostPorts, ports...)
+	switch rules := len(network.Allow)+len(network.Deny)+len(network.HostPorts) > 0; {
 	case in.None && (rules || in.SpecFile != ""):
 		return network, &policy.FieldError{Field: "none", Reason: "with rules it says two things", Hint: "leave one of the two out"}
 	case !in.None && !rules:
 		return network, &policy.FieldError{Field: "allow", Reason: "no rule is given, and the rules are replaced as a whole", Hint: "name each host that stays open; `none` closes all of them"}
 	}
-	if env.Ceiling != nil && len(network.Allow) > 0 {
+	if env.Ceiling != nil && len(network.Allow)+len(network.HostPorts) > 0 {
 		network.Deny = append(network.Deny, slices.DeleteFunc(slices.Clone(env.DefaultSpec().Network.Deny), func(own policy.NetworkDenial) bool {
 			return slices.Contains(network.Deny, own)
 		})...)
 	}
-	return network, env.MayOpen(network.Allow)
+	return network, env.MayOpen(network.Allow, network.HostPorts)
 }

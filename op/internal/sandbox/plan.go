@@ -145,6 +145,12 @@ func (out PlanOutput) Render(w io.Writer) error {
 
 // writeNetwork writes which hosts commands can reach, and who holds their connections.
 func writeNetwork(b *strings.Builder, n policy.Network) {
+	if len(n.Publish) > 0 {
+		b.WriteString("\npublished on a loopback address of the sandbox's own, where no address is given, through the agent\n")
+	}
+	for _, port := range n.Publish {
+		b.WriteString("  " + port + "\n")
+	}
 	if !policy.ByName(n.Mode) {
 		return
 	}
@@ -153,11 +159,14 @@ func writeNetwork(b *strings.Builder, n policy.Network) {
 	for _, rule := range n.Allow {
 		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Ports(rule.Ports))
 	}
+	if len(n.HostPorts) > 0 {
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s, of this host's own loopback\n", policy.HostName, network.Ports(n.HostPorts))
+	}
 	for _, deny := range n.Deny {
 		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
 	}
 	_ = table.Flush() // a Builder cannot fail
-	if len(n.Allow) == 0 {
+	if len(n.Allow)+len(n.HostPorts) == 0 {
 		b.WriteString("  no host is open\n")
 	}
 	fmt.Fprintf(b, "  at most %d connections at once", n.Limits.Connections)
