@@ -158,6 +158,7 @@ func rows() []row {
 		{of: "paddock mcp --allow-from npm", why: registries},
 		{of: "paddock run --network observe -- make deps", why: noLoopback},
 		{of: "paddock network add ID --allow example.com", why: running},
+		{of: "paddock network show --observed ID", why: running},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
