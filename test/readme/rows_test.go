@@ -163,6 +163,7 @@ func rows() []row {
 		{of: "paddock run --ssh-agent=sign --allow github.com:22 -- git commit -S", why: sshAgent},
 		{of: "paddock run --ssh-agent --ssh-key SHA256:… --allow github.com:22 -- ssh -T git@github.com", why: sshAgent},
 		{of: "ssh_agent: {keys: [\"SHA256:…\"], sign: true}", why: sshAgent},
+		{of: "paddock network show --observed ID", why: running},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
