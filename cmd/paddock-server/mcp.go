@@ -46,7 +46,7 @@ type mcpFlags struct {
 }
 
 // everyday are the flags of the sandbox that help texts list.
-var everyday = []string{"network", "allow", "allow-from", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
+var everyday = []string{"network", "allow", "allow-from", "publish", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
 
 // sandboxFlags adds the flags of run that describe a sandbox, without those that the
 // server has itself.
