@@ -92,7 +92,8 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		spec.Env = env
 	}
 	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}
-	return be, req, showSSHAgent(&req, seen)
+	err = showSSHAgent(&req, seen)
+	return be, req, err
 }
 
 // remember adds what commands will be able to change to the list of what commands of

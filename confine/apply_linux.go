@@ -130,15 +130,9 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpLoopback:
 		return loopbackUp()
 	case OpGateway:
-		var err error
-		a.Gateway, err = gateway(int(s.Size))
-		return err
+		return a.openGateway(s)
 	case OpListen:
-		fd, err := a.listen(s)
-		if err == nil {
-			a.Gateway = append(a.Gateway, fd)
-		}
-		return err
+		return a.listen(s)
 	case OpKeyring:
 		return joinKeyring()
 	case OpSysctl:
@@ -169,6 +163,12 @@ func (a *Applier) step(i int, s *Step) error {
 		return loadFilter(shieldFilter(uint32(unix.Getpid()), uint32(unix.Gettid())), false)
 	}
 	return errors.New("unknown operation")
+}
+
+// openGateway makes the gateway, for the host side.
+func (a *Applier) openGateway(s *Step) (err error) {
+	a.Gateway, err = gateway(int(s.Size))
+	return err
 }
 
 // beginProc makes the mount point and begins to mount a fresh proc there.

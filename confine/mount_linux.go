@@ -405,22 +405,24 @@ func (a *Applier) makeFile(s *Step) error {
 	return err
 }
 
-// listen makes a Unix socket that listens.
-func (a *Applier) listen(s *Step) (int, error) {
+// listen makes a Unix socket that listens, for the host side.
+func (a *Applier) listen(s *Step) error {
 	if err := a.parents(s.Target); err != nil {
-		return 0, err
+		return err
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: relative(s.Target)}); err == nil {
 		err = unix.Listen(fd, 128)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
+		return err
 	}
-	return fd, err
+	a.Gateway = append(a.Gateway, fd)
+	return nil
 }
 
 // makeSymlink makes a symbolic link.

@@ -14,7 +14,7 @@ package knownhosts
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/sha1"
+	"crypto/sha1" //nolint:gosec // OpenSSH hashes names with it
 	"encoding/base64"
 	"encoding/binary"
 	"net"

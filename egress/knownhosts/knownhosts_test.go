@@ -146,7 +146,7 @@ func FuzzFind(f *testing.F) {
 		Parse(names)
 		data := append(append([]byte{}, names...), " "+text+"\n"...)
 		name, ok := egress.CanonicalName(host)
-		if _, err := netip.ParseAddr(name); !ok || err == nil || strings.ContainsAny(string(names), " \t\r\n@#\v\f\x85\xa0") || !ascii(names) || port == 0 {
+		if _, err := netip.ParseAddr(name); !ok || err == nil || strings.ContainsAny(string(names), " \t\r\n@#\v\f") || !ascii(names) || port == 0 {
 			return
 		}
 		rules := egress.NewTable(policy.Network{Mode: policy.NetworkAllow, Allow: []policy.NetworkRule{{Host: name, Ports: []policy.Port{policy.Port(port)}}}})

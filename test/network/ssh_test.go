@@ -82,14 +82,17 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PidFile none
 `, "DIR", h.dir))
-	h.start(t, "/usr/sbin/sshd", "-D", "-e", "-f", filepath.Join(h.dir, "sshd_config"))
-	testkit.Eventually(t, "the server does not listen", func() bool {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			_ = conn.Close()
+	listens := func(network, address string) func() bool {
+		return func() bool {
+			conn, err := net.Dial(network, address)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err == nil
 		}
-		return err == nil
-	})
+	}
+	h.start(t, "/usr/sbin/sshd", "-D", "-e", "-f", filepath.Join(h.dir, "sshd_config"))
+	testkit.Eventually(t, "the server listens", listens("tcp", "127.0.0.1:"+port))
 	w.mu.Lock()
 	w.servers["git.test:22"] = "127.0.0.1:" + port
 	w.servers["unknown.test:22"] = "127.0.0.1:" + port
@@ -99,7 +102,7 @@ PidFile none
 	h.start(t, "/usr/bin/env", "-u", "LD_PRELOAD", "/usr/bin/ssh-agent", "-D", "-a", socket)
 	t.Setenv("HOME", h.dir)
 	t.Setenv("SSH_AUTH_SOCK", socket)
-	testkit.Eventually(t, "the SSH agent does not listen", func() bool { _, err := os.Stat(socket); return err == nil })
+	testkit.Eventually(t, "the SSH agent listens", listens("unix", socket))
 	h.run(t, "/usr/bin/ssh-add", "-q", "key")
 	return h
 }
@@ -169,16 +172,16 @@ func TestSSHPush(t *testing.T) {
 	if got, want := h.run(t, "/bin/sh", "-c", "git -C repo.git log -1 --format=%s main"), "first\n"; got != want {
 		t.Errorf("the repository has %q, want %q", got, want)
 	}
-	print := strings.Fields(h.run(t, "/usr/bin/ssh-keygen", "-lf", "key.pub"))[1]
+	digest := strings.Fields(h.run(t, "/usr/bin/ssh-keygen", "-lf", "key.pub"))[1]
 	if used := records(t, box); !slices.ContainsFunc(used, func(r egress.Record) bool {
-		return r.Kind == egress.KindSSH && r.Host == "git.test" && r.Port == 22 && r.Rule == "git.test" && r.Key == print && r.Reason == "signed in as git"
+		return r.Kind == egress.KindSSH && r.Host == "git.test" && r.Port == 22 && r.Rule == "git.test" && r.Key == digest && r.Reason == "signed in as git"
 	}) {
 		t.Errorf("no login is on record: %+v", used)
 	}
 	if out, _ := sh(t, box, "cat /etc/ssh/ssh_known_hosts"); out != "git.test "+h.hostKey+"\n" {
 		t.Errorf("known inside: %s", out)
 	}
-	if out, _ := sh(t, box, "ssh-add -l"); !strings.Contains(out, print) || strings.Contains(out, "laptop") {
+	if out, _ := sh(t, box, "ssh-add -l"); !strings.Contains(out, digest) || strings.Contains(out, "laptop") {
 		t.Errorf("listed inside: %s", out)
 	}
 	if held := box.Isolation().SSHAgent; held == nil || held.Sign {
@@ -283,8 +286,8 @@ func TestSSHSign(t *testing.T) {
 	w := newWorld(t)
 	h := newSSHHost(t, w)
 	h.run(t, "/usr/bin/ssh-add", "-q", "other")
-	print := strings.Fields(h.run(t, "/usr/bin/ssh-keygen", "-lf", "key.pub"))[1]
-	box := h.open(t, w, policy.SSHAgent{Keys: []string{print}, Sign: true})
+	digest := strings.Fields(h.run(t, "/usr/bin/ssh-keygen", "-lf", "key.pub"))[1]
+	box := h.open(t, w, policy.SSHAgent{Keys: []string{digest}, Sign: true})
 	if out, _ := sh(t, box, "ssh-add -L | cut -d' ' -f1,2"); strings.TrimSpace(out) != strings.Join(strings.Fields(h.public)[:2], " ") {
 		t.Errorf("listed inside: %s", out)
 	}
@@ -295,7 +298,7 @@ git commit --allow-empty -q -S -m signed && git verify-commit HEAD 2>&1`
 		t.Errorf("status %d: %s\n%+v", status, out, records(t, box))
 	}
 	if used := records(t, box); !slices.ContainsFunc(used, func(r egress.Record) bool {
-		return r.Kind == egress.KindSSH && r.Key == print && r.Reason == "signed for git"
+		return r.Kind == egress.KindSSH && r.Key == digest && r.Reason == "signed for git"
 	}) {
 		t.Errorf("no signature is on record: %+v", used)
 	}

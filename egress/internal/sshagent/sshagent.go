@@ -225,7 +225,7 @@ func (c *client) keys(ctx context.Context) ([]*agent.Key, error) {
 	}
 	var keys []*agent.Key
 	for _, key := range all[:min(len(all), mostKeys)] {
-		if print := fingerprint(key.Blob); print != "" && (len(c.s.o.Keys) == 0 || slices.Contains(c.s.o.Keys, print)) {
+		if digest := fingerprint(key.Blob); digest != "" && (len(c.s.o.Keys) == 0 || slices.Contains(c.s.o.Keys, digest)) {
 			keys = append(keys, key)
 		}
 	}
