@@ -294,7 +294,7 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		Death:        "pidns+uts",
 	}
 	if spec.Network.Mode == policy.NetworkAllow {
-		iso.Egress = spec.Network.Egress("gateway")
+		iso.Egress = spec.Network.Egress(policy.EgressGateway)
 	}
 	for _, n := range ns {
 		iso.Namespaces = append(iso.Namespaces, string(n))

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
@@ -153,7 +154,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	}
 	s.program = req.Agent
 	if req.Spec.Network.Mode == policy.NetworkAllow {
-		s.egress, err = startEgress(req.Egress, dir)
+		s.egress, err = byname.Start(req.Egress, dir.Dir, dir.uid)
 	}
 	if err == nil {
 		err = s.prepare(req, id, mounts, l.groups)
@@ -163,7 +164,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	}
 	if err != nil {
 		s.kill()
-		s.egress.end()
+		s.egress.End()
 		s.group.remove()
 		return nil, s.explain(err)
 	}
@@ -260,7 +261,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	if s.egress != nil {
-		if err := s.egress.serve(ctx, s.plan.spec.Network, s.gateway); err != nil {
+		if err := s.egress.Serve(ctx, s.plan.spec.Network, egress.GatewayNames, s.gateway); err != nil {
 			return err
 		}
 		s.closeGateway() // the way out ends with the egress process
