@@ -4,8 +4,9 @@
 //
 // The process runs outside of the sandbox. It holds sockets that the agent made in a network
 // namespace of the sandbox's own, the gateway, where every address is local and where no
-// process is. Names exist only inside: the process answers a question for a name that a rule
-// opens with an address of [Range] that stands for it, and every other one with NXDOMAIN. A
+// process is; or, in a container, in the commands' own. Names exist only inside: the process
+// answers a question for a name that a rule opens with an address that stands for it
+// ([GatewayNames], [InsideNames]), and every other one with NXDOMAIN. A
 // connection to such an address is one to that name: it is resolved and dialed outside, and
 // copied. So programs need no setting, and no name leaves that a rule does not open.
 //
@@ -14,14 +15,20 @@
 package egress
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Range are the addresses that stand for names inside; the gateway has the first, where names
-// are asked for.
-var Range = policy.NetworkNames
+// The addresses that stand for names inside. Of each range the first is where names are asked
+// for. GatewayNames are those of a gateway, where every address is local. InsideNames are those
+// where the sockets are in the namespace of the commands themselves, as in a container: they
+// are local there without a route.
+var (
+	GatewayNames = policy.NetworkNames
+	InsideNames  = netip.MustParsePrefix("127.64.0.0/10")
+)
 
 // Descriptors of the egress process, besides standard input and output (empty) and error (its
 // log).
@@ -40,7 +47,7 @@ const (
 	MaxSockets  = 200
 )
 
-// Stock is how many unbound TCP sockets the agent makes in the gateway: one for each port of
+// Stock is how many unbound TCP sockets the agent makes: one for each port of
 // rules, one for names, and some that are kept for rules that are added later.
 const Stock = 64
 
@@ -48,6 +55,8 @@ const Stock = 64
 type Config struct {
 	Build   string         `json:"build"` // wire.Build of the owner
 	Network policy.Network `json:"network"`
+	// Names is GatewayNames or InsideNames.
+	Names netip.Prefix `json:"names"`
 	// Sockets is how many follow: one UDP socket, then TCP sockets, all unbound and of one
 	// network namespace.
 	Sockets int `json:"sockets"`

@@ -214,7 +214,11 @@ func NetworkNote(iso policy.Isolation) string {
 	if iso.Egress == nil {
 		return iso.Network
 	}
-	return iso.Network + " (" + Hosts(iso.Egress.Allow) + "; by a " + iso.Egress.How + ")"
+	how := "by a " + iso.Egress.How
+	if iso.Egress.How == policy.EgressInside {
+		how = "listeners inside"
+	}
+	return iso.Network + " (" + Hosts(iso.Egress.Allow) + "; " + how + ")"
 }
 
 // Hosts returns the first of some rules, in their short form.

@@ -90,8 +90,7 @@ func wallFields() []FieldRow {
 		{Field: "network", Value: NetworkAllow, written: text("network", func(s Spec) string { return s.Network.Asked() }),
 			By: map[string]Support{
 				BackendHost:    {Reason: "commands use the host's network", Remedy: remedy},
-				BackendDocker:  {Reason: "this backend cannot open single hosts", Remedy: "use backend linux, or `network` none or host"},
-				BackendCodex:   {Reason: "this backend cannot open single hosts", Remedy: "use backend linux, or `network` none or host"},
+				BackendCodex:   {Reason: "this backend cannot open single hosts", Remedy: "use backend linux or docker, or `network` none or host"},
 				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
 			}},
 		{Field: "network", Value: NetworkObserve, written: text("network", func(s Spec) string { return s.Network.Asked() }),

@@ -85,6 +85,12 @@ const (
 	maxRefused = 16
 )
 
+// The values of [IsolationEgress].How.
+const (
+	EgressGateway = "gateway"
+	EgressInside  = "inside"
+)
+
 // NetworkNames are the addresses that stand for names inside, where the network is "allow".
 // No rule can name one.
 var NetworkNames = netip.MustParsePrefix("198.18.0.0/15")

@@ -219,8 +219,8 @@ func TestResolveNetworkRefuses(t *testing.T) {
 		{Spec{Network: Network{Allow: allowing("**").Allow, Limits: NetworkLimits{BytesOut: -1}}}, `cannot use network.limits.bytes_out: it must not be negative`, "", 1},
 		{Spec{Level: LevelLandlock, Network: allowing("a.example")}, `cannot use network "allow": the landlock level can restrict ports, not names`, "use `level` full, or `network` none", 1},
 		{Spec{Backend: BackendHost, Network: allowing("a.example")}, `cannot use network "allow": commands use the host's network`, "leave it out, or use backend linux", 1},
-		{Spec{Backend: BackendDocker, Network: allowing("a.example")}, `cannot use network "allow": backend docker cannot open single hosts`, "use backend linux, or `network` none or host", 1},
-		{Spec{Backend: BackendDocker, Docker: &Docker{NetworkEnabled: true}, Network: allowing("a.example")}, `cannot use network "allow": backend docker cannot open single hosts`, "use backend linux, or `network` none or host", 2},
+		{Spec{Backend: BackendCodex, Network: allowing("a.example")}, `cannot use network "allow": backend codex cannot open single hosts`, "use backend linux or docker, or `network` none or host", 1},
+		{Spec{Backend: BackendDocker, Docker: &Docker{NetworkEnabled: true}, Network: allowing("a.example")}, `cannot use docker.network_enabled "true": network says something else: "allow"`, "leave one of the two out", 1},
 	} {
 		_, err := tt.spec.Resolve(testBase)
 		found := FieldErrors(err)

@@ -174,7 +174,8 @@ type Isolation struct {
 // IsolationEgress is how commands reach hosts by name.
 type IsolationEgress struct {
 	// How is where their connections end: "gateway", a network namespace of the sandbox's
-	// own without any process.
+	// own without any process; or "inside", the commands' own, where they cannot listen at
+	// the ports that rules name.
 	How string `json:"how"`
 	// Allow are the rules in their short form, "api.example.com:8443"; without ports they
 	// open 443 and 80. Deny are the hosts that are closed nevertheless.

@@ -29,7 +29,7 @@ func TestSpecificationNamesEveryField(t *testing.T) {
 	spec := specification(t)
 	for _, v := range []any{
 		HelloRequest{}, HelloResult{}, Bounds{}, ExecRequest{}, Limits{}, TTY{},
-		ExecStarted{}, ExecResult{}, ConnectRequest{}, ConnectResult{}, SearchRequest{}, SearchResult{}, FoundFile{}, FoundLine{}, RedactRule{}, Denial{}, Control{}, Error{}, Guest{}, GuestRlimits{}, GuestReady{},
+		ExecStarted{}, ExecResult{}, ConnectRequest{}, ConnectResult{}, SearchRequest{}, SearchResult{}, FoundFile{}, FoundLine{}, RedactRule{}, Denial{}, Control{}, Error{}, Guest{}, GuestPassage{}, GuestRlimits{}, GuestReady{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -312,7 +312,7 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		Death:        "pidns+uts",
 	}
 	if policy.ByName(spec.Network.Mode) {
-		iso.Egress = spec.Network.Egress("gateway")
+		iso.Egress = spec.Network.Egress(policy.EgressGateway)
 		iso.SSHAgent = spec.SSHAgent
 	}
 	for _, n := range ns {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
@@ -230,8 +231,7 @@ func madeEtc(spec policy.Spec) []madeFile {
 	resolv := "# The sandbox has no network.\n"
 	switch spec.Network.Mode {
 	case policy.NetworkAllow, policy.NetworkObserve:
-		// One question for each name, which is answered at once or not at all.
-		resolv = "nameserver " + egress.Range.Addr().Next().String() + "\noptions timeout:1 attempts:1 no-aaaa\n"
+		resolv = byname.ResolvConf(egress.GatewayNames)
 	case policy.NetworkHost:
 		resolv = hostFile("/etc/resolv.conf")
 		hosts = hostFile("/etc/hosts")

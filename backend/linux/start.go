@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
@@ -153,11 +154,11 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	}
 	s.program = req.Agent
 	if policy.ByName(req.Spec.Network.Mode) {
-		s.egress, err = startEgress(req.Egress, dir)
+		s.egress, err = byname.Start(req.Egress, dir.Dir, dir.uid)
 	}
 	if err == nil && req.Spec.SSHAgent != nil {
 		s.sshAgent = &egress.SSHAgent{SSHAgent: *req.Spec.SSHAgent, KnownHosts: req.KnownHosts}
-		s.sshAgentConn, err = dialSSHAgent(ctx, req.SSHAgent)
+		s.sshAgentConn, err = byname.DialSSHAgent(ctx, req.SSHAgent)
 	}
 	if err == nil {
 		err = s.prepare(req, id, mounts, l.groups)
@@ -168,7 +169,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	if err != nil {
 		s.kill()
 		s.closeGateway()
-		s.egress.end()
+		s.egress.End()
 		s.group.remove()
 		return nil, s.explain(err)
 	}
@@ -268,7 +269,8 @@ func (s *sandbox) boot(ctx context.Context) error {
 		if s.sshAgent != nil {
 			s.gateway, s.sshAgentConn = append(s.gateway, s.sshAgentConn), 0
 		}
-		if err := s.egress.serve(ctx, s.plan.spec.Network, s.gateway, s.sshAgent); err != nil {
+		order := egress.Config{Network: s.plan.spec.Network, Names: egress.GatewayNames, SSHAgent: s.sshAgent}
+		if err := s.egress.Serve(ctx, order, s.gateway); err != nil {
 			return err
 		}
 		s.closeGateway() // the way out ends with the egress process

@@ -96,6 +96,9 @@ func start(control *os.File, opts Options) (*proxy.Server, error) {
 	if config.Build != "" && wire.Build != "" && config.Build != wire.Build {
 		return nil, &egress.Error{Message: fmt.Sprintf("the owner is build %s, this program %s", config.Build, wire.Build), Hint: "install paddock and paddock-egress from one release"}
 	}
+	if config.Names != egress.GatewayNames && config.Names != egress.InsideNames {
+		return nil, &egress.Error{Message: fmt.Sprintf("cannot give names addresses of %v", config.Names), Hint: "install paddock and paddock-egress from one release"}
+	}
 	sockets, _, err := confine.ReceiveFiles(control, egress.Stock+3)
 	if err != nil {
 		return nil, fmt.Errorf("cannot receive the sockets: %w", err)
@@ -126,7 +129,7 @@ func start(control *os.File, opts Options) (*proxy.Server, error) {
 		files = files[:last]
 	}
 	server, err := proxy.New(proxy.Options{
-		Network: config.Network, UDP: files[0], TCP: files[1:], Control: ln, Proxy: config.Proxy, SSHAgent: sshAgent,
+		Network: config.Network, UDP: files[0], TCP: files[1:], Control: ln, Proxy: config.Proxy, Range: config.Names, SSHAgent: sshAgent,
 		Resolver: opts.Resolver, AllowAddress: opts.AllowAddress,
 	})
 	if err != nil {

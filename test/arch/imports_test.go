@@ -24,7 +24,7 @@ var allowRules = []allowRule{
 	{"policy/execution", []string{"policy"}, "it only holds settings"},
 	{"policy/executor", []string{"policy"}, "it only reads settings"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
-	{"backend/docker", []string{"backend", "confine", "policy", "wire", "golang.org/x/sys"}, "it drives a command line, and links no engine's packages"},
+	{"backend/docker", []string{"backend", "confine", "egress", "policy", "wire", "golang.org/x/sys"}, "it drives a command line, and links no engine's packages"},
 	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
 	{"backend/hostpath", []string{"backend", "confine", "policy", "golang.org/x/sys"}, "it only looks at paths"},
 	{"agent/internal/beneath", []string{"golang.org/x/sys"}, "the agent links it"},

@@ -49,13 +49,13 @@ type Options struct {
 	// SSHAgent, if not nil, is served too.
 	SSHAgent *SSHAgent
 
-	// DNS is where names are asked for. Default: 198.18.0.1:53.
+	// DNS is where names are asked for. Default: port 53 of the second address of Range.
 	DNS netip.AddrPort
 	// Bind is where connections arrive, at DNS and Range among others. Default: at all
 	// addresses.
 	Bind netip.Addr
 	// Range has the addresses that stand for names, from its third on. Default:
-	// [egress.Range].
+	// [egress.GatewayNames].
 	Range netip.Prefix
 
 	// What follows is for tests alone.
@@ -148,14 +148,14 @@ func closeFiles(files []*os.File) {
 
 // newServer fills in the defaults of options, and checks them.
 func newServer(o *Options) (*Server, error) {
+	if !o.Range.IsValid() {
+		o.Range = egress.GatewayNames
+	}
 	if !o.DNS.IsValid() {
-		o.DNS = netip.AddrPortFrom(egress.Range.Addr().Next(), 53)
+		o.DNS = netip.AddrPortFrom(o.Range.Addr().Next(), 53)
 	}
 	if !o.Bind.IsValid() {
 		o.Bind = netip.IPv4Unspecified()
-	}
-	if !o.Range.IsValid() {
-		o.Range = egress.Range
 	}
 	if o.Resolver == nil {
 		o.Resolver = &hostResolver{net.Resolver{PreferGo: true}}

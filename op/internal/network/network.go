@@ -80,7 +80,7 @@ func show(ctx context.Context, h *registry.Sandbox) (NetworkOutput, error) {
 		return NetworkOutput{}, err
 	}
 	state, err := h.Network(ctx)
-	if iso := h.Isolation(); err != nil && iso.Network != policy.NetworkAllow && len(published) > 0 { // it has no rules, and ports all the same
+	if iso := h.Isolation(); err != nil && !policy.ByName(iso.Network) && len(published) > 0 { // it has no rules, and ports all the same
 		state.Network.Mode, err = iso.Network, nil
 	}
 	if err != nil {
