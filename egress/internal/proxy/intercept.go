@@ -179,7 +179,7 @@ func (c *connection) intercept(rule *policy.NetworkRule) (reached bool, err erro
 		return false, c.handshakeError(err, refused)
 	}
 	_ = own.SetDeadline(time.Time{})
-	i.prepare()
+	i.prepare(secure.ConnectionState().NegotiatedProtocol == "h2")
 	defer i.transport.CloseIdleConnections()
 	select {
 	case i.conns <- secure:
@@ -217,13 +217,14 @@ func (c *connection) handshakeError(err, refused error) error {
 	return &deniedError{c.rule, "it has no TLS that can be looked into: " + err.Error()}
 }
 
-// prepare makes the way to the host.
-func (i *intercepted) prepare() {
+// prepare makes the way to the host: by HTTP/2 only if the command uses that, since each such
+// connection takes more memory.
+func (i *intercepted) prepare(two bool) {
 	outside := i.interceptor.outside.Clone()
 	outside.ServerName = i.c.to.name
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
+	protocols.SetHTTP2(two)
 	i.transport = &http.Transport{
 		DialContext: i.dial, TLSClientConfig: outside, TLSHandshakeTimeout: i.server.upstream.timeout, Protocols: protocols,
 		DisableCompression: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: idleUpstream, ExpectContinueTimeout: continueTimeout,

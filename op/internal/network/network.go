@@ -76,14 +76,7 @@ func (out NetworkOutput) Render(w io.Writer) error {
 	}
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, rule := range n.Allow {
-		words := Ports(rule.Ports)
-		for _, h := range rule.HTTP {
-			words += "; " + requests(h)
-		}
-		if s := rule.Secret; s != nil {
-			words += "; " + s.Header + " gets " + s.Name
-		}
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, words)
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, Opening(rule))
 	}
 	for _, deny := range n.Deny {
 		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
@@ -109,11 +102,19 @@ func requests(h policy.HTTPRule) string {
 	return methods + " of " + text.Escape(paths)
 }
 
-// Ports returns ports for people.
-func Ports(ports []policy.Port) string {
-	words := make([]string, len(ports))
-	for i, port := range ports {
+// Opening returns for people what a rule opens of its host: ports, requests, and which header
+// gets a secret.
+func Opening(rule policy.NetworkRule) string {
+	words := make([]string, len(rule.Ports))
+	for i, port := range rule.Ports {
 		words[i] = strconv.FormatUint(uint64(port), 10)
 	}
-	return strings.Join(words, ", ")
+	text := strings.Join(words, ", ")
+	for _, h := range rule.HTTP {
+		text += "; " + requests(h)
+	}
+	if s := rule.Secret; s != nil {
+		text += "; " + s.Header + " gets " + s.Name
+	}
+	return text
 }

@@ -148,7 +148,7 @@ func writeNetwork(b *strings.Builder, n policy.Network) {
 	b.WriteString("\nthe network, by name\n")
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, rule := range n.Allow {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Ports(rule.Ports))
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Opening(rule))
 	}
 	for _, deny := range n.Deny {
 		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
