@@ -149,6 +149,8 @@ func rows() []row {
 		{of: "paddock run --spec api.yaml -- ./fetch", why: noLoopback},
 		{of: "paddock run --network host -- curl -sS https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
 		{of: "network:", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"open    *.example.org          8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
+		{of: "# secrets.yaml", path: "secrets.yaml", steps: []step{{instead: "paddock plan --spec ~/secrets.yaml", see: []string{"443; Authorization gets API_TOKEN", "POST of /v1/search, /v1/projects/*/issues, /v1/drafts/**; X-Api-Key gets KEY"}}}},
+		{of: "paddock run --spec secrets.yaml -- sh -c 'env | grep TOKEN; curl -sS https://api.example.com/user'", why: noLoopback},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
