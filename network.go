@@ -50,7 +50,8 @@ func (s *Sandbox) Network(ctx context.Context) (egress.State, error) {
 
 // SetNetwork replaces all rules of a sandbox whose network is "allow", which a sandbox keeps
 // for its life. Connections that the new rules do not open are cut. If it fails, nothing has
-// changed. The error of invalid rules is one or more *policy.FieldError, joined.
+// changed. Secrets of rules are those that the sandbox was started with. The error of invalid
+// rules is one or more *policy.FieldError, joined.
 func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	client, err := s.egress("change the network")
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	if err := refuseOwnPorts(s.state, network.HostPorts); err != nil {
 		return err
 	}
-	state, err := client.Set(ctx, network)
+	state, err := client.Set(ctx, network.WithoutSources())
 	if err != nil {
 		return s.egressError("change the network", err)
 	}
@@ -94,7 +95,7 @@ func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []Ne
 		}
 		network := state.Network.Clone()
 		for _, rule := range allow {
-			if (&policy.Ceiling{NetworkRules: network.Allow}).Opens([]NetworkRule{rule}) != nil {
+			if !network.Keep(rule).Intercepts() && (&policy.Ceiling{NetworkRules: network.Allow}).Opens([]NetworkRule{rule}) != nil {
 				network.Allow = append(network.Allow, rule)
 			}
 		}
@@ -106,7 +107,7 @@ func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []Ne
 		if network, err = network.Resolve(); err != nil {
 			return err
 		}
-		set, err := client.SetAt(ctx, network, state.Revision)
+		set, err := client.SetAt(ctx, network.WithoutSources(), state.Revision)
 		if failed := (*egress.Error)(nil); errors.As(err, &failed) && failed.Changed {
 			continue
 		}
@@ -343,6 +344,11 @@ func opening(r egress.Record, rules policy.Network) string {
 	}
 	if address, err := netip.ParseAddr(host); reason != "" || err == nil && address.IsLinkLocalUnicast() {
 		return ""
+	}
+	if slices.ContainsFunc(rules.Allow, func(rule policy.NetworkRule) bool {
+		return rule.Intercepts() && rule.Host == host && slices.Contains(rule.Ports, policy.Port(r.Port))
+	}) {
+		return "" // one for the same host and port would contradict it
 	}
 	rule := policy.NetworkRule{Host: host}
 	if r.Port > 0 && !slices.Contains(policy.DefaultPorts(), policy.Port(r.Port)) {

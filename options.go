@@ -106,6 +106,8 @@ type Options struct {
 	// sandboxes whose owners were killed before they could report them. Otherwise
 	// these changes stay stored.
 	Unreported func(Changes)
+
+	intercepted *backend.Interception // of an attempt before this one
 }
 
 // own returns Paddock's own files besides the programs: Options.Own, the state directories

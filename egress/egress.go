@@ -66,6 +66,12 @@ type Config struct {
 	// SSHAgent, if not nil, is what commands may use of the operator's SSH agent. Two more
 	// sockets follow: a listening Unix socket of the sandbox, and a connection to the agent.
 	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
+	// Authority signs certificates of hosts that rules intercept, and Secrets are the values
+	// of their secrets. Both are nil if no rule intercepts: then none ever can.
+	Authority *Authority `json:"authority,omitempty"`
+	Secrets   []Secret   `json:"secrets,omitempty"`
+	// Roots are the certificates, as PEM, that hosts are trusted by. Default: the system's.
+	Roots []byte `json:"roots,omitempty"`
 }
 
 // SSHAgent says what commands may use of the operator's SSH agent.
@@ -73,6 +79,15 @@ type SSHAgent struct {
 	policy.SSHAgent
 	// KnownHosts are the operator's known_hosts and the host's.
 	KnownHosts []byte `json:"known_hosts"`
+}
+
+// Secret is a [policy.NetworkSecret] with its value. It is nowhere but in the memory of the
+// sandbox's owner and of the egress process.
+type Secret struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	// StandIn is what commands have in its place; empty if they have nothing.
+	StandIn string `json:"stand_in,omitempty"`
 }
 
 // Ready is the answer: names are answered and connections accepted, or Error says why not.
@@ -96,8 +111,9 @@ func (e *Error) Error() string { return e.Message }
 type Record struct {
 	Seq  uint64    `json:"seq"` // from 1, in the order in which they ended
 	Time time.Time `json:"time"`
-	// Kind is "connection" (which has ended), "denied", "failed" (a rule opens it, and it
-	// could not be reached), "rules" (they were replaced) or "ssh" (the SSH agent was used).
+	// Kind is "connection" (which has ended), "request" (one of an intercepted connection,
+	// answered), "denied", "failed" (a rule opens it, and it could not be reached),
+	// "rules" (they were replaced) or "ssh" (the SSH agent was used).
 	Kind string `json:"kind"`
 	// Host is the name, or the address if no name was asked for.
 	Host string `json:"host,omitempty"`
@@ -117,11 +133,16 @@ type Record struct {
 	Sent     int64           `json:"sent,omitempty"`
 	Received int64           `json:"received,omitempty"`
 	Duration policy.Duration `json:"duration,omitempty"`
+	// Method, Path (without its query) and Status are those of a request.
+	Method string `json:"method,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Status int    `json:"status,omitempty"`
 }
 
 // The kinds of records.
 const (
 	KindConnection = "connection"
+	KindRequest    = "request"
 	KindDenied     = "denied"
 	KindFailed     = "failed"
 	KindRules      = "rules"

@@ -218,7 +218,11 @@ func NetworkNote(iso policy.Isolation) string {
 	if iso.Egress.How == policy.EgressInside {
 		how = "listeners inside"
 	}
-	return iso.Network + " (" + Hosts(iso.Egress.Allow) + "; " + how + ")"
+	words := Hosts(iso.Egress.Allow) + "; " + how
+	if len(iso.Egress.Intercepted) > 0 {
+		words += "; looked into: " + Hosts(iso.Egress.Intercepted)
+	}
+	return iso.Network + " (" + words + ")"
 }
 
 // Hosts returns the first of some rules, in their short form.

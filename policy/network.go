@@ -50,8 +50,12 @@ type NetworkRule struct {
 	// never "example.com" itself), all public names ("**"), or an IPv4 address or network
 	// in CIDR notation. Only an address that a rule names can be private or the host's.
 	Host string `json:"host"`
-	// Ports are TCP ports. Default: 443 and 80.
+	// Ports are TCP ports. Default: 443 and 80, or 443 alone with HTTP or Secret.
 	Ports []Port `json:"ports,omitempty"`
+	// HTTP are the requests that may be sent. Default: every one.
+	HTTP []HTTPRule `json:"http,omitempty"`
+	// Secret is what requests get outside of the sandbox.
+	Secret *NetworkSecret `json:"secret,omitempty"`
 }
 
 // NetworkDenial closes hosts that a rule of [Network].Allow would open.
@@ -101,8 +105,16 @@ func ByName(mode string) bool { return mode == NetworkAllow || mode == NetworkOb
 // ObservedPorts are the ports at which mode "observe" opens every public name.
 func ObservedPorts() []Port { return []Port{443, 80, 22} }
 
-// DefaultPorts are the ports of a rule that names none.
+// DefaultPorts are the ports of a rule that names none, and that has neither HTTP nor Secret.
 func DefaultPorts() []Port { return []Port{443, 80} }
+
+// defaultPorts are the ports of this rule if it names none.
+func (n NetworkRule) defaultPorts() []Port {
+	if n.Intercepts() {
+		return []Port{443}
+	}
+	return DefaultPorts()
+}
 
 // plainNetwork is a Network without its methods.
 type plainNetwork Network
@@ -145,13 +157,24 @@ func (n Network) Clone() Network {
 	n.Allow, n.Deny = slices.Clone(n.Allow), slices.Clone(n.Deny)
 	n.HostPorts, n.Publish = slices.Clone(n.HostPorts), slices.Clone(n.Publish)
 	for i := range n.Allow {
-		n.Allow[i].Ports = slices.Clone(n.Allow[i].Ports)
+		rule := &n.Allow[i]
+		rule.Ports = slices.Clone(rule.Ports)
+		rule.HTTP = slices.Clone(rule.HTTP)
+		for j := range rule.HTTP {
+			h := &rule.HTTP[j]
+			h.Methods, h.Paths = slices.Clone(h.Methods), slices.Clone(h.Paths)
+		}
+		if rule.Secret != nil {
+			own := *rule.Secret
+			rule.Secret = &own
+		}
 	}
 	return n
 }
 
-// Resolve returns a network of mode "allow" with its defaults, as [Spec.Resolve] does. The
-// error joins one [*FieldError] for each field that cannot be used.
+// Resolve returns a network of mode "allow" with its defaults, as [Spec.Resolve] does, for a
+// sandbox that runs: its secrets have been read, and need no source. The error joins one
+// [*FieldError] for each field that cannot be used.
 func (n Network) Resolve() (Network, error) {
 	r := resolver{}
 	n = n.Clone()
@@ -162,7 +185,7 @@ func (n Network) Resolve() (Network, error) {
 		r.refuse("network.publish", n.Publish[0], "rules are replaced, and publish no ports", "leave it out: ports are published with paddock forward")
 	}
 	if n.Mode == NetworkAllow {
-		r.rules(&n)
+		r.rules(&n, false)
 	} else {
 		r.refuse("network.mode", n.Mode, `it must be "allow": the rules of a sandbox can change, and its mode cannot`, "")
 	}
@@ -175,6 +198,12 @@ func (n Network) Egress(how string) *IsolationEgress {
 	e := &IsolationEgress{How: how, Allow: []string{}}
 	for _, rule := range n.Allow {
 		e.Allow = append(e.Allow, rule.String())
+		if rule.Intercepts() {
+			e.Intercepted = append(e.Intercepted, rule.String())
+		}
+		if s := rule.Secret; s != nil {
+			e.Injected = append(e.Injected, rule.String()+" "+s.Header+" "+s.Name)
+		}
 	}
 	for _, port := range n.HostPorts {
 		e.Allow = append(e.Allow, HostName+":"+strconv.FormatUint(uint64(port), 10))
@@ -355,7 +384,12 @@ func (r *resolver) network(s *Spec) {
 	if all := (NetworkRule{Host: "**", Ports: ObservedPorts()}); n.Mode == NetworkObserve && !slices.ContainsFunc(n.Allow, func(rule NetworkRule) bool { return rule.contains(all) }) {
 		n.Allow = append(n.Allow, all)
 	}
-	r.rules(n)
+	r.rules(n, true)
+	for _, secret := range n.Secrets() {
+		if _, set := s.Env[secret.Name]; set && secret.Substitute {
+			r.refuse(FieldPath("env", secret.Name), "", "it is the variable of a secret, which has a stand-in for it", "leave one of the two out")
+		}
+	}
 }
 
 // noRules refuses rules of a mode that uses none.
@@ -371,9 +405,10 @@ func (r *resolver) noRules(n Network) {
 	}
 }
 
-// rules checks the rules of mode "allow", and fills in their defaults in place.
-func (r *resolver) rules(n *Network) {
-	r.networkRules("network.allow", n.Allow)
+// rules checks the rules of mode "allow", and fills in their defaults in place. sources says
+// whether secrets need one.
+func (r *resolver) rules(n *Network, sources bool) {
+	r.networkRules("network.allow", n.Allow, sources)
 	n.HostPorts = r.hostPorts("network.host_ports", n.HostPorts)
 	ports := map[Port]bool{}
 	for _, port := range n.HostPorts {
@@ -432,10 +467,14 @@ func (r *resolver) each(field string, n int, check func(i int, field string)) {
 }
 
 // networkRules checks rules, and fills in their defaults in place.
-func (r *resolver) networkRules(field string, rules []NetworkRule) {
+func (r *resolver) networkRules(field string, rules []NetworkRule, sources bool) {
+	before := len(r.errs)
 	r.each(field, len(rules), func(i int, at string) {
 		rule := &rules[i]
 		rule.Host = r.host(at+".host", rule.Host)
+		if rule.HTTP != nil && len(rule.HTTP) == 0 {
+			r.refuse(at+".http", "", "it is empty, and would let no request through", "leave it out; {} is every request")
+		}
 		var ports []Port // each once, in their order
 		for j, port := range rule.Ports {
 			if port < 1 || port > 65535 {
@@ -447,9 +486,12 @@ func (r *resolver) networkRules(field string, rules []NetworkRule) {
 			}
 		}
 		if rule.Ports = ports; len(ports) == 0 {
-			rule.Ports = DefaultPorts()
+			rule.Ports = rule.defaultPorts()
 		}
 	})
+	if len(r.errs) == before {
+		r.intercepted(field, rules, sources)
+	}
 }
 
 // contains reports whether a rule of a ceiling opens all that a rule opens, whose host is
@@ -457,10 +499,10 @@ func (r *resolver) networkRules(field string, rules []NetworkRule) {
 func (n NetworkRule) contains(rule NetworkRule) bool {
 	ports, asked := n.Ports, rule.Ports
 	if len(ports) == 0 {
-		ports = DefaultPorts()
+		ports = n.defaultPorts()
 	}
 	if len(asked) == 0 {
-		asked = DefaultPorts()
+		asked = rule.defaultPorts()
 	}
 	for _, port := range asked {
 		if !slices.Contains(ports, port) {
@@ -468,7 +510,7 @@ func (n NetworkRule) contains(rule NetworkRule) bool {
 		}
 	}
 	host, reason, _ := CanonicalHost(n.Host)
-	if reason != "" {
+	if n.Host = host; reason != "" || !n.containsRequests(rule) {
 		return false
 	}
 	if most, ok := hostNetwork(host); ok {
@@ -481,6 +523,24 @@ func (n NetworkRule) contains(rule NetworkRule) bool {
 	below, wild := strings.CutPrefix(host, "*.")
 	// "**" matches no name without a dot, which means whatever it means on the host.
 	return host == rule.Host || host == "**" && strings.Contains(rule.Host, ".") || wild && strings.HasSuffix(rule.Host, "."+below)
+}
+
+// opensName reports whether a rule, whose host is canonical, is about a name.
+func (n NetworkRule) opensName(name string) bool {
+	below, wild := strings.CutPrefix(n.Host, "*.")
+	return n.Host == name || n.Host == "**" || wild && strings.HasSuffix(name, "."+below)
+}
+
+// sharesPort reports whether two rules have a port in common.
+func (n NetworkRule) sharesPort(other NetworkRule) bool {
+	ports, others := n.Ports, other.Ports
+	if len(ports) == 0 {
+		ports = n.defaultPorts()
+	}
+	if len(others) == 0 {
+		others = other.defaultPorts()
+	}
+	return slices.ContainsFunc(ports, func(p Port) bool { return slices.Contains(others, p) })
 }
 
 // IsAddress reports whether a host in its canonical form is an address or a network instead of

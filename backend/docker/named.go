@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,9 @@ func (b *build) nameHosts(spec policy.Spec, e *engine, dir string) error {
 		return refuse("the engine runs on another machine, from which no sockets can be passed to this one", "use an engine of this machine, or `network` none or host")
 	case b.says("network", "net", "pod", "sysctl"):
 		return hostpath.Refuse("docker.extra_run_args", strings.Join(b.extra, " "), "rules hold in a container without another network", "leave out --network, --net, --pod and --sysctl, or use `network` none or host")
+	}
+	if i := slices.IndexFunc(spec.Network.Allow, policy.NetworkRule.Intercepts); i >= 0 {
+		return hostpath.Refuse(fmt.Sprintf("network.allow[%d]", i), spec.Network.Allow[i].Host, "requests are looked into, and the programs of an image cannot be made to trust a certificate for that", "leave out http and secret, or use backend linux")
 	}
 	b.lowPorts = true
 	for _, m := range []mount{

@@ -164,7 +164,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		err = s.prepare(req, id, mounts, l.groups)
 	}
 	if err == nil {
-		err = s.boot(ctx)
+		err = s.boot(ctx, req)
 	}
 	if err != nil {
 		s.kill()
@@ -240,7 +240,7 @@ const (
 )
 
 // boot hands the plan over, waits until the agent has built the walls, and verifies them.
-func (s *sandbox) boot(ctx context.Context) error {
+func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 	defer s.closeFiles()
 	defer s.closeGateway()
 	timeout := bootTimeout
@@ -269,7 +269,13 @@ func (s *sandbox) boot(ctx context.Context) error {
 		if s.sshAgent != nil {
 			s.gateway, s.sshAgentConn = append(s.gateway, s.sshAgentConn), 0
 		}
-		order := egress.Config{Network: s.plan.spec.Network, Names: egress.GatewayNames, SSHAgent: s.sshAgent}
+		order := egress.Config{Network: req.Spec.Network.WithoutSources(), Names: egress.GatewayNames, SSHAgent: s.sshAgent}
+		if own := req.Intercept; own != nil {
+			order.Authority, order.Roots = &egress.Authority{Certificate: own.Certificate, Key: own.Key}, ownRoots()
+			for _, secret := range own.Secrets {
+				order.Secrets = append(order.Secrets, egress.Secret(secret))
+			}
+		}
 		if err := s.egress.Serve(ctx, order, s.gateway); err != nil {
 			return err
 		}

@@ -164,6 +164,8 @@ func rows() []row {
 		{of: "paddock run --ssh-agent --ssh-key SHA256:… --allow github.com:22 -- ssh -T git@github.com", why: sshAgent},
 		{of: "ssh_agent: {keys: [\"SHA256:…\"], sign: true}", why: sshAgent},
 		{of: "paddock network show --observed ID", why: running},
+		{of: "# secrets.yaml", path: "secrets.yaml", steps: []step{{instead: "paddock plan --spec ~/secrets.yaml", see: []string{"443; Authorization gets API_TOKEN", "POST of /v1/search, /v1/projects/*/issues, /v1/drafts/**; X-Api-Key gets KEY"}}}},
+		{of: "paddock run --spec secrets.yaml -- sh -c 'env | grep TOKEN; curl -sS https://api.example.com/user'", why: noLoopback},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},

@@ -38,6 +38,7 @@ ended, with its name, port and bytes, and what was refused, and why. The process
 holds the network keeps the newest 4096 records, as long as the sandbox lives.
 
   connection  a rule opened it, and it has ended
+  request     of a connection that a rule looks into: method, path and status
   denied      no rule opened the name, the port or the address
   failed      a rule opened it, and the host could not be reached
   rules       they were replaced
@@ -126,6 +127,13 @@ func writeRecord(w io.Writer, r egress.Record) error {
 		if r.Key != "" {
 			words = append(words, text.Escape(r.Key))
 		}
+	}
+	if r.Method != "" {
+		request := text.Escape(r.Method + " " + r.Path)
+		if r.Status > 0 {
+			request += ": " + strconv.Itoa(r.Status)
+		}
+		words = append(words, request)
 	}
 	if r.Reason != "" {
 		words = append(words, text.Escape(r.Reason))

@@ -113,7 +113,7 @@ func (out NetworkOutput) Render(w io.Writer) error {
 	}
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, rule := range n.Allow {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, Ports(rule.Ports))
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, Opening(rule))
 	}
 	if len(n.HostPorts) > 0 {
 		_, _ = fmt.Fprintf(table, "  open\t%s\t%s, of this host\n", policy.HostName, Ports(n.HostPorts))
@@ -138,4 +138,29 @@ func Ports(ports []policy.Port) string {
 		words[i] = strconv.FormatUint(uint64(port), 10)
 	}
 	return strings.Join(words, ", ")
+}
+
+// requests returns for people which requests a rule lets through.
+func requests(h policy.HTTPRule) string {
+	methods, paths := "every method", "every path"
+	if len(h.Methods) > 0 {
+		methods = strings.Join(h.Methods, ", ")
+	}
+	if len(h.Paths) > 0 {
+		paths = strings.Join(h.Paths, ", ")
+	}
+	return methods + " of " + text.Escape(paths)
+}
+
+// Opening returns for people what a rule opens of its host: ports, requests, and which header
+// gets a secret.
+func Opening(rule policy.NetworkRule) string {
+	text := Ports(rule.Ports)
+	for _, h := range rule.HTTP {
+		text += "; " + requests(h)
+	}
+	if s := rule.Secret; s != nil {
+		text += "; " + s.Header + " gets " + s.Name
+	}
+	return text
 }

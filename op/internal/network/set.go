@@ -23,7 +23,11 @@ func (NetworkSetInput) Desc() op.Desc {
 		Name: "network_set", CLI: []string{"network", "set"}, Summary: "Replace the rules of a sandbox's network",
 		Doc: `Replace all rules of a running sandbox whose network is "allow" by these: what is not
 named is closed, and its connections are cut. All rules change at once, or none if one
-cannot be used. A sandbox with network none or host has no rules, and keeps that.`,
+cannot be used. A sandbox with network none or host has no rules, and keeps that.
+
+A host for which a rule says which requests may be sent, or has a secret, keeps that here:
+--allow names the host alone. The file of --spec can change it; the values of secrets are
+those that were read at the start of the sandbox.`,
 		Examples: `  paddock network set ID --allow api.example.com --allow '*.example.org:8443'
   paddock network set ID --none`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
@@ -87,6 +91,12 @@ func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 		if err != nil {
 			return err
 		}
+		for i, rule := range network.Allow { // what is about requests stays
+			network.Allow[i] = now.Network.Keep(rule)
+		}
+		if err := env.MayOpen(network.Allow, network.HostPorts); err != nil {
+			return err
+		}
 		if env.Ceiling != nil || network.Limits == (policy.NetworkLimits{}) {
 			network.Limits = now.Network.Limits
 		}
@@ -136,5 +146,5 @@ func (in NetworkSetInput) network(ctx context.Context, env *op.Env) (policy.Netw
 			return slices.Contains(network.Deny, own)
 		})...)
 	}
-	return network, env.MayOpen(network.Allow, network.HostPorts)
+	return network, nil
 }

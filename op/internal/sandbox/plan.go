@@ -157,7 +157,7 @@ func writeNetwork(b *strings.Builder, n policy.Network) {
 	b.WriteString("\nthe network, by name\n")
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, rule := range n.Allow {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Ports(rule.Ports))
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Opening(rule))
 	}
 	if len(n.HostPorts) > 0 {
 		_, _ = fmt.Fprintf(table, "  open\t%s\t%s, of this host's own loopback\n", policy.HostName, network.Ports(n.HostPorts))

@@ -350,7 +350,7 @@ func says(s policy.Spec) (lines []string) {
 		if len(rule.Ports) == 0 {
 			rule.Ports = policy.DefaultPorts()
 		}
-		add("network", "open "+rule.Host+", ports "+network.Ports(rule.Ports))
+		add("network", "open "+rule.Host+", ports "+network.Opening(rule))
 	}
 	for _, deny := range s.Network.Deny {
 		add("network", strings.TrimSuffix("closed "+deny.Host+": "+deny.Reason, ": "))
