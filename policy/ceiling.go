@@ -139,7 +139,7 @@ func (c *Ceiling) Validate() error {
 	r.words("levels", c.Levels, LevelFull, LevelLandlock)
 	r.words("seccomp", c.Seccomp, "default", "strict", "debug")
 	r.words("network", c.Network, NetworkNone, NetworkAllow, NetworkHost, NetworkEngine)
-	r.networkRules("network_rules", Network{Allow: c.NetworkRules}.Clone().Allow)
+	r.networkRules("network_rules", Network{Allow: c.NetworkRules}.Clone().Allow, false)
 	if len(c.NetworkRules) > 0 && !slices.Contains(c.Network, NetworkAllow) {
 		r.refuse("network_rules", "", "network does not allow them", "name allow in network too")
 	}

@@ -297,14 +297,38 @@ func (a *applier) rules(rules []NetworkRule) {
 		if rule.Host = host; reason != "" { // Resolve refuses it
 			continue
 		}
+		reason, hint := "the ceiling does not open it", allowedHint(a.c.NetworkRules)
 		if slices.ContainsFunc(a.c.NetworkRules, func(most NetworkRule) bool { return most.contains(rule) }) {
-			continue
+			narrow := a.narrowed(rule, rules)
+			if narrow == nil {
+				continue
+			}
+			reason = "the ceiling lets only some requests through to " + narrow.Host + ", or gives them a secret"
+			hint = "ask for " + narrow.Host + " with the same `http` and `secret` too"
 		}
-		a.refuse(index("network.allow", i), "network_rules", rule.String(), "the ceiling does not open it", allowedHint(a.c.NetworkRules))
+		a.refuse(index("network.allow", i), "network_rules", rule.String(), reason, hint)
 		if refused++; refused == maxRefused {
 			return
 		}
 	}
+}
+
+// narrowed returns a rule of the ceiling that intercepts for a host and a port that a rule
+// opens too, unless one of the asked rules for this very host lies in it.
+func (a *applier) narrowed(rule NetworkRule, asked []NetworkRule) *NetworkRule {
+	for _, most := range a.c.NetworkRules {
+		host, _, _ := CanonicalHost(most.Host)
+		if most.Host = host; !most.Intercepts() || !rule.opensName(host) || !rule.sharesPort(most) {
+			continue
+		}
+		if !slices.ContainsFunc(asked, func(r NetworkRule) bool {
+			r.Host, _, _ = CanonicalHost(r.Host)
+			return r.Host == host && most.contains(r)
+		}) || rule.Host == host && !most.contains(rule) {
+			return &most
+		}
+	}
+	return nil
 }
 
 // Opens returns an error that joins one [*CeilingError] for each rule that opens more than is

@@ -40,8 +40,12 @@ type NetworkRule struct {
 	// never "example.com" itself), all public names ("**"), or an IPv4 address or network
 	// in CIDR notation. Only an address that a rule names can be private or the host's.
 	Host string `json:"host"`
-	// Ports are TCP ports. Default: 443 and 80.
+	// Ports are TCP ports. Default: 443 and 80, or 443 alone with HTTP or Secret.
 	Ports []Port `json:"ports,omitempty"`
+	// HTTP are the requests that may be sent. Default: every one.
+	HTTP []HTTPRule `json:"http,omitempty"`
+	// Secret is what requests get outside of the sandbox.
+	Secret *NetworkSecret `json:"secret,omitempty"`
 }
 
 // NetworkDenial closes hosts that a rule of [Network].Allow would open.
@@ -79,8 +83,16 @@ const (
 // No rule can name one.
 var NetworkNames = netip.MustParsePrefix("198.18.0.0/15")
 
-// DefaultPorts are the ports of a rule that names none.
+// DefaultPorts are the ports of a rule that names none, and that has neither HTTP nor Secret.
 func DefaultPorts() []Port { return []Port{443, 80} }
+
+// defaultPorts are the ports of this rule if it names none.
+func (n NetworkRule) defaultPorts() []Port {
+	if n.Intercepts() {
+		return []Port{443}
+	}
+	return DefaultPorts()
+}
 
 // plainNetwork is a Network without its methods.
 type plainNetwork Network
@@ -122,13 +134,24 @@ func (n Network) Asked() string {
 func (n Network) Clone() Network {
 	n.Allow, n.Deny = slices.Clone(n.Allow), slices.Clone(n.Deny)
 	for i := range n.Allow {
-		n.Allow[i].Ports = slices.Clone(n.Allow[i].Ports)
+		rule := &n.Allow[i]
+		rule.Ports = slices.Clone(rule.Ports)
+		rule.HTTP = slices.Clone(rule.HTTP)
+		for j := range rule.HTTP {
+			h := &rule.HTTP[j]
+			h.Methods, h.Paths = slices.Clone(h.Methods), slices.Clone(h.Paths)
+		}
+		if rule.Secret != nil {
+			own := *rule.Secret
+			rule.Secret = &own
+		}
 	}
 	return n
 }
 
-// Resolve returns a network of mode "allow" with its defaults, as [Spec.Resolve] does. The
-// error joins one [*FieldError] for each field that cannot be used.
+// Resolve returns a network of mode "allow" with its defaults, as [Spec.Resolve] does, for a
+// sandbox that runs: its secrets have been read, and need no source. The error joins one
+// [*FieldError] for each field that cannot be used.
 func (n Network) Resolve() (Network, error) {
 	r := resolver{}
 	n = n.Clone()
@@ -136,7 +159,7 @@ func (n Network) Resolve() (Network, error) {
 		n.Mode = NetworkAllow
 	}
 	if n.Mode == NetworkAllow {
-		r.rules(&n)
+		r.rules(&n, false)
 	} else {
 		r.refuse("network.mode", n.Mode, `it must be "allow": the rules of a sandbox can change, and its mode cannot`, "")
 	}
@@ -149,6 +172,12 @@ func (n Network) Egress(how string) *IsolationEgress {
 	e := &IsolationEgress{How: how, Allow: []string{}}
 	for _, rule := range n.Allow {
 		e.Allow = append(e.Allow, rule.String())
+		if rule.Intercepts() {
+			e.Intercepted = append(e.Intercepted, rule.String())
+		}
+		if s := rule.Secret; s != nil {
+			e.Injected = append(e.Injected, rule.String()+" "+s.Header+" "+s.Name)
+		}
 	}
 	for _, deny := range n.Deny {
 		e.Deny = append(e.Deny, deny.Host)
@@ -309,7 +338,7 @@ func (r *resolver) network(s *Spec) {
 		r.refuse("network", n.Mode, "the landlock level can restrict ports, not names", "use `level` full, or `network` none")
 	}
 	*n = n.Clone()
-	r.rules(n)
+	r.rules(n, true)
 }
 
 // noRules refuses rules of a mode that uses none.
@@ -325,9 +354,10 @@ func (r *resolver) noRules(n Network) {
 	}
 }
 
-// rules checks the rules of mode "allow", and fills in their defaults in place.
-func (r *resolver) rules(n *Network) {
-	r.networkRules("network.allow", n.Allow)
+// rules checks the rules of mode "allow", and fills in their defaults in place. sources says
+// whether secrets need one.
+func (r *resolver) rules(n *Network, sources bool) {
+	r.networkRules("network.allow", n.Allow, sources)
 	ports := map[Port]bool{}
 	for _, rule := range n.Allow {
 		for _, port := range rule.Ports {
@@ -382,7 +412,8 @@ func (r *resolver) each(field string, n int, check func(i int, field string)) {
 }
 
 // networkRules checks rules, and fills in their defaults in place.
-func (r *resolver) networkRules(field string, rules []NetworkRule) {
+func (r *resolver) networkRules(field string, rules []NetworkRule, sources bool) {
+	before := len(r.errs)
 	r.each(field, len(rules), func(i int, at string) {
 		rule := &rules[i]
 		rule.Host = r.host(at+".host", rule.Host)
@@ -397,9 +428,12 @@ func (r *resolver) networkRules(field string, rules []NetworkRule) {
 			}
 		}
 		if rule.Ports = ports; len(ports) == 0 {
-			rule.Ports = DefaultPorts()
+			rule.Ports = rule.defaultPorts()
 		}
 	})
+	if len(r.errs) == before {
+		r.intercepted(field, rules, sources)
+	}
 }
 
 // contains reports whether a rule of a ceiling opens all that a rule opens, whose host is
@@ -407,10 +441,10 @@ func (r *resolver) networkRules(field string, rules []NetworkRule) {
 func (n NetworkRule) contains(rule NetworkRule) bool {
 	ports, asked := n.Ports, rule.Ports
 	if len(ports) == 0 {
-		ports = DefaultPorts()
+		ports = n.defaultPorts()
 	}
 	if len(asked) == 0 {
-		asked = DefaultPorts()
+		asked = rule.defaultPorts()
 	}
 	for _, port := range asked {
 		if !slices.Contains(ports, port) {
@@ -418,7 +452,7 @@ func (n NetworkRule) contains(rule NetworkRule) bool {
 		}
 	}
 	host, reason, _ := CanonicalHost(n.Host)
-	if reason != "" {
+	if n.Host = host; reason != "" || !n.containsRequests(rule) {
 		return false
 	}
 	if most, ok := hostNetwork(host); ok {
@@ -431,6 +465,24 @@ func (n NetworkRule) contains(rule NetworkRule) bool {
 	below, wild := strings.CutPrefix(host, "*.")
 	// "**" matches no name without a dot, which means whatever it means on the host.
 	return host == rule.Host || host == "**" && strings.Contains(rule.Host, ".") || wild && strings.HasSuffix(rule.Host, "."+below)
+}
+
+// opensName reports whether a rule, whose host is canonical, is about a name.
+func (n NetworkRule) opensName(name string) bool {
+	below, wild := strings.CutPrefix(n.Host, "*.")
+	return n.Host == name || n.Host == "**" || wild && strings.HasSuffix(name, "."+below)
+}
+
+// sharesPort reports whether two rules have a port in common.
+func (n NetworkRule) sharesPort(other NetworkRule) bool {
+	ports, others := n.Ports, other.Ports
+	if len(ports) == 0 {
+		ports = n.defaultPorts()
+	}
+	if len(others) == 0 {
+		others = other.defaultPorts()
+	}
+	return slices.ContainsFunc(ports, func(p Port) bool { return slices.Contains(others, p) })
 }
 
 // IsAddress reports whether a host in its canonical form is an address or a network instead of

@@ -173,6 +173,11 @@ type IsolationEgress struct {
 	// open 443 and 80. Deny are the hosts that are closed nevertheless.
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny,omitempty"`
+	// Intercepted are those of Allow for which the egress process ends TLS: it sees requests
+	// and answers. Injected says which header of them gets which secret,
+	// "api.example.com:443 Authorization API_TOKEN".
+	Intercepted []string `json:"intercepted,omitempty"`
+	Injected    []string `json:"injected,omitempty"`
 }
 
 // Toolchain is a toolchain below the caller's home, such as nvm's Node.

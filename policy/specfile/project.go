@@ -85,6 +85,11 @@ func ParseProject(name string, data []byte) (*File, error) {
 // this host's, or one behind its firewall.
 func (f *File) wide() (errs []error) {
 	for i, rule := range f.Spec.Network.Allow {
+		if rule.Secret != nil {
+			field := "network.allow[" + strconv.Itoa(i) + "].secret"
+			errs = append(errs, &policy.FieldError{Field: field, File: f.name, Line: f.line(field), Reason: "the file of a project must not name a secret of yours",
+				Hint: "write it in a file of your own, and use it with `spec`"})
+		}
 		host, reason, _ := policy.CanonicalHost(rule.Host)
 		if reason != "" { // the spec is refused for it
 			continue
