@@ -80,16 +80,31 @@ func (c *settings) replace(ctx context.Context, merged []byte) error {
 func look(ctx context.Context, sandbox *paddock.Sandbox, dir, name string) ([]byte, error) {
 	cmd := sandbox.Command(ctx, "tar", "-c", "--no-recursion", "-f", "-", "-C", dir, name)
 	cmd.Timeout = lookTime
-	out := &paddock.Capture{Max: maxLogin + 64<<10}
-	cmd.Stdout = out
-	if err := cmd.Run(); err != nil {
+	var out bounded
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil && !out.full {
 		return nil, errors.New("it is gone, or cannot be read")
 	}
-	return unpack(out.Bytes(), out.Truncated())
+	return unpack(out.Bytes())
+}
+
+// bounded keeps as much as the archive of a login may have, and then fails, so that what
+// writes more ends.
+type bounded struct {
+	bytes.Buffer
+	full bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n, _ := b.Buffer.Write(p[:min(len(p), maxLogin+32<<10-b.Len())])
+	if b.full = b.full || n < len(p); b.full {
+		return n, errors.New("it is too long")
+	}
+	return n, nil
 }
 
 // unpack returns the only file of an archive.
-func unpack(archive []byte, cut bool) ([]byte, error) {
+func unpack(archive []byte) ([]byte, error) {
 	r := tar.NewReader(bytes.NewReader(archive))
 	h, err := r.Next()
 	switch {
@@ -97,10 +112,10 @@ func unpack(archive []byte, cut bool) ([]byte, error) {
 		return nil, errors.New("it cannot be read")
 	case h.Typeflag != tar.TypeReg:
 		return nil, errors.New("it is no longer a regular file")
-	case cut || h.Size > maxLogin:
+	case h.Size > maxLogin:
 		return nil, fmt.Errorf("it has more than %s", policy.Size(maxLogin))
 	}
-	return io.ReadAll(io.LimitReader(r, maxLogin))
+	return io.ReadAll(r)
 }
 
 // maxToken bounds one renewed member, in bytes.

@@ -107,7 +107,7 @@ func TestUnpack(t *testing.T) {
 				}
 				_, _ = w.Write(make([]byte, tt.header.Size))
 			}
-			text, err := unpack(b.Bytes(), false)
+			text, err := unpack(b.Bytes())
 			switch {
 			case tt.want == "" && (err != nil || len(text) != 3):
 				t.Errorf("unpack returned %q, %v", text, err)

@@ -331,6 +331,9 @@ func (w *wrapping) open() error {
 		}
 		w.spec.Env[w.agent.base] = address
 	}
+	if w.key != nil {
+		api.Secret = &policy.NetworkSecret{Name: w.key.variable, Header: w.key.header, Format: w.key.format, Source: policy.SecretFromEnv + ":" + w.key.variable}
+	}
 	rules := []policy.NetworkRule{api}
 	if w.key == nil {
 		if w.agent.login.instead {
