@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -45,13 +44,6 @@ type wrapped struct {
 // hook is what commands leave in the agents' configuration.
 const hook = "hook-of-commands"
 
-// unsigned returns a JSON Web Token that nobody signed, for the account "me".
-func unsigned(more string) string {
-	part := base64.RawURLEncoding.EncodeToString
-	claims := fmt.Sprintf(`{"sub":"me","email":"me@example.com","exp":4102444800,"n":%q,"https://api.openai.com/auth":{"chatgpt_account_id":"acc","chatgpt_plan_type":"pro"}}`, more)
-	return part([]byte(`{"alg":"none"}`)) + "." + part([]byte(claims)) + "." + part([]byte("x"))
-}
-
 var wrappedAgents = map[string]wrapped{
 	"claude": {
 		pkg: "@anthropic-ai/claude-code",
@@ -81,7 +73,7 @@ var wrappedAgents = map[string]wrapped{
 		pkg:     "@openai/codex",
 		program: func(modules string) string { return filepath.Join(modules, ".bin", "codex") },
 		args:    []string{"exec", "--skip-git-repo-check", "--model", "scripted"},
-		host:    "chatgpt.com",
+		host:    "api.openai.com",
 		shell: func(command string) called {
 			return called{name: "exec_command", args: object("cmd", command)}
 		},
@@ -90,10 +82,9 @@ var wrappedAgents = map[string]wrapped{
 		},
 		env: []string{"CODEX_CA_CERTIFICATE=/workspace/ca.pem"},
 		login: map[string]string{
-			".codex/auth.json": fmt.Sprintf(`{"auth_mode":"chatgpt","OPENAI_API_KEY":null,"tokens":{"id_token":%q,"access_token":%q,"refresh_token":"refresh","account_id":"acc"},"last_refresh":%q}`,
-				unsigned("1"), unsigned("1"), time.Now().UTC().Format(time.RFC3339)),
+			".codex/auth.json": `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-key-of-the-file"}`,
 		},
-		proof: "Bearer " + unsigned("1"),
+		proof: "Bearer sk-key-of-the-file",
 	},
 }
 

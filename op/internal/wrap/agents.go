@@ -97,9 +97,8 @@ var agents = []agent{
 		dir: ".codex", dirVar: "CODEX_HOME",
 		shows: []string{"config.toml", "AGENTS.md", "AGENTS.override.md", "hooks.json", "prompts", "rules", "skills"},
 		login: login{
-			file: "auth.json",
-			// With a login it asks another server than with a key.
-			hosts: []string{"chatgpt.com", "auth.openai.com"}, instead: true,
+			file:    "auth.json",
+			hosts:   []string{"chatgpt.com", "auth.openai.com"}, // the file can also have a key for the API
 			fresh:   []string{"tokens.id_token", "tokens.access_token", "tokens.refresh_token", "last_refresh"},
 			account: []string{"auth_mode", "OPENAI_API_KEY", "tokens.account_id"},
 			tokens:  []string{"tokens.id_token", "tokens.access_token"},
