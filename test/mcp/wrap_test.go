@@ -34,11 +34,14 @@ type wrapped struct {
 	host    string   // of its API
 	shell   func(command string) called
 	write   func(file, text string) called
-	env     []string // that its TLS needs for the test's authority
+	env     []string // inside
 	// login are files of its configuration, by their names in the home, and proof the
 	// authorization that a request has with them.
 	login map[string]string
 	proof string
+	// key is the variable that it takes a key from, and keyProof what a request then has.
+	key      string
+	keyProof string // "HEADER: …{}"
 }
 
 // hook is what commands leave in the agents' configuration.
@@ -62,12 +65,12 @@ var wrappedAgents = map[string]wrapped{
 		write: func(file, text string) called {
 			return called{name: "Write", args: object("file_path", "/workspace/"+file, "content", text)}
 		},
-		env: []string{"NODE_EXTRA_CA_CERTS=/workspace/ca.pem"},
 		login: map[string]string{
 			".claude/.credentials.json": `{"claudeAiOauth":{"accessToken":"sk-ant-oat01-access","refreshToken":"sk-ant-ort01-refresh","expiresAt":4102444800000,"scopes":["user:inference","user:profile"],"subscriptionType":"pro"}}`,
 			".claude.json":              `{"hasCompletedOnboarding":true}`,
 		},
-		proof: "Bearer sk-ant-oat01-access",
+		proof: "Authorization: Bearer sk-ant-oat01-access",
+		key:   "ANTHROPIC_API_KEY", keyProof: "X-Api-Key: {}",
 	},
 	"codex": {
 		pkg:     "@openai/codex",
@@ -80,11 +83,25 @@ var wrappedAgents = map[string]wrapped{
 		write: func(file, text string) called {
 			return called{name: "exec_command", args: object("cmd", "apply_patch <<'E'\n*** Begin Patch\n*** Add File: "+file+"\n+"+text+"\n*** End Patch\nE")}
 		},
-		env: []string{"CODEX_CA_CERTIFICATE=/workspace/ca.pem"},
 		login: map[string]string{
 			".codex/auth.json": `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-key-of-the-file"}`,
 		},
-		proof: "Bearer sk-key-of-the-file",
+		proof: "Authorization: Bearer sk-key-of-the-file",
+		key:   "OPENAI_API_KEY", keyProof: "Authorization: Bearer {}",
+	},
+	"gemini": {
+		pkg:     "@google/gemini-cli",
+		program: func(modules string) string { return filepath.Join(modules, ".bin", "gemini") },
+		args:    []string{"-p"},
+		host:    "generativelanguage.googleapis.com",
+		shell: func(command string) called {
+			return called{name: "run_shell_command", args: object("command", command)}
+		},
+		write: func(file, text string) called {
+			return called{name: "write_file", args: object("file_path", "/workspace/"+file, "content", text)}
+		},
+		env: []string{"GEMINI_CLI_TRUST_WORKSPACE=true"},
+		key: "GEMINI_API_KEY", keyProof: "X-Goog-Api-Key: {}",
 	},
 }
 
@@ -102,52 +119,81 @@ func object(pairs ...string) string {
 }
 
 // TestClientWrapped lets real agents work inside: a command, a file, and changes to their own
-// configuration, of which only the login comes back.
+// configuration, of which nothing comes back. With a key nothing inside ever has it.
 func TestClientWrapped(t *testing.T) {
 	for name, w := range wrappedAgents {
-		t.Run(name+" with a login", func(t *testing.T) {
-			a := newAgent(t, w.pkg)
-			models := newModels(t, a.workspace)
-			config := ""
-			for file, text := range w.login {
-				config = filepath.Join(a.home, filepath.Dir(file))
-				if err := os.MkdirAll(config, 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(a.home, file), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+		if w.login != nil {
+			t.Run(name+" with a login", func(t *testing.T) { w.works(t, name, false) })
+		}
+		t.Run(name+" with a key", func(t *testing.T) { w.works(t, name, true) })
+	}
+}
+
+func (w wrapped) works(t *testing.T, name string, withKey bool) {
+	t.Helper()
+	a := newAgent(t, w.pkg)
+	models := newModels(t, a.workspace)
+	proof, secret := w.proof, w.proof[strings.LastIndexByte(w.proof, ' ')+1:]
+	env := []string{"SSL_CERT_FILE=" + filepath.Join(a.workspace, "ca.pem")} // whom the egress process trusts
+	if withKey {
+		secret = "sk-" + strings.ToLower(rand.Text())
+		proof = strings.Replace(w.keyProof, "{}", secret, 1)
+		env = append(env, w.key+"="+secret)
+	} else {
+		if name == "claude" { // whose login is inside: nobody looks into its TLS
+			w.env = append(w.env, "NODE_EXTRA_CA_CERTS=/workspace/ca.pem")
+		}
+		for file, text := range w.login {
+			if err := os.MkdirAll(filepath.Join(a.home, filepath.Dir(file)), 0o700); err != nil {
+				t.Fatal(err)
 			}
-			before := treeOf(t, a.home)
-			models.calls = []called{
-				w.shell("pwd; ls -d /home/* /root; echo made by a command >made"),
-				w.write("written", "written by a tool"),
-				w.shell("for f in ~/.claude/settings.json ~/.claude/hooks/x ~/.claude.json ~/.codex/config.toml ~/.codex/hooks.json; do mkdir -p $(dirname $f); echo " + hook + " >$f; done"),
+			if err := os.WriteFile(filepath.Join(a.home, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
 			}
-			r := w.start(t, a, models)
-			err := <-r.done
-			if err != nil {
-				t.Errorf("%v\n%s", err, r.said)
-			}
-			models.check(t, w.proof)
-			if outputs := models.outputs(); len(outputs) != 3 || !strings.Contains(outputs[0], "/workspace") || !strings.Contains(outputs[0], "/home/agent") || strings.Contains(outputs[0], a.home) {
-				t.Errorf("the model was given %q\n%s", outputs, r.said)
-			}
-			for file, want := range map[string]string{"made": "made by a command", "written": "written by a tool"} {
-				if text, err := os.ReadFile(filepath.Join(a.workspace, file)); err != nil || strings.TrimSpace(string(text)) != want {
-					t.Errorf("%s has %q: %v", file, text, err)
-				}
-			}
-			after := treeOf(t, a.home)
-			for file, text := range after {
-				if before[file] != text && !strings.HasPrefix(file, "state/") {
-					t.Errorf("%s on the host is now %q", file, text)
-				}
-			}
-			if !strings.Contains(r.said.String(), "paddock: "+name+" runs inside: it reaches "+w.host+":443") {
-				t.Errorf("it was not said what runs:\n%s", r.said)
-			}
-		})
+		}
+	}
+	before := treeOf(t, a.home)
+	models.calls = []called{
+		w.shell("pwd; ls -d /home/* /root; echo made by a command >made"),
+		w.write("written", "written by a tool"),
+		w.shell("for f in ~/.claude/settings.json ~/.claude/hooks/x ~/.claude.json ~/.codex/config.toml ~/.codex/hooks.json ~/.gemini/settings.json; do mkdir -p $(dirname $f); echo " + hook + " >$f; done"),
+		// The brackets keep the command from finding itself.
+		w.shell("grep -rls '[" + secret[:1] + "]" + secret[1:] + "' /proc/[0-9]*/environ /proc/[0-9]*/cmdline /home /workspace /tmp /etc /run; echo searched"),
+	}
+	r := w.start(t, a, models, env...)
+	if err := <-r.done; err != nil {
+		t.Errorf("%v\n%s", err, r.said)
+	}
+	models.check(t, proof)
+	outputs := models.outputs()
+	if len(outputs) != len(models.calls) {
+		t.Fatalf("the model was given %q\n%s", outputs, r.said)
+	}
+	if !strings.Contains(outputs[0], "/workspace") || !strings.Contains(outputs[0], "/home/agent") || strings.Contains(outputs[0], a.home) {
+		t.Errorf("the first command printed %q", outputs[0])
+	}
+	outside := withKey || name == "codex" // whose file has a key
+	if found := strings.Contains(outputs[3], "/home/agent"); !strings.Contains(outputs[3], "searched") || found == outside || outside && strings.Contains(outputs[3], "/proc/") {
+		t.Errorf("the key must be outside: %v; the search inside printed %q", outside, outputs[3])
+	}
+	if outside && strings.Contains(models.bodies(), secret) {
+		t.Error("a request's body has the key")
+	}
+	for file, want := range map[string]string{"made": "made by a command", "written": "written by a tool"} {
+		if text, err := os.ReadFile(filepath.Join(a.workspace, file)); err != nil || strings.TrimSpace(string(text)) != want {
+			t.Errorf("%s has %q: %v", file, text, err)
+		}
+	}
+	for file, text := range treeOf(t, a.home) {
+		if before[file] != text && !strings.HasPrefix(file, "state/") {
+			t.Errorf("%s on the host is now %q", file, text)
+		}
+		if withKey && strings.Contains(text, secret) {
+			t.Errorf("%s on the host has the key", file)
+		}
+	}
+	if !strings.Contains(r.said.String(), "paddock: "+name+" runs inside: it reaches "+w.host+":443") || strings.Contains(r.said.String(), secret) {
+		t.Errorf("what was said of what runs:\n%s", r.said)
 	}
 }
 
@@ -158,7 +204,7 @@ func (w wrapped) start(t *testing.T, a *agent, m *models, env ...string) *runnin
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.env = append(a.env, "HTTPS_PROXY=http://"+m.proxy, "ALL_PROXY=http://"+m.proxy, "NO_PROXY=", "OPENAI_API_KEY=")
+	a.env = append(a.env, "HTTPS_PROXY=http://"+m.proxy, "ALL_PROXY=http://"+m.proxy, "NO_PROXY=", "OPENAI_API_KEY=", "GEMINI_CLI_TRUST_WORKSPACE=true")
 	a.env = append(a.env, env...)
 	args := []string{"wrap", "--unasked"}
 	for _, v := range w.env {
@@ -196,7 +242,7 @@ type models struct {
 	mu    sync.Mutex
 	given []string // outputs of tools, of the longest conversation
 	heads []http.Header
-	all   strings.Builder // every request with its headers
+	all   strings.Builder // the bodies of all requests
 	odd   []string
 	asked int
 }
@@ -277,8 +323,11 @@ func (m *models) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_ = r.Header.Write(&m.all) // a Builder cannot fail
 	m.all.Write(body)
+	if strings.Contains(r.URL.Path, ":streamGenerateContent") || strings.Contains(r.URL.Path, ":generateContent") {
+		m.generate(w, r, body)
+		return
+	}
 	messages := strings.HasSuffix(r.URL.Path, "/messages")
 	if r.Method != http.MethodPost || !messages && !strings.HasSuffix(r.URL.Path, "/responses") {
 		http.NotFound(w, r)
@@ -301,21 +350,75 @@ func (m *models) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			given = append(given, one.text)
 		}
 	}
-	if len(given) > len(m.given) {
-		m.given = given
-	}
-	var next *called
-	if len(req.Tools) > 0 && len(given) < len(m.calls) {
-		call := m.calls[len(given)]
-		call.id = fmt.Sprintf("call_%d", len(given))
-		next = &call
-	}
+	next := m.next(given, len(req.Tools) > 0)
 	m.asked++
 	if messages {
 		answerMessages(w, fmt.Sprint("msg_", m.asked), next)
 	} else {
 		answerResponses(w, fmt.Sprint("resp_", m.asked), req.Stream, next)
 	}
+}
+
+// next notes what the model was given so far, and returns its next call.
+func (m *models) next(given []string, tools bool) *called {
+	if len(given) > len(m.given) {
+		m.given = given
+	}
+	if !tools || len(given) >= len(m.calls) {
+		return nil
+	}
+	call := m.calls[len(given)]
+	call.id = fmt.Sprintf("call_%d", len(given))
+	return &call
+}
+
+// generate answers by the protocol of Gemini.
+func (m *models) generate(w http.ResponseWriter, r *http.Request, body []byte) {
+	m.heads = append(m.heads, r.Header.Clone())
+	var req struct {
+		Tools    []json.RawMessage
+		Contents []struct {
+			Parts []struct {
+				FunctionResponse *struct{ Response json.RawMessage }
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &req); err != nil {
+		m.odd = append(m.odd, fmt.Sprintf("%s: %v: %.200s", r.URL.Path, err, body))
+	}
+	var given []string
+	for _, content := range req.Contents {
+		for _, part := range content.Parts {
+			if part.FunctionResponse != nil {
+				given = append(given, string(part.FunctionResponse.Response))
+			}
+		}
+	}
+	part := map[string]any{"text": "done"}
+	if next := m.next(given, len(req.Tools) > 0); next != nil {
+		part = map[string]any{"functionCall": map[string]any{"name": next.name, "args": json.RawMessage(next.args)}}
+	}
+	text, err := json.Marshal(map[string]any{
+		"candidates":    []any{map[string]any{"content": map[string]any{"role": "model", "parts": []any{part}}, "finishReason": "STOP", "index": 0}},
+		"usageMetadata": map[string]any{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
+	})
+	if err != nil {
+		panic(err) // not for what is above
+	}
+	if strings.Contains(r.URL.Path, ":stream") {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", text) // the client may have gone
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // as above
+}
+
+// bodies returns what all requests had in their bodies.
+func (m *models) bodies() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all.String()
 }
 
 // outputs returns what the model was given for its calls.
@@ -336,9 +439,10 @@ func (m *models) check(t *testing.T, proof string) {
 	if len(m.heads) == 0 {
 		t.Error("the model was not asked")
 	}
+	header, value, _ := strings.Cut(proof, ": ")
 	for _, head := range m.heads {
-		if got := head.Get("Authorization"); got != proof {
-			t.Errorf("a request has the authorization %q, want %q", got, proof)
+		if got := head.Values(header); len(got) != 1 || got[0] != value {
+			t.Errorf("a request has %s %q, want %q", header, got, value)
 		}
 	}
 }

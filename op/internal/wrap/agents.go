@@ -57,6 +57,9 @@ type login struct {
 	instead bool
 	// fresh are the members that the agent renews. Only these come back.
 	fresh []string
+	// key is a member that has a key in place of a login, "" if there is none: what is there
+	// stays outside, as the last of the agent's keys.
+	key string
 	// account are members that must be as they were, and tokens those whose "sub", in a JSON
 	// Web Token, must be: they name the account.
 	account, tokens []string
@@ -98,7 +101,8 @@ var agents = []agent{
 		shows: []string{"config.toml", "AGENTS.md", "AGENTS.override.md", "hooks.json", "prompts", "rules", "skills"},
 		login: login{
 			file:    "auth.json",
-			hosts:   []string{"chatgpt.com", "auth.openai.com"}, // the file can also have a key for the API
+			hosts:   []string{"chatgpt.com", "auth.openai.com"},
+			key:     "OPENAI_API_KEY",
 			fresh:   []string{"tokens.id_token", "tokens.access_token", "tokens.refresh_token", "last_refresh"},
 			account: []string{"auth_mode", "OPENAI_API_KEY", "tokens.account_id"},
 			tokens:  []string{"tokens.id_token", "tokens.access_token"},

@@ -82,6 +82,13 @@ func (c *settings) readLogin(ctx context.Context, a *agent) error {
 	return nil
 }
 
+// dropLogin takes the file with the login out of the copy.
+func (c *settings) dropLogin(a *agent) {
+	name := path.Join(c.at, a.login.file)
+	c.files = slices.DeleteFunc(c.files, func(f file) bool { return f.name == name })
+	c.login, c.loginAt = nil, ""
+}
+
 // read reads what the copy has of the agent's settings.
 func (c *settings) read(ctx context.Context, a *agent) error {
 	if !c.bare {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +40,8 @@ type Wrapped struct {
 	Argv []string `json:"argv"`
 	// Hosts are the rules for its API.
 	Hosts []string `json:"hosts,omitempty"`
-	// Key is the variable with the key that is set outside of the sandbox, and Login the file of
-	// this host's that has a copy inside.
+	// Key is the variable with the key that is set outside of the sandbox, or the member of a file
+	// that has it, and Login the file of this host's that has a copy inside.
 	Key   string `json:"key,omitempty"`
 	Login string `json:"login,omitempty"`
 	// LoginAfter is "unchanged", "renewed" (written back) or "refused", for the reason in
@@ -110,6 +111,7 @@ func (in WrapInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		return out, err
 	}
 	w := wrapping{in: in, env: env, agent: agentOf(in.Argv), spec: spec}
+	defer func() { _ = w.pipe.Close() }() // which may be nil
 	if err := w.prepare(ctx); err != nil {
 		return out, err
 	}
@@ -188,8 +190,12 @@ type wrapping struct {
 	agent *agent // nil for any other command
 	spec  policy.Spec
 	key   *key
-	copy  *settings
-	told  Wrapped
+	// source is where the key is read, and pipe the end of a pipe that has it, if it comes out
+	// of a file with more than the key.
+	source string
+	pipe   *os.File
+	copy   *settings
+	told   Wrapped
 }
 
 // prepare completes the spec and the arguments.
@@ -278,8 +284,7 @@ func (w *wrapping) identify(ctx context.Context) error {
 	standIn := ""
 	for i, k := range w.agent.keys {
 		if value, _ := w.env.Lookup(k.variable); value != "" {
-			w.key, standIn = &w.agent.keys[i], k.standIn
-			w.told.Key, w.spec.Env[k.variable] = k.variable, standIn
+			w.key, w.source, w.told.Key = &w.agent.keys[i], policy.SecretFromEnv+":"+k.variable, k.variable
 			break
 		}
 	}
@@ -290,12 +295,20 @@ func (w *wrapping) identify(ctx context.Context) error {
 		if err := w.copy.readLogin(ctx, w.agent); err != nil {
 			return err
 		}
-		if w.copy.login == nil && (len(w.in.Argv) != 2 || !slices.Contains(asksOnly, w.in.Argv[1])) {
+		if err := w.keyOfLogin(); err != nil {
+			return err
+		}
+		if w.key == nil && w.copy.login == nil && (len(w.in.Argv) != 2 || !slices.Contains(asksOnly, w.in.Argv[1])) {
 			return &paddock.Error{
 				Message: "cannot wrap " + w.agent.name + ": it has neither a key nor a login: " + w.agent.keys[0].variable + " is not set, and there is no " + text.Escape(w.copy.dir+"/"+w.agent.login.file),
 				Hint:    "set " + w.agent.keys[0].variable + ", or start " + w.agent.name + " once by itself and log in",
 			}
 		}
+	}
+	if w.key != nil {
+		standIn = w.key.standIn
+		w.spec.Env[w.key.variable] = standIn
+	} else {
 		w.told.Login = w.copy.loginAt
 	}
 	if w.agent.prepare != nil {
@@ -304,6 +317,35 @@ func (w *wrapping) identify(ctx context.Context) error {
 		}
 	}
 	w.told.Settings, w.told.SettingsFrom = len(w.copy.files), w.copy.dir
+	return nil
+}
+
+// keyOfLogin takes the key out of the file with the login, if it has one there: it stays outside.
+func (w *wrapping) keyOfLogin() error {
+	if w.agent.login.key == "" || w.copy.login == nil {
+		return nil
+	}
+	object, err := parseObject(w.copy.login)
+	if err != nil {
+		return nil //nolint:nilerr // the agent says what is wrong with its file
+	}
+	value, _ := member(object, w.agent.login.key).(string)
+	if value == "" {
+		return nil
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("cannot hand the key over: %w", err)
+	}
+	defer in.Close()
+	w.pipe = out
+	if _, err := in.WriteString(value); err != nil { // it fits: the file is no larger than a pipe
+		return fmt.Errorf("cannot hand the key over: %w", err)
+	}
+	w.key = &w.agent.keys[len(w.agent.keys)-1]
+	w.source = fmt.Sprintf("%s:%d", policy.SecretFromFD, out.Fd())
+	w.told.Key = w.agent.login.key + " of " + w.copy.loginAt
+	w.copy.dropLogin(w.agent)
 	return nil
 }
 
@@ -332,7 +374,7 @@ func (w *wrapping) open() error {
 		w.spec.Env[w.agent.base] = address
 	}
 	if w.key != nil {
-		api.Secret = &policy.NetworkSecret{Name: w.key.variable, Header: w.key.header, Format: w.key.format, Source: policy.SecretFromEnv + ":" + w.key.variable}
+		api.Secret = &policy.NetworkSecret{Name: w.key.variable, Header: w.key.header, Format: w.key.format, Source: w.source}
 	}
 	rules := []policy.NetworkRule{api}
 	if w.key == nil {
@@ -396,7 +438,7 @@ func (out WrapOutput) Render(w io.Writer) error {
 	row("arguments", quoted(a.Argv))
 	if a.Name != "" {
 		row("reaches", strings.Join(a.Hosts, ", ")+", and what other rules open")
-		row("key", text.OrNone(a.Key))
+		row("key", text.OrNone(text.Escape(a.Key)))
 		if a.Key != "" {
 			row("", "inside it is a stand-in, which paddock-egress replaces on the way to the API")
 		}
