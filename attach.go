@@ -66,7 +66,7 @@ func attachError(what string, err error) error {
 // writeSpec writes the spec where Attach finds it. Nobody can attach to a wall without a
 // state directory.
 func writeSpec(state, id string, spec Spec) error {
-	spec.Env = nil
+	spec.Env, spec.Network = nil, spec.Network.WithoutSources()
 	text, err := json.Marshal(spec)
 	if err == nil {
 		err = hostpath.Replace(filepath.Join(state, "sandboxes", id, specName), 0o600, text)

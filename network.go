@@ -49,7 +49,8 @@ func (s *Sandbox) Network(ctx context.Context) (egress.State, error) {
 
 // SetNetwork replaces all rules of a sandbox whose network is "allow", which a sandbox keeps
 // for its life. Connections that the new rules do not open are cut. If it fails, nothing has
-// changed. The error of invalid rules is one or more *policy.FieldError, joined.
+// changed. Secrets of rules are those that the sandbox was started with. The error of invalid
+// rules is one or more *policy.FieldError, joined.
 func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	client, err := s.egress("change the network")
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	if network, err = network.Resolve(); err != nil {
 		return err
 	}
-	state, err := client.Set(ctx, network)
+	state, err := client.Set(ctx, network.WithoutSources())
 	if err != nil {
 		return s.egressError("change the network", err)
 	}
@@ -255,6 +256,11 @@ func opening(r egress.Record, rules policy.Network) string {
 	}
 	if address, err := netip.ParseAddr(host); reason != "" || err == nil && address.IsLinkLocalUnicast() {
 		return ""
+	}
+	if slices.ContainsFunc(rules.Allow, func(rule policy.NetworkRule) bool {
+		return rule.Intercepts() && rule.Host == host && slices.Contains(rule.Ports, policy.Port(r.Port))
+	}) {
+		return "" // one for the same host and port would contradict it
 	}
 	rule := policy.NetworkRule{Host: host}
 	if r.Port > 0 && !slices.Contains(policy.DefaultPorts(), policy.Port(r.Port)) {

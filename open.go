@@ -66,6 +66,10 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	opts.showToolchains(&req)
+	if err := opts.intercept(ctx, &req); err != nil {
+		stays.release()
+		return nil, err
+	}
 	wall, protection, found, err := opts.start(ctx, be, &req)
 	if err != nil {
 		stays.release()

@@ -104,6 +104,8 @@ type Options struct {
 	// sandboxes whose owners were killed before they could report them. Otherwise
 	// these changes stay stored.
 	Unreported func(Changes)
+
+	intercepted *intercepted // of an attempt before this one
 }
 
 // own returns Paddock's own files besides the programs: Options.Own, the state directories

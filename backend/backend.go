@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -63,6 +64,11 @@ type Request struct {
 	Agent string
 	// Egress is the path of the paddock-egress program, if the network of Spec is "allow".
 	Egress string
+	// Authority and Secrets are for that program, if rules of the network intercept. No plan
+	// has them, nor anything inside but the certificate of Authority; without it a plan has
+	// a line in its place.
+	Authority *egress.Authority
+	Secrets   []egress.Secret
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string

@@ -239,7 +239,14 @@ func bindSelf(s *Step) error {
 		return err
 	}
 	defer unix.Close(at)
-	tree, err := unix.OpenTree(at, "", cloneTree|unix.AT_EMPTY_PATH)
+	from := at
+	if s.Source != "" {
+		if from, err = openInside(s.Source); err != nil {
+			return err
+		}
+		defer unix.Close(from)
+	}
+	tree, err := unix.OpenTree(from, "", cloneTree|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,21 @@ type Config struct {
 	// Proxy are the operator's variables that say how the host itself reaches others:
 	// HTTPS_PROXY, ALL_PROXY, NO_PROXY, by their names in capitals.
 	Proxy map[string]string `json:"proxy,omitempty"`
+	// Authority signs certificates of hosts that rules intercept, and Secrets are the values
+	// of their secrets. Both are nil if no rule intercepts: then none ever can.
+	Authority *Authority `json:"authority,omitempty"`
+	Secrets   []Secret   `json:"secrets,omitempty"`
+	// Roots are the certificates, as PEM, that hosts are trusted by. Default: the system's.
+	Roots []byte `json:"roots,omitempty"`
+}
+
+// Secret is a [policy.NetworkSecret] with its value. It is nowhere but in the memory of the
+// sandbox's owner and of the egress process.
+type Secret struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	// StandIn is what commands have in its place; empty if they have nothing.
+	StandIn string `json:"stand_in,omitempty"`
 }
 
 // Ready is the answer: names are answered and connections accepted, or Error says why not.
@@ -75,8 +90,9 @@ func (e *Error) Error() string { return e.Message }
 type Record struct {
 	Seq  uint64    `json:"seq"` // from 1, in the order in which they ended
 	Time time.Time `json:"time"`
-	// Kind is "connection" (which has ended), "denied", "failed" (a rule opens it, and it
-	// could not be reached) or "rules" (they were replaced).
+	// Kind is "connection" (which has ended), "request" (one of an intercepted connection,
+	// answered), "denied", "failed" (a rule opens it, and it could not be reached) or
+	// "rules" (they were replaced).
 	Kind string `json:"kind"`
 	// Host is the name, or the address if no name was asked for.
 	Host string `json:"host,omitempty"`
@@ -93,11 +109,16 @@ type Record struct {
 	Sent     int64           `json:"sent,omitempty"`
 	Received int64           `json:"received,omitempty"`
 	Duration policy.Duration `json:"duration,omitempty"`
+	// Method, Path (without its query) and Status are those of a request.
+	Method string `json:"method,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Status int    `json:"status,omitempty"`
 }
 
 // The kinds of records.
 const (
 	KindConnection = "connection"
+	KindRequest    = "request"
 	KindDenied     = "denied"
 	KindFailed     = "failed"
 	KindRules      = "rules"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +20,16 @@ type Table struct {
 	// "*.example.com", "**".
 	open   map[string][]uint16
 	closed map[string]string // reasons
+	// intercept are the rules of open that intercept.
+	intercept map[hostPort]*policy.NetworkRule
 	// Addresses and networks are compared one by one: they are few.
 	openAddresses   []addressRule
 	closedAddresses []addressRule
+}
+
+type hostPort struct {
+	host string
+	port uint16
 }
 
 // addressRule is a rule or a denial whose host is an address or a network.
@@ -40,6 +48,8 @@ type Decision struct {
 	Rule string
 	// Reason says why it is not open.
 	Reason string
+	// Intercept is the rule if TLS ends in the egress process, else nil.
+	Intercept *policy.NetworkRule
 }
 
 // Check returns an error unless the fields of network are canonical, as a resolved policy has
@@ -56,6 +66,9 @@ func Check(network policy.Network) error {
 		if err := checkHost(rule.Host); err != nil {
 			return fmt.Errorf("allow[%d].host: %w", i, err)
 		}
+		if rule.HTTP != nil && len(rule.HTTP) == 0 {
+			return fmt.Errorf("allow[%d].http: it is empty", i)
+		}
 		for j, port := range rule.Ports {
 			if port < 1 || port > 65535 {
 				return fmt.Errorf("allow[%d].ports[%d]: a port must be from 1 to 65535", i, j)
@@ -69,6 +82,18 @@ func Check(network policy.Network) error {
 	}
 	if network.Limits.BytesOut < 0 {
 		return errors.New("limits.bytes_out: it must not be negative")
+	}
+	if !network.Intercepts() {
+		return nil
+	}
+	resolved, err := network.Resolve()
+	if err != nil {
+		return err
+	}
+	for i, rule := range network.Allow {
+		if rule.Intercepts() && !reflect.DeepEqual(rule, resolved.Allow[i]) {
+			return fmt.Errorf("allow[%d]: it is not as a resolved policy has it", i)
+		}
 	}
 	return nil
 }
@@ -91,8 +116,8 @@ func checkHost(host string) error {
 
 // NewTable returns the table of rules that pass [Check].
 func NewTable(network policy.Network) *Table {
-	t := &Table{network: network, open: map[string][]uint16{}, closed: map[string]string{}}
-	for _, rule := range network.Allow {
+	t := &Table{network: network, open: map[string][]uint16{}, closed: map[string]string{}, intercept: map[hostPort]*policy.NetworkRule{}}
+	for i, rule := range network.Allow {
 		written := rule.Ports
 		if len(written) == 0 {
 			written = policy.DefaultPorts()
@@ -106,6 +131,11 @@ func NewTable(network policy.Network) *Table {
 			t.openAddresses = append(t.openAddresses, addressRule{network: addresses, host: rule.Host, ports: ports})
 		} else {
 			t.open[rule.Host] = append(t.open[rule.Host], ports...)
+			for _, port := range ports {
+				if rule.Intercepts() {
+					t.intercept[hostPort{rule.Host, port}] = &network.Allow[i]
+				}
+			}
 		}
 	}
 	slices.Sort(t.ports)
@@ -162,13 +192,24 @@ func (t *Table) Name(name string, port uint16) Decision {
 	for rule := range rulesFor(name) {
 		ports, ok := t.open[rule]
 		if ok && slices.Contains(ports, port) {
-			return Decision{Open: true, Rule: rule}
+			return Decision{Open: true, Rule: rule, Intercept: t.intercept[hostPort{rule, port}]}
 		}
 		if ok && closed.Rule == "" {
 			closed = closedPort(rule, port)
 		}
 	}
 	return closed
+}
+
+// Intercepted returns the names of all hosts whose connections are intercepted, each once and
+// in order.
+func (t *Table) Intercepted() []string {
+	var names []string
+	for at := range t.intercept {
+		names = append(names, at.host)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func closedPort(rule string, port uint16) Decision {

@@ -210,7 +210,11 @@ func NetworkNote(iso policy.Isolation) string {
 	if iso.Egress == nil {
 		return iso.Network
 	}
-	return iso.Network + " (" + Hosts(iso.Egress.Allow) + "; by a " + iso.Egress.How + ")"
+	words := Hosts(iso.Egress.Allow) + "; by a " + iso.Egress.How
+	if len(iso.Egress.Intercepted) > 0 {
+		words += "; looked into: " + Hosts(iso.Egress.Intercepted)
+	}
+	return iso.Network + " (" + words + ")"
 }
 
 // Hosts returns the first of some rules, in their short form.

@@ -154,7 +154,12 @@ func (in SpecInput) network(n *policy.Network) error {
 		}
 	}
 	allow, deny, err := NetworkRules(in.Allow, in.Deny)
-	n.Allow, n.Deny = append(n.Allow, allow...), append(n.Deny, deny...)
+	for _, rule := range allow {
+		if !n.Keep(rule).Intercepts() { // else it is open, as the spec says
+			n.Allow = append(n.Allow, rule)
+		}
+	}
+	n.Deny = append(n.Deny, deny...)
 	return errors.Join(append(errs, err)...)
 }
 

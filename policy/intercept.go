@@ -136,6 +136,28 @@ func (s NetworkSecret) complete() NetworkSecret {
 	return s
 }
 
+// Keep returns a rule in its short form as the network has it: if one of its rules intercepts
+// for the same host, at all ports of the short form, the requests that may be sent and the
+// secret stay.
+func (n Network) Keep(rule NetworkRule) NetworkRule {
+	host, reason, _ := CanonicalHost(rule.Host)
+	if reason != "" || rule.Intercepts() {
+		return rule
+	}
+	for _, own := range n.Allow {
+		ports := rule.Ports
+		if len(ports) == 0 {
+			ports = own.Ports
+		}
+		if own.Intercepts() && own.Host == host && !slices.ContainsFunc(ports, func(p Port) bool { return !slices.Contains(own.Ports, p) }) {
+			kept := Network{Allow: []NetworkRule{own}}.Clone().Allow[0]
+			kept.Ports = slices.Clone(ports)
+			return kept
+		}
+	}
+	return rule
+}
+
 // Secrets returns the secrets of all rules, each once by its name.
 func (n Network) Secrets() []NetworkSecret {
 	var all []NetworkSecret

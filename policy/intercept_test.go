@@ -54,6 +54,7 @@ func TestRulesThatIntercept(t *testing.T) {
 		"an empty file":          {secret(func(s *NetworkSecret) { s.Source = "file:" }), "it is empty"},
 		"no command":             {secret(func(s *NetworkSecret) { s.Source = "cmd: " }), "cmd: needs a command"},
 		"standard output":        {secret(func(s *NetworkSecret) { s.Source = "fd:1" }), "fd: needs the number"},
+		"no requests":            {[]NetworkRule{{Host: host, HTTP: []HTTPRule{}}}, "allow[0].http: it is empty"},
 		"no path":                {paths("a"), `a path begins with "/"`},
 		"a query":                {paths("/a?b"), "it has a query"},
 		"an encoded path":        {paths("/a%20b"), "it is encoded"},
@@ -185,6 +186,29 @@ func TestACeilingContainsRequests(t *testing.T) {
 		}
 		if err := c.Opens(tt.rules); (err == nil) != tt.want {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestKeep(t *testing.T) {
+	n, err := Network{Allow: []NetworkRule{
+		{Host: "api.example.com", Ports: []Port{443, 8443}, HTTP: []HTTPRule{{Methods: []string{"GET"}}}, Secret: token(nil)},
+		{Host: "b.example.com"},
+	}}.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, kept := range map[string]bool{
+		"api.example.com": true, "API.example.com.": true, "api.example.com:8443": true, "api.example.com:443,80": false,
+		"b.example.com": false, "*.example.com": false,
+	} {
+		rule, err := ParseNetworkRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := n.Keep(rule)
+		if got.Intercepts() != kept || kept && (got.Secret == n.Allow[0].Secret || *got.Secret != *n.Allow[0].Secret) {
+			t.Errorf("%s: %+v", text, got)
 		}
 	}
 }

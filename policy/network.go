@@ -339,6 +339,11 @@ func (r *resolver) network(s *Spec) {
 	}
 	*n = n.Clone()
 	r.rules(n, true)
+	for _, secret := range n.Secrets() {
+		if _, set := s.Env[secret.Name]; set && secret.Substitute {
+			r.refuse(FieldPath("env", secret.Name), "", "it is the variable of a secret, which has a stand-in for it", "leave one of the two out")
+		}
+	}
 }
 
 // noRules refuses rules of a mode that uses none.
@@ -417,6 +422,9 @@ func (r *resolver) networkRules(field string, rules []NetworkRule, sources bool)
 	r.each(field, len(rules), func(i int, at string) {
 		rule := &rules[i]
 		rule.Host = r.host(at+".host", rule.Host)
+		if rule.HTTP != nil && len(rule.HTTP) == 0 {
+			r.refuse(at+".http", "", "it is empty, and would let no request through", "leave it out; {} is every request")
+		}
 		var ports []Port // each once, in their order
 		for j, port := range rule.Ports {
 			if port < 1 || port > 65535 {

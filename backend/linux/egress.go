@@ -23,7 +23,6 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/internal/clone"
-	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -157,11 +156,11 @@ func egressReads(program string) []confine.PathRule {
 const readyTimeout = 20 * time.Second
 
 // serve hands the sockets of the gateway over, and returns when names are answered.
-func (p *egressProcess) serve(ctx context.Context, network policy.Network, sockets []int) error {
+func (p *egressProcess) serve(ctx context.Context, req backend.Request, sockets []int) error {
 	_ = p.control.SetDeadline(time.Now().Add(readyTimeout))
 	stop := context.AfterFunc(ctx, func() { _ = p.control.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	ready, err := p.handOver(network, sockets)
+	ready, err := p.handOver(req, sockets)
 	switch {
 	case err != nil && ctx.Err() != nil, err == nil && !stop():
 		return backend.Interrupted(ctx, "egress", "the egress process")
@@ -175,8 +174,12 @@ func (p *egressProcess) serve(ctx context.Context, network policy.Network, socke
 	return p.control.SetDeadline(time.Time{})
 }
 
-func (p *egressProcess) handOver(network policy.Network, sockets []int) (ready egress.Ready, err error) {
-	config := egress.Config{Build: wire.Build, Network: network, Sockets: len(sockets), Proxy: map[string]string{}}
+func (p *egressProcess) handOver(req backend.Request, sockets []int) (ready egress.Ready, err error) {
+	config := egress.Config{Build: wire.Build, Network: req.Spec.Network.WithoutSources(), Sockets: len(sockets), Proxy: map[string]string{},
+		Authority: req.Authority, Secrets: req.Secrets}
+	if req.Authority != nil {
+		config.Roots = ownRoots()
+	}
 	for _, name := range []string{"HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"} {
 		for _, name := range []string{strings.ToLower(name), name} {
 			if value := os.Getenv(name); value != "" {

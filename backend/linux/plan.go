@@ -56,7 +56,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	b := &builder{spec: spec, mounts: mounts, tools: req.Toolchains.Mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
-		Env:        environment(spec),
+		Env:        environment(req),
 		Workspace:  workspaceDir,
 	}}
 	b.plan.UIDs, b.plan.GIDs = id.maps()
@@ -70,6 +70,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	if err := b.root(); err != nil {
 		return nil, err
 	}
+	b.trust(req)
 	b.private()
 	b.useGroup(group)
 	b.userPaths(id)
@@ -112,7 +113,8 @@ func namespaces(spec policy.Spec) []confine.Namespace {
 
 // environment returns the base environment of every command. It has no variable of the
 // caller's unless the spec says so.
-func environment(spec policy.Spec) map[string]string {
+func environment(req backend.Request) map[string]string {
+	spec := req.Spec
 	env := map[string]string{
 		"PATH":    policy.SearchPath,
 		"HOME":    homeDir,
@@ -122,6 +124,7 @@ func environment(spec policy.Spec) map[string]string {
 		"LANG":    "C.UTF-8",
 	}
 	maps.Copy(env, spec.NetworkEnv())
+	maps.Copy(env, trustEnv(req))
 	maps.Copy(env, spec.Env)
 	return env
 }

@@ -159,7 +159,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		err = s.prepare(req, id, mounts, l.groups)
 	}
 	if err == nil {
-		err = s.boot(ctx)
+		err = s.boot(ctx, req)
 	}
 	if err != nil {
 		s.kill()
@@ -234,7 +234,7 @@ const (
 )
 
 // boot hands the plan over, waits until the agent has built the walls, and verifies them.
-func (s *sandbox) boot(ctx context.Context) error {
+func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 	defer s.closeFiles()
 	defer s.closeGateway()
 	timeout := bootTimeout
@@ -260,7 +260,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	if s.egress != nil {
-		if err := s.egress.serve(ctx, s.plan.spec.Network, s.gateway); err != nil {
+		if err := s.egress.serve(ctx, req, s.gateway); err != nil {
 			return err
 		}
 		s.closeGateway() // the way out ends with the egress process

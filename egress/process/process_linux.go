@@ -5,6 +5,7 @@ package process
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,7 +114,15 @@ func start(control *os.File, opts Options) (*proxy.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	roots := (*x509.CertPool)(nil)
+	if len(config.Roots) > 0 {
+		roots = x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(config.Roots) {
+			return nil, &egress.Error{Message: "there is no certificate in the operator's SSL_CERT_FILE", Hint: "name a file with certificates as PEM, or unset it"}
+		}
+	}
 	server, err := proxy.New(proxy.Options{
+		Authority: config.Authority, Secrets: config.Secrets, Roots: roots,
 		Network: config.Network, UDP: files[0], TCP: files[1:], Control: ln, Proxy: config.Proxy,
 		Resolver: opts.Resolver, AllowAddress: opts.AllowAddress,
 	})

@@ -39,9 +39,9 @@ func TestUnshareTool(t *testing.T) {
 			`{"success":false,"error":"Executable not found: no-such-program","returncode":-1,"stdout":"","stderr":"Executable not found: no-such-program","command":["unshare","--","no-such-program"]}`},
 		{`{"command":["/etc/passwd"]}`,
 			`{"success":false,"error":"cannot execute \"/etc/passwd\": permission denied","returncode":-1,"stdout":"","stderr":"cannot execute \"/etc/passwd\": permission denied","command":["unshare","--","/etc/passwd"]}`},
-		{`{"command":["sh","-c","echo out; echo err >&2; sleep 1000"],"timeout":-3}`,
-			`{"success":false,"error":"Command timed out after 1s.","returncode":-1,"stdout":"out","stderr":"err\nCommand timed out after 1s.","command":["unshare","--","sh","-c","echo out; echo err >&2; sleep 1000"],"timed_out":true,"survivors":2,"survivors_killed":2}`},
-		{`{"command":["sleep","1000"],"timeout":1}`,
+		{`{"command":["sh","-c","echo out; echo err >&2; sleep 1000"],"timeout":8}`,
+			`{"success":false,"error":"Command timed out after 8s.","returncode":-1,"stdout":"out","stderr":"err\nCommand timed out after 8s.","command":["unshare","--","sh","-c","echo out; echo err >&2; sleep 1000"],"timed_out":true,"survivors":2,"survivors_killed":2}`},
+		{`{"command":["sleep","1000"],"timeout":-3}`,
 			`{"success":false,"error":"Command timed out after 1s.","returncode":-1,"stdout":"","stderr":"Command timed out after 1s.","command":["unshare","--","sleep","1000"],"timed_out":true,"survivors":1,"survivors_killed":1}`},
 	}
 	for _, tt := range tests {
@@ -122,7 +122,7 @@ func TestHostToolsForPeople(t *testing.T) {
 	}{
 		{"linux_unshare_exec", `{"command":["sh","-c","echo out; exit 7"]}`, 7, "out\n", "", "", nil},
 		{"linux_unshare_exec", `{"command":["sh","-c","kill -15 $$"]}`, 128 + 15, "", "", "", nil},
-		{"linux_unshare_exec", `{"command":["sh","-c","echo out; sleep 1000"],"timeout":1}`, 124, "out\n", "paddock: Command timed out after 1s.\n", "", nil},
+		{"linux_unshare_exec", `{"command":["sh","-c","echo out; sleep 1000"],"timeout":8}`, 124, "out\n", "paddock: Command timed out after 8s.\n", "", nil},
 		{"linux_unshare_exec", `{"command":["no-such-program"]}`, 0, "", "", "Executable not found: no-such-program", paddock.ErrNotFound},
 		{"linux_unshare_exec", `{"command":["/etc/passwd"]}`, 0, "", "", `cannot execute "/etc/passwd": permission denied`, paddock.ErrNotExecutable},
 		{"linux_unshare_exec", `{"command":["sh","-c","kill -1 $$"]}`, 128 + 1, "", "", "", nil}, // its returncode is -1, too

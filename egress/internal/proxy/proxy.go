@@ -18,6 +18,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -56,6 +57,12 @@ type Options struct {
 	// [egress.Range].
 	Range netip.Prefix
 
+	// Authority, if any, signs certificates of hosts that rules intercept, which get Secrets.
+	Authority *egress.Authority
+	Secrets   []egress.Secret
+	// Roots are what hosts are trusted by. Default: the system's, read by [New].
+	Roots *x509.CertPool
+
 	// What follows is for tests alone.
 
 	// Resolver and Dial take the place of the host's.
@@ -68,6 +75,8 @@ type Options struct {
 	// HelloTimeout is the time for a TLS hello, DialTimeout that for reaching a host.
 	// Default: 10s.
 	HelloTimeout, DialTimeout time.Duration
+	// Now tells the time for certificates.
+	Now func() time.Time
 	// HostSockets accepts sockets of this process's own network namespace.
 	HostSockets bool
 }
@@ -83,6 +92,7 @@ type Server struct {
 	resolver     *resolver
 	dnsConns     dnsConns
 	upstream     *upstream
+	interceptor  *interceptor // nil: no rule can intercept
 	tlsPort      uint16
 	httpPort     uint16
 	helloTimeout time.Duration
@@ -171,6 +181,9 @@ func newServer(o *Options) (*Server, error) {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 10 * time.Second
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if err := egress.Check(o.Network); err != nil {
 		return nil, fmt.Errorf("invalid rules: %w", err)
 	}
@@ -204,6 +217,14 @@ func newServer(o *Options) (*Server, error) {
 		listeners: map[uint16]*net.TCPListener{},
 	}
 	s.slots = make(chan struct{}, s.most+mostListeners+mostDNSConns)
+	if o.Authority != nil {
+		if s.interceptor, err = newInterceptor(s, o); err != nil {
+			return nil, fmt.Errorf("cannot look into TLS: %w", err)
+		}
+	}
+	if err := s.prepareIntercepted(egress.NewTable(o.Network)); err != nil {
+		return nil, err
+	}
 	s.resolver = &resolver{names: s.names, table: s.rules, deny: s.deny}
 	return s, nil
 }
@@ -291,6 +312,9 @@ func (s *Server) Serve(ctx context.Context) error {
 			fail(fmt.Errorf("cannot answer names: %w", err))
 		}
 	})
+	if s.interceptor != nil {
+		s.running.Go(func() { s.interceptor.serve(ctx) })
+	}
 	if s.control != nil {
 		s.running.Go(func() { s.serveControl(ctx, s.control) })
 	}
@@ -345,6 +369,9 @@ func (s *Server) Set(network policy.Network) (egress.State, error) {
 	s.setting.Lock()
 	defer s.setting.Unlock()
 	table := egress.NewTable(network)
+	if err := s.checkIntercepted(table); err != nil {
+		return egress.State{}, asError(err)
+	}
 	added, err := s.bindPorts(table.Ports())
 	if err != nil {
 		return egress.State{}, asError(err)
@@ -356,6 +383,13 @@ func (s *Server) Set(network policy.Network) (egress.State, error) {
 			_ = l.Close()
 		}
 		return egress.State{}, &egress.Error{Message: "the sandbox has ended"}
+	}
+	if err := s.prepareIntercepted(table); err != nil {
+		s.mu.Unlock()
+		for _, l := range added {
+			_ = l.Close()
+		}
+		return egress.State{}, asError(err)
 	}
 	old := s.table
 	s.table = table
@@ -372,6 +406,41 @@ func (s *Server) Set(network policy.Network) (egress.State, error) {
 	s.mu.Unlock()
 	s.records.add(egress.Record{Kind: egress.KindRules})
 	return s.State(), nil
+}
+
+// checkIntercepted returns an error if rules intercept what cannot be.
+func (s *Server) checkIntercepted(table *egress.Table) error {
+	network := table.Network()
+	if !network.Intercepts() {
+		return nil
+	}
+	if s.interceptor == nil {
+		return &egress.Error{
+			Message: "no rule can have http or secret: the sandbox was started without such a rule, and its programs trust no certificates of Paddock",
+			Hint:    "start the sandbox anew with these rules",
+		}
+	}
+	for _, secret := range network.Secrets() {
+		known := s.interceptor.secrets.find(secret.Name)
+		if known == nil || secret.Substitute && known.StandIn == "" {
+			return &egress.Error{
+				Message: "secret " + secret.Name + " cannot be used: values are read, and stand-ins made, at the start of a sandbox alone, and this one was started without it",
+				Hint:    "start the sandbox anew with these rules",
+			}
+		}
+	}
+	return nil
+}
+
+// prepareIntercepted signs for the names that rules intercept.
+func (s *Server) prepareIntercepted(table *egress.Table) error {
+	if err := s.checkIntercepted(table); err != nil || s.interceptor == nil {
+		return err
+	}
+	if err := s.interceptor.authority.permit(table.Intercepted()); err != nil {
+		return fmt.Errorf("cannot sign for the hosts of the rules: %w", err)
+	}
+	return nil
 }
 
 // State returns rules and totals.

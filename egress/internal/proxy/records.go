@@ -36,6 +36,7 @@ func (r *records) add(record egress.Record) {
 	// Letters of other scripts look like those of the name that was meant.
 	host := strconv.QuoteToASCII(record.Host)
 	record.Host = text.Truncate(host[1:len(host)-1], mostRecordText)
+	record.Method, record.Path = text.Escape(record.Method), text.Truncate(text.Escape(record.Path), mostRecordText)
 	record.Reason = text.Truncate(text.Escape(record.Reason), 2*mostRecordText)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +46,7 @@ func (r *records) add(record egress.Record) {
 		r.state.Denied++
 		if r.last > r.read {
 			before := &r.kept[(r.last-1)%mostRecords]
-			if before.Kind == record.Kind && before.Host == record.Host && before.Port == record.Port && before.Rule == record.Rule {
+			if before.Kind == record.Kind && before.Host == record.Host && before.Port == record.Port && before.Rule == record.Rule && before.Method == record.Method && before.Path == record.Path {
 				before.Count = max(before.Count, 1) + 1
 				return
 			}

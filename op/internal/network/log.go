@@ -38,6 +38,7 @@ ended, with its name, port and bytes, and what was refused, and why. The process
 holds the network keeps the newest 4096 records, as long as the sandbox lives.
 
   connection  a rule opened it, and it has ended
+  request     of a connection that a rule looks into: method, path and status
   denied      no rule opened the name, the port or the address
   failed      a rule opened it, and the host could not be reached
   rules       they were replaced`,
@@ -121,6 +122,13 @@ func writeRecord(w io.Writer, r egress.Record) error {
 		words = append(words, fmt.Sprintf("%s sent, %s received in %s", policy.Size(r.Sent), policy.Size(r.Received), r.Duration))
 	case egress.KindRules:
 		host = "replaced"
+	}
+	if r.Method != "" {
+		request := text.Escape(r.Method + " " + r.Path)
+		if r.Status > 0 {
+			request += ": " + strconv.Itoa(r.Status)
+		}
+		words = append(words, request)
 	}
 	if r.Reason != "" {
 		words = append(words, text.Escape(r.Reason))

@@ -76,7 +76,14 @@ func (out NetworkOutput) Render(w io.Writer) error {
 	}
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, rule := range n.Allow {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, Ports(rule.Ports))
+		words := Ports(rule.Ports)
+		for _, h := range rule.HTTP {
+			words += "; " + requests(h)
+		}
+		if s := rule.Secret; s != nil {
+			words += "; " + s.Header + " gets " + s.Name
+		}
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, words)
 	}
 	for _, deny := range n.Deny {
 		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
@@ -88,6 +95,18 @@ func (out NetworkOutput) Render(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// requests returns for people which requests a rule lets through.
+func requests(h policy.HTTPRule) string {
+	methods, paths := "every method", "every path"
+	if len(h.Methods) > 0 {
+		methods = strings.Join(h.Methods, ", ")
+	}
+	if len(h.Paths) > 0 {
+		paths = strings.Join(h.Paths, ", ")
+	}
+	return methods + " of " + text.Escape(paths)
 }
 
 // Ports returns ports for people.

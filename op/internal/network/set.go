@@ -22,7 +22,11 @@ func (NetworkSetInput) Desc() op.Desc {
 		Name: "network_set", CLI: []string{"network", "set"}, Summary: "Replace the rules of a sandbox's network",
 		Doc: `Replace all rules of a running sandbox whose network is "allow" by these: what is not
 named is closed, and its connections are cut. All rules change at once, or none if one
-cannot be used. A sandbox with network none or host has no rules, and keeps that.`,
+cannot be used. A sandbox with network none or host has no rules, and keeps that.
+
+A host for which a rule says which requests may be sent, or has a secret, keeps that here:
+--allow names the host alone. The file of --spec can change it; the values of secrets are
+those that were read at the start of the sandbox.`,
 		Examples: `  paddock network set ID --allow api.example.com --allow '*.example.org:8443'
   paddock network set ID --none`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
@@ -39,6 +43,12 @@ func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
 		now, err := h.Network(ctx)
 		if err != nil {
+			return err
+		}
+		for i, rule := range network.Allow { // what is about requests stays
+			network.Allow[i] = now.Network.Keep(rule)
+		}
+		if err := env.MayOpen(network.Allow); err != nil {
 			return err
 		}
 		if env.Ceiling != nil || network.Limits == (policy.NetworkLimits{}) {
@@ -85,5 +95,5 @@ func (in NetworkSetInput) network(ctx context.Context, env *op.Env) (policy.Netw
 			return slices.Contains(network.Deny, own)
 		})...)
 	}
-	return network, env.MayOpen(network.Allow)
+	return network, nil
 }
