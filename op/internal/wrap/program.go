@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/paddock-dev/paddock"
@@ -33,6 +34,12 @@ func findProgram(env *op.Env, name string, plan *confine.Plan, spec policy.Spec)
 	if err != nil {
 		return program{}, err
 	}
+	under := func(at string, dirs []string) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool { return hostpath.Under(at, dir) })
+	}
+	if under(found, systemDirs) && under(hostpath.Real(found), systemDirs) { // as for any command
+		return program{path: found}, nil
+	}
 	refuse := func(at string, err error) (program, error) {
 		return program{}, &paddock.Error{Message: "cannot wrap " + name + ": " + at + ": " + hostpath.Reason(err),
 			Hint: "install it where no sandbox could write, or name another program by its path", Code: wire.CodeNotExecutable}
@@ -41,16 +48,15 @@ func findProgram(env *op.Env, name string, plan *confine.Plan, spec policy.Spec)
 	if err != nil {
 		return refuse(found, err)
 	}
-	visible := append([]string{}, systemDirs...)
+	visible := slices.Clone(systemDirs)
 	for _, t := range plan.Holds.Toolchains {
 		visible = append(visible, t.Dirs...)
 	}
-	for _, at := range []string{found, way.Path} { // a program may go by the name under which it is called
-		for _, dir := range visible {
-			if hostpath.Under(at, dir) && hostpath.Under(way.Path, dir) {
-				return program{path: at}, nil
-			}
+	if under(way.Path, visible) {
+		if under(found, visible) { // a program may go by the name under which it is called
+			return program{path: found}, nil
 		}
+		return program{path: way.Path}, nil
 	}
 	for _, m := range spec.Mounts {
 		if rel, ok := hostpath.Within(way.Path, m.Source); ok && m.Mode == "ro" {
