@@ -92,7 +92,7 @@ var wrappedAgents = map[string]wrapped{
 	"gemini": {
 		pkg:     "@google/gemini-cli",
 		program: func(modules string) string { return filepath.Join(modules, ".bin", "gemini") },
-		args:    []string{"-p"},
+		args:    []string{"--model", "gemini-2.5-pro", "-p"}, // else it asks first which model to use
 		host:    "generativelanguage.googleapis.com",
 		shell: func(command string) called {
 			return called{name: "run_shell_command", args: object("command", command)}
