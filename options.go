@@ -105,7 +105,7 @@ type Options struct {
 	// these changes stay stored.
 	Unreported func(Changes)
 
-	intercepted *intercepted // of an attempt before this one
+	intercepted *backend.Interception // of an attempt before this one
 }
 
 // own returns Paddock's own files besides the programs: Options.Own, the state directories

@@ -34,34 +34,29 @@ const (
 
 // intercept makes the authority of a sandbox whose rules intercept, and reads the secrets of
 // the rules. Nothing keeps them but the egress process.
-func (o *Options) intercept(ctx context.Context, req *backend.Request) (err error) {
+func (o *Options) intercept(ctx context.Context, req *backend.Request) error {
 	network := req.Spec.Network
 	if !network.Intercepts() {
 		return nil
 	}
 	if o.intercepted == nil { // a start may be tried again, and a source can be read once
-		made := &intercepted{}
-		if made.authority, err = egress.NewAuthority(); err != nil {
+		authority, err := egress.NewAuthority()
+		if err != nil {
 			return fmt.Errorf("cannot make the sandbox's certificates: %w", err)
 		}
-		if made.secrets, err = readSecrets(ctx, req); err != nil {
+		secrets, err := readSecrets(ctx, req)
+		if err != nil {
 			return err
 		}
-		o.intercepted = made
+		o.intercepted = &backend.Interception{Certificate: authority.Certificate, Key: authority.Key, Secrets: secrets}
 	}
-	req.Authority, req.Secrets = o.intercepted.authority, o.intercepted.secrets
+	req.Intercept = o.intercepted
 	return nil
-}
-
-// intercepted is what a start keeps for another attempt.
-type intercepted struct {
-	authority *egress.Authority
-	secrets   []egress.Secret
 }
 
 // readSecrets reads all secrets of a request. The error joins one [*policy.FieldError] for
 // each that cannot be used; none repeats anything of a value.
-func readSecrets(ctx context.Context, req *backend.Request) (all []egress.Secret, err error) {
+func readSecrets(ctx context.Context, req *backend.Request) (all []backend.Secret, err error) {
 	ctx, cancel := context.WithTimeout(ctx, secretWait)
 	defer cancel()
 	var errs []error
@@ -75,7 +70,7 @@ func readSecrets(ctx context.Context, req *backend.Request) (all []egress.Secret
 			errs = append(errs, &policy.FieldError{Field: "network.allow[" + strconv.Itoa(at) + "].secret.source", Reason: "the value of " + secret.Name + " cannot be had: " + reason, Hint: hint})
 			continue
 		}
-		known := egress.Secret{Name: secret.Name, Value: value}
+		known := backend.Secret{Name: secret.Name, Value: value}
 		if secret.Substitute {
 			if known.StandIn, err = standIn(value); err != nil {
 				return nil, err

@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"net/http"
+	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,7 +127,7 @@ func (n NetworkRule) containsRequests(rule NetworkRule) bool {
 
 // complete fills in the defaults of a secret.
 func (s NetworkSecret) complete() NetworkSecret {
-	s.Header = http.CanonicalHeaderKey(s.Header)
+	s.Header = textproto.CanonicalMIMEHeaderKey(s.Header)
 	fill(&s.Header, "Authorization")
 	if s.Header == "Authorization" {
 		fill(&s.Format, "Bearer {}")

@@ -175,10 +175,12 @@ func (p *egressProcess) serve(ctx context.Context, req backend.Request, sockets 
 }
 
 func (p *egressProcess) handOver(req backend.Request, sockets []int) (ready egress.Ready, err error) {
-	config := egress.Config{Build: wire.Build, Network: req.Spec.Network.WithoutSources(), Sockets: len(sockets), Proxy: map[string]string{},
-		Authority: req.Authority, Secrets: req.Secrets}
-	if req.Authority != nil {
-		config.Roots = ownRoots()
+	config := egress.Config{Build: wire.Build, Network: req.Spec.Network.WithoutSources(), Sockets: len(sockets), Proxy: map[string]string{}}
+	if own := req.Intercept; own != nil {
+		config.Authority, config.Roots = &egress.Authority{Certificate: own.Certificate, Key: own.Key}, ownRoots()
+		for _, secret := range own.Secrets {
+			config.Secrets = append(config.Secrets, egress.Secret(secret))
+		}
 	}
 	for _, name := range []string{"HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"} {
 		for _, name := range []string{strings.ToLower(name), name} {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -58,7 +59,10 @@ func trustEnv(req backend.Request) map[string]string {
 			env[secret.Name] = "a stand-in, made at the start"
 		}
 	}
-	for _, secret := range req.Secrets {
+	if req.Intercept == nil {
+		return env
+	}
+	for _, secret := range req.Intercept.Secrets {
 		if secret.StandIn != "" {
 			env[secret.Name] = secret.StandIn
 		}
@@ -74,8 +78,8 @@ func (b *builder) trust(req backend.Request) {
 	root := []byte("# the certificate of the sandbox's own authority, which the start makes\n")
 	others := root
 	java := others
-	if req.Authority != nil {
-		root = req.Authority.PEM()
+	if req.Intercept != nil {
+		root = (&egress.Authority{Certificate: req.Intercept.Certificate}).PEM()
 		others = slices.Concat(hostBundle(b.spec), root)
 		java = javaKeystore(others)
 	}

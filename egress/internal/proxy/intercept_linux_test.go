@@ -288,6 +288,7 @@ func TestRequestsOfRules(t *testing.T) {
 		{"GET /repos/acme/..%5cother", "", 400},
 		{"GET /repos/acme/..\\other", "", 400},
 		{"GET /repos/acme/%252e%252e/other", "", 400},
+		{"GET /repos/acme/%25%32e%25%32e/other", "", 400},
 		{"GET /repos/acme/%c0%ae%c0%ae/other", "", 400},
 		{"GET /repos/acme/%00", "", 400},
 		{"GET /repos/acme/a%0d%0aX: y", "", 400},

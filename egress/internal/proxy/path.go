@@ -33,8 +33,6 @@ func plainPath(escaped string) (path, reason string) {
 			return "", "its path has a backslash"
 		case encoded && c == '/':
 			return "", "its path has an encoded slash"
-		case encoded && c == '%' && i+2 < len(escaped) && unhex(escaped[i+1]) >= 0 && unhex(escaped[i+2]) >= 0:
-			return "", "its path is encoded twice"
 		}
 		decoded = append(decoded, c)
 	}
@@ -42,6 +40,15 @@ func plainPath(escaped string) (path, reason string) {
 		return "", "its path is not UTF-8"
 	}
 	path = string(decoded)
+	for rest := path; ; {
+		_, after, found := strings.Cut(rest, "%")
+		if !found {
+			break
+		}
+		if rest = after; len(rest) >= 2 && unhex(rest[0]) >= 0 && unhex(rest[1]) >= 0 {
+			return "", "its path is encoded twice"
+		}
+	}
 	parts := strings.Split(path[1:], "/")
 	for i, part := range parts {
 		name, _, _ := strings.Cut(part, ";") // servers leave out what follows
