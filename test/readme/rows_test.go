@@ -91,8 +91,8 @@ func rows() []row {
 		{of: "import { Agent, MCPServerStdio, run } from '@openai/agents';", why: sdks},
 		{of: "import { MultiServerMCPClient } from '@langchain/mcp-adapters';", why: sdks},
 		{of: "import { createMCPClient } from '@ai-sdk/mcp';", why: sdks},
-		{of: "paddock run --network host --env-pass ANTHROPIC_API_KEY -- claude -p 'make the tests pass' --dangerously-skip-permissions", why: clients},
-		{of: "paddock run --network host --env-pass OPENAI_API_KEY -- codex exec --sandbox danger-full-access 'make the tests pass'", why: clients},
+		{of: "paddock wrap claude", why: clients},
+		{of: "paddock run --allow api.example.com --env-pass EXAMPLE_API_KEY -- agent 'make the tests pass'", why: clients},
 		{of: "paddock git accept", steps: []step{
 			{status: 125, see: []string{"no sandbox over . has added to git's configuration"}},
 			{before: "paddock run -- git remote add origin https://example.com/app.git", status: 1, see: []string{"would add remote.origin.url=https://example.com/app.git", "paddock git accept --yes -w ."}, after: "! git remote get-url origin"},
@@ -262,6 +262,10 @@ func rows() []row {
 		{of: "paddock man", steps: []step{{see: []string{`.TH "PADDOCK" "1"`, `.SS "paddock mcp install`}}}},
 		{of: "COPY --from=paddock:VERSION /usr/local/bin/ /usr/local/bin/", why: released},
 		{of: "limactl start --name=paddock --mount-writable", why: "it needs macOS"},
+
+		// docs/wrap.md
+		{of: "paddock wrap --unasked codex exec 'make the tests pass'", why: clients},
+		{of: "paddock wrap --plan gemini", why: clients},
 
 		// docs/sessions.md
 		{of: `printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`, steps: []step{{see: []string{`"output":"/tmp\n1"`}}}},

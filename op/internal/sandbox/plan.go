@@ -61,11 +61,11 @@ func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutp
 	if env.Ceiling != nil {
 		p.LeftOut = nil // the caller must not learn where the operator's programs are
 	}
-	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec), Project: env.ProjectFile()}, nil
+	return PlanOutput{Spec: spec, Plan: p, Protected: Protected(spec), Project: env.ProjectFile()}, nil
 }
 
-// protected returns the paths of the workspace that commands cannot change.
-func protected(s policy.Spec) []string {
+// Protected returns the paths of the workspace that commands cannot change.
+func Protected(s policy.Spec) []string {
 	paths := []string{}
 	w := s.Workspace
 	if w.Mode == policy.ModeCopy || s.Level == policy.LevelLandlock {
