@@ -73,7 +73,7 @@ func TestPorts(t *testing.T) {
 		{network(Network{Allow: []NetworkRule{{Host: "host.paddock.internal"}}}), "", `cannot use network.allow[0].host "host.paddock.internal": this is the host's own loopback`},
 		{spec(func(s *Spec) { s.Level, s.Network.Publish = LevelLandlock, []string{"3000"} }), "", `cannot use network.publish "3000": at the landlock level network none leaves no sockets to listen with`},
 		{spec(func(s *Spec) { s.Backend, s.Network.Publish = BackendCodex, []string{"3000"} }), "", `cannot use network.publish "3000": behind the sandbox of codex network none leaves no sockets to listen with`},
-		{spec(func(s *Spec) { s.Backend, s.Network.HostPorts = BackendDocker, []Port{80} }), "", `cannot use network "allow": backend docker cannot open single hosts`},
+		{spec(func(s *Spec) { s.Backend, s.Network.HostPorts = BackendCodex, []Port{80} }), "", `cannot use network "allow": backend codex cannot open single hosts`},
 	} {
 		r, err := tt.spec.Resolve(Base{Dir: "/", Home: "/"})
 		if tt.mode == "" {
