@@ -289,7 +289,7 @@ func TestOwnAddress(t *testing.T) {
 	if len(seen) < 990 {
 		t.Errorf("of 1000 addresses %d differ", len(seen))
 	}
-	if ownAddress("a", 0) != ownAddress("a", 0) || ownAddress("a", 0) == ownAddress("a", 1) {
+	if first, again := ownAddress("a", 0), ownAddress("a", 0); first != again || first == ownAddress("a", 1) {
 		t.Error("the choices of a sandbox are not its own")
 	}
 }

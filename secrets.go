@@ -163,7 +163,7 @@ func outputOf(ctx context.Context, command string) ([]byte, error) {
 
 // visible refuses a file that commands could read.
 func visible(req *backend.Request, file string) (reason, hint string) {
-	real := cmp.Or(hostpath.Real(file), file)
+	at := cmp.Or(hostpath.Real(file), file)
 	sources := []string{req.Spec.Workspace.Source, req.Spec.Home}
 	for _, m := range req.Spec.Mounts {
 		sources = append(sources, m.Source)
@@ -175,7 +175,7 @@ func visible(req *backend.Request, file string) (reason, hint string) {
 		if source == "" || source == policy.HomeKeep {
 			continue
 		}
-		if _, inside := hostpath.Within(real, cmp.Or(hostpath.Real(source), source)); inside {
+		if _, inside := hostpath.Within(at, cmp.Or(hostpath.Real(source), source)); inside {
 			return "commands can read the file, which is in " + source, "keep it in a directory that the sandbox does not see"
 		}
 	}

@@ -47,8 +47,8 @@ func ParsePublish(text string) (Publish, error) {
 	var p Publish
 	guest := rest
 	if i := strings.LastIndexByte(rest, ':'); i >= 0 {
-		host := ""
 		rest, guest = rest[:i], rest[i+1:]
+		host := rest
 		if i = strings.LastIndexByte(rest, ':'); i >= 0 {
 			ip := rest[:i]
 			if host = rest[i+1:]; strings.HasPrefix(ip, "[") && strings.HasSuffix(ip, "]") {
@@ -59,8 +59,6 @@ func ParsePublish(text string) (Publish, error) {
 				return refuse("it does not begin with an IP address", forms)
 			}
 			p.IP = address.Unmap()
-		} else {
-			host = rest
 		}
 		if host != "" || !p.IP.IsValid() {
 			if p.Host = parsePort(host); p.Host == 0 {

@@ -266,20 +266,9 @@ func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	if s.egress != nil {
-		if s.sshAgent != nil {
-			s.gateway, s.sshAgentConn = append(s.gateway, s.sshAgentConn), 0
-		}
-		order := egress.Config{Network: req.Spec.Network.WithoutSources(), Names: egress.GatewayNames, SSHAgent: s.sshAgent}
-		if own := req.Intercept; own != nil {
-			order.Authority, order.Roots = &egress.Authority{Certificate: own.Certificate, Key: own.Key}, ownRoots()
-			for _, secret := range own.Secrets {
-				order.Secrets = append(order.Secrets, egress.Secret(secret))
-			}
-		}
-		if err := s.egress.Serve(ctx, order, s.gateway); err != nil {
+		if err := s.serveEgress(ctx, req); err != nil {
 			return err
 		}
-		s.closeGateway() // the way out ends with the egress process
 	}
 	if s.group != nil {
 		if err := s.group.settle(s.plan.groups, s.plan.plan.GroupLimits); err != nil {
@@ -316,6 +305,25 @@ func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 		}
 		s.copies = os.NewFile(uintptr(fd), copiesDir)
 	}
+	return nil
+}
+
+// serveEgress hands the egress process what it works with, and returns when it serves.
+func (s *sandbox) serveEgress(ctx context.Context, req backend.Request) error {
+	if s.sshAgent != nil {
+		s.gateway, s.sshAgentConn = append(s.gateway, s.sshAgentConn), 0
+	}
+	order := egress.Config{Network: req.Spec.Network.WithoutSources(), Names: egress.GatewayNames, SSHAgent: s.sshAgent}
+	if own := req.Intercept; own != nil {
+		order.Authority, order.Roots = &egress.Authority{Certificate: own.Certificate, Key: own.Key}, ownRoots()
+		for _, secret := range own.Secrets {
+			order.Secrets = append(order.Secrets, egress.Secret(secret))
+		}
+	}
+	if err := s.egress.Serve(ctx, order, s.gateway); err != nil {
+		return err
+	}
+	s.closeGateway() // the way out ends with the egress process
 	return nil
 }
 

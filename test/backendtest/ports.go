@@ -88,7 +88,7 @@ func echo(address string, text []byte) error {
 		sent <- errors.Join(err, conn.(*net.TCPConn).CloseWrite())
 	}()
 	back, err := io.ReadAll(conn)
-	if err = errors.Join(err, <-sent); err != nil {
+	if err := errors.Join(err, <-sent); err != nil {
 		return err
 	}
 	return must(bytes.Equal(back, text), "%d bytes came back of %d, or others", len(back), len(text))
@@ -117,11 +117,18 @@ func publishesToMany(ctx context.Context, b *box) error {
 	defer pub.Close()
 	const many = 500
 	conns := make([]net.Conn, many)
+	defer func() {
+		for _, conn := range conns {
+			if conn != nil {
+				_ = conn.Close()
+			}
+		}
+	}()
 	for i := range conns { // all are open before any is used
 		if conns[i], err = net.Dial("tcp", pub.Address); err != nil {
+			conns[i] = nil
 			return b.why(err)
 		}
-		defer conns[i].Close()
 		_ = conns[i].SetDeadline(time.Now().Add(cellTime))
 	}
 	done := make(chan error, many)

@@ -169,7 +169,7 @@ func serveHost() error {
 	}
 	for name, text := range map[string]string{"resolv.conf": "nameserver " + resolverAt + "\n", "hosts": "127.0.0.1 localhost\n", "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n"} {
 		file := filepath.Join(binDir, name)
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // everybody reads it
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { // everybody reads it
 			return err
 		}
 		if err := unix.Mount(file, "/etc/"+name, "", unix.MS_BIND, ""); err != nil {
@@ -192,7 +192,7 @@ func serveHost() error {
 			return err
 		}
 		if name[0] == '/' {
-			if err := os.Chmod(name, 0o777); err != nil { //nolint:gosec // everybody may connect
+			if err := os.Chmod(name, 0o777); err != nil { // everybody may connect
 				return err
 			}
 		}
@@ -397,7 +397,7 @@ func TestBypass(t *testing.T) {
 	ours := []string{}
 	open := func(name string, user uint32, docker *policy.Docker, env []string) {
 		t.Run(name, func(t *testing.T) {
-			dir, err := os.MkdirTemp(binDir, "box-")
+			dir, err := os.MkdirTemp(binDir, "box-") //nolint:usetesting // every user reaches what is there
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -405,7 +405,7 @@ func TestBypass(t *testing.T) {
 			ws := filepath.Join(dir, "ws")
 			text, err := os.ReadFile(attacker)
 			if err == nil {
-				err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(ws, 0o755), os.WriteFile(filepath.Join(ws, "attacker"), text, 0o755)) //nolint:gosec // it is executed
+				err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(ws, 0o755), os.WriteFile(filepath.Join(ws, "attacker"), text, 0o755)) // it is executed
 			}
 			line, jerr := json.Marshal(o)
 			if err = errors.Join(err, jerr); err != nil {
@@ -484,7 +484,7 @@ func (g *grid) peer(t *testing.T, attacker string) {
 		t.Logf("there is no other sandbox to compare with (make bypass-deps): %v", err)
 		return
 	}
-	dir, err := os.MkdirTemp(binDir, "peer-")
+	dir, err := os.MkdirTemp(binDir, "peer-") //nolint:usetesting // every user reaches what is there
 	if err != nil {
 		t.Fatal(err)
 	}

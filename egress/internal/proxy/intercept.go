@@ -169,7 +169,8 @@ func (c *connection) intercept(rule *policy.NetworkRule) (reached bool, err erro
 	own := &interceptedConn{Conn: c.inside, i: i, done: make(chan struct{})}
 	var refused error
 	secure := tls.Server(own, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		if refused = c.checkServer(h.ServerName, true); refused != nil {
+		refused = c.checkServer(h.ServerName, true)
+		if refused != nil {
 			return nil, refused
 		}
 		return i.inside, nil

@@ -169,7 +169,7 @@ func TestInject(t *testing.T) {
 			})
 			answer, text := l.do(l.client(two), "POST", l.url("/a%20b?x=1;2&y"), strings.NewReader("body"), "Authorization", "mine", "authorization_", "x", "Cookie", "c=1", "X-Forwarded-For", "192.0.2.1")
 			stars := "Bearer ghp_Zyxwvutsrqpo9876543210"
-			if want := "POST /a%20b?x=1;2&y " + stars + " body"; text != want || answer.Header.Get("X-Echo") != stars || answer.StatusCode != 200 || answer.Header.Get("Alt-Svc") != "" {
+			if want := "POST /a%20b?x=1;2&y " + stars + " body"; text != want || answer.Header.Get("X-Echo") != stars || answer.StatusCode != http.StatusOK || answer.Header.Get("Alt-Svc") != "" {
 				t.Errorf("the answer is %v %q, want %q", answer, text, want)
 			}
 			if int64(len(text)) != answer.ContentLength {
@@ -180,7 +180,7 @@ func TestInject(t *testing.T) {
 				t.Errorf("the host got %v %v", r.Proto, r.Header)
 			}
 			record := l.record(0, func(r egress.Record) bool { return r.Kind == egress.KindRequest })
-			if record.Method != "POST" || record.Path != "/a%20b" || record.Status != 200 || record.Host != "api.test" || record.Rule != "api.test" || record.Port != l.tls {
+			if record.Method != http.MethodPost || record.Path != "/a%20b" || record.Status != 200 || record.Host != "api.test" || record.Rule != "api.test" || record.Port != l.tls {
 				t.Errorf("the record is %+v", record)
 			}
 		})
@@ -226,7 +226,7 @@ func TestSubstitute(t *testing.T) {
 		{l.url("/"), []string{"X-Other", standIn}},
 		{l.url("/?q=%67hp_Zyxwvutsrqpo9876543210"), nil},
 	} {
-		if answer, text := l.do(c, "GET", try.url, nil, try.header...); answer.StatusCode != 403 || !strings.Contains(text, "stand-in of TOKEN") || strings.Contains(text, standIn) {
+		if answer, text := l.do(c, "GET", try.url, nil, try.header...); answer.StatusCode != http.StatusForbidden || !strings.Contains(text, "stand-in of TOKEN") || strings.Contains(text, standIn) {
 			t.Errorf("%d: %d %s", i, answer.StatusCode, text)
 		}
 	}
@@ -319,10 +319,10 @@ func TestRequestsOfRules(t *testing.T) {
 	}
 	// Also over HTTP/2, with the path as it is.
 	c := l.client(true)
-	if answer, _ := l.do(c, "GET", l.url("/repos/acme/%2e%2e/other"), nil); answer.StatusCode != 400 {
+	if answer, _ := l.do(c, "GET", l.url("/repos/acme/%2e%2e/other"), nil); answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("over HTTP/2: %d", answer.StatusCode)
 	}
-	r := l.record(0, func(r egress.Record) bool { return r.Kind == egress.KindDenied && r.Method == "PUT" })
+	r := l.record(0, func(r egress.Record) bool { return r.Kind == egress.KindDenied && r.Method == http.MethodPut })
 	if r.Path != "/user" || r.Status != 403 || !strings.Contains(r.Reason, "does not let the method PUT through") {
 		t.Errorf("the record is %+v", r)
 	}
@@ -367,12 +367,12 @@ func TestAnotherHostInside(t *testing.T) {
 	}
 	// A browser may use one connection for all names of a certificate.
 	c := l.client(true)
-	r, err := http.NewRequest("GET", l.url("/"), nil)
+	r, err := http.NewRequest(http.MethodGet, l.url("/"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Host = fmt.Sprintf("other.test:%d", l.tls)
-	if answer, err := c.Do(r); err != nil || answer.StatusCode != 421 {
+	if answer, err := c.Do(r); err != nil || answer.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("another :authority: %v, %v", answer, err)
 	}
 }
@@ -419,7 +419,7 @@ func TestTrailers(t *testing.T) {
 				w.Header().Set("X-Sum", "7")
 				w.Header().Set("X-Leak", tokenValue)
 			})
-			r, err := http.NewRequest("POST", l.url("/"), struct{ io.Reader }{strings.NewReader("body")})
+			r, err := http.NewRequest(http.MethodPost, l.url("/"), struct{ io.Reader }{strings.NewReader("body")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -471,7 +471,7 @@ func TestRedactBodies(t *testing.T) {
 	c := l.client(true)
 	for _, path := range []string{"/", "/split", "/gzip"} {
 		answer, text := l.do(c, "GET", l.url(path), nil, "Accept-Encoding", "gzip, br")
-		if answer.StatusCode != 200 || answer.Header.Get("Content-Encoding") != "" || strings.Contains(text, tokenValue) || !strings.Contains(text, "Bearer ghp_Zyx") {
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Encoding") != "" || strings.Contains(text, tokenValue) || !strings.Contains(text, "Bearer ghp_Zyx") {
 			t.Errorf("%s: %v %.100q", path, answer, text)
 		}
 		if path != "/split" && !strings.HasSuffix(text, tokenValue[:10]) {
@@ -481,7 +481,7 @@ func TestRedactBodies(t *testing.T) {
 	if _, text := l.do(c, "GET", l.url("/encoding"), nil, "Accept-Encoding", "gzip, br"); text != "identity" {
 		t.Errorf("the host was asked for %q", text)
 	}
-	if answer, text := l.do(c, "GET", l.url("/br"), nil); answer.StatusCode != 502 || !strings.Contains(text, "compressed in a way") {
+	if answer, text := l.do(c, "GET", l.url("/br"), nil); answer.StatusCode != http.StatusBadGateway || !strings.Contains(text, "compressed in a way") {
 		t.Errorf("br: %d %s", answer.StatusCode, text)
 	}
 }
@@ -517,7 +517,7 @@ func TestInterceptedWebSocket(t *testing.T) {
 	l := look(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		conn, both, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			http.Error(w, err.Error(), 500)
+			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		defer conn.Close()
@@ -531,7 +531,7 @@ func TestInterceptedWebSocket(t *testing.T) {
 	_, _ = io.WriteString(conn, "GET /ws HTTP/1.1\r\nHost: api.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n")
 	in := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(in, nil)
-	if err != nil || answer.StatusCode != 101 || strings.Contains(answer.Status, tokenValue) || answer.Header.Get("X-Ext") != "" {
+	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols || strings.Contains(answer.Status, tokenValue) || answer.Header.Get("X-Ext") != "" {
 		t.Fatalf("%v, %v", answer, err)
 	}
 	_, _ = io.WriteString(conn, "one\n")
@@ -622,7 +622,7 @@ func TestCertificates(t *testing.T) {
 	}
 	at(0)
 	for _, name := range []string{"evil.test", "copied.test", "", "sub.api.test"} {
-		conn := tls.Client(l.dial("api.test", l.tls), &tls.Config{InsecureSkipVerify: true, ServerName: name}) //nolint:gosec // what it gets is what is tested
+		conn := tls.Client(l.dial("api.test", l.tls), &tls.Config{InsecureSkipVerify: true, ServerName: name}) // what it gets is what is tested
 		if err := conn.Handshake(); err == nil {
 			t.Errorf("TLS to %q was accepted", name)
 		}
@@ -656,7 +656,7 @@ func TestUntrustedHost(t *testing.T) {
 		}
 		l.serveHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a host that is not trusted got a request") }))
 		answer, text := l.do(l.client(true), "GET", l.url("/"), nil)
-		if answer.StatusCode != 502 || !strings.Contains(text, "its certificate is not trusted") {
+		if answer.StatusCode != http.StatusBadGateway || !strings.Contains(text, "its certificate is not trusted") {
 			t.Errorf("%s: %d %s", name, answer.StatusCode, text)
 		}
 	}
@@ -673,12 +673,12 @@ func TestHostOfInterceptedFails(t *testing.T) {
 		}
 		panic(http.ErrAbortHandler)
 	})
-	if answer, _ := l.do(l.client(false), "POST", l.url("/"), strings.NewReader("x")); answer.StatusCode != 502 {
+	if answer, _ := l.do(l.client(false), "POST", l.url("/"), strings.NewReader("x")); answer.StatusCode != http.StatusBadGateway {
 		t.Errorf("a host that closes: %d", answer.StatusCode)
 	}
 	l.hosts.set("api.test", "10.1.2.3")
 	answer, text := l.do(l.client(false), "GET", l.url("/"), nil)
-	if answer.StatusCode != 502 || !strings.Contains(text, "10.1.2.3") {
+	if answer.StatusCode != http.StatusBadGateway || !strings.Contains(text, "10.1.2.3") {
 		t.Errorf("a private address: %d %s", answer.StatusCode, text)
 	}
 	l.record(0, func(r egress.Record) bool {
@@ -694,7 +694,7 @@ func TestGoAway(t *testing.T) {
 	})
 	c := l.client(true)
 	for range 5 {
-		if answer, text := l.do(c, "GET", l.url("/"), nil); answer.StatusCode != 200 || text != "answer" {
+		if answer, text := l.do(c, "GET", l.url("/"), nil); answer.StatusCode != http.StatusOK || text != "answer" {
 			t.Errorf("%d %s", answer.StatusCode, text)
 		}
 	}
@@ -744,7 +744,7 @@ func TestLimitOfIntercepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := l.client(false).Post(l.url("/"), "", bytes.NewReader(make([]byte, 1<<20)))
-	if err == nil && answer.StatusCode == 200 {
+	if err == nil && answer.StatusCode == http.StatusOK {
 		t.Error("more than the limit was sent")
 	}
 	l.wants(0, egress.KindConnection, "api.test", "is used up")

@@ -156,8 +156,8 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// newServer fills in the defaults of options, and checks them.
-func newServer(o *Options) (*Server, error) {
+// fill sets what is not set to its default.
+func (o *Options) fill() {
 	if !o.Range.IsValid() {
 		o.Range = egress.GatewayNames
 	}
@@ -188,6 +188,11 @@ func newServer(o *Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+}
+
+// newServer fills in the defaults of options, and checks them.
+func newServer(o *Options) (*Server, error) {
+	o.fill()
 	if err := egress.Check(o.Network); err != nil {
 		return nil, fmt.Errorf("invalid rules: %w", err)
 	}

@@ -327,7 +327,7 @@ func (w *wrapping) keyOfLogin() error {
 	}
 	object, err := parseObject(w.copy.login)
 	if err != nil {
-		return nil //nolint:nilerr // the agent says what is wrong with its file
+		return nil // the agent says what is wrong with its file
 	}
 	value, _ := member(object, w.agent.login.key).(string)
 	if value == "" {

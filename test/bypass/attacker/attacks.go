@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,6 +49,11 @@ func plain(text string) func() string {
 }
 
 func attacks() []attack {
+	return slices.Concat(names(), insides(), others())
+}
+
+// names are attempts by names and by addresses.
+func names() []attack {
 	return []attack{
 		{"an allowed name", says(mark, func() string { return secure("api.test") })},
 		{"an allowed name in capitals", says(mark, func() string { return secure("API.Test") })},
@@ -81,6 +87,12 @@ func attacks() []attack {
 		{"an allowed name at a private address", says(mark, func() string { return secure("private.test") })},
 		{"an allowed name at the metadata address", says(mark, func() string { return secure("metadata.test") })},
 		{"rebinding", rebinding},
+	}
+}
+
+// insides are attempts inside connections to an allowed name.
+func insides() []attack {
+	return []attack{
 		{"an allowed name, another server name", says(mark, func() string { return named("api.test", evil, evil) })},
 		{"an allowed name, another allowed server name", says(mark, func() string { return named("api.test", "other.test", "api.test") })},
 		{"an allowed name, no server name", says(mark, func() string { return named("api.test", "", "api.test") })},
@@ -116,6 +128,12 @@ func attacks() []attack {
 		{"smuggling, a length and chunks", says("Host: "+evil, plain("POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"))},
 		{"smuggling, two lengths", says("Host: "+evil, plain("POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"))},
 		{"smuggling, an unknown coding", says("Host: "+evil, plain("POST / HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"))},
+	}
+}
+
+// others are attempts by datagrams, by packets of DNS, by sockets of the host, and by number.
+func others() []attack {
+	return []attack{
 		{"UDP 53 elsewhere", resolves("udp", resolver+":53", evil)},
 		{"TCP 53 elsewhere", resolves("tcp", resolver+":53", evil)},
 		{"UDP 443", says(mark, func() string {
@@ -325,8 +343,9 @@ func authority() string {
 		if err != nil {
 			return nil, err
 		}
-		client := tls.Client(conn, &tls.Config{ServerName: "api.test", NextProtos: []string{"h2"}, InsecureSkipVerify: true}) //nolint:gosec // who answers is all that matters
-		return client, client.HandshakeContext(ctx)
+		client := tls.Client(conn, &tls.Config{ServerName: "api.test", NextProtos: []string{"h2"}, InsecureSkipVerify: true}) // who answers is all that matters
+		err = client.HandshakeContext(ctx)
+		return client, err
 	}}
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequest(http.MethodGet, "https://evil.test/", nil)
