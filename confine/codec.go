@@ -208,6 +208,8 @@ func (c *coder) isolation(i *policy.Isolation) {
 		text(c, &e.How)
 		list(c, &e.Allow, text)
 		list(c, &e.Deny, text)
+		list(c, &e.Intercepted, text)
+		list(c, &e.Injected, text)
 	})
 	if c.reading && len(egress) > 0 {
 		i.Egress = &egress[0]
@@ -223,6 +225,11 @@ func (c *coder) isolation(i *policy.Isolation) {
 	if c.reading && len(ssh) > 0 {
 		i.SSHAgent = &ssh[0]
 	}
+	list(c, &i.Published, func(c *coder, p *policy.PublishedPort) {
+		text(c, &p.Address)
+		number(c, &p.Port)
+		text(c, &p.URL)
+	})
 	list(c, &i.Namespaces, text)
 	number(c, &i.UIDInside)
 	number(c, &i.UIDHost)
