@@ -74,7 +74,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps test-projects projects-deps test-release modules lint bench bench-deps fuzz shape changelog release clean
+.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-bypass bypass-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps test-projects projects-deps test-network network-deps test-release modules lint bench bench-deps fuzz shape changelog release clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -88,8 +88,8 @@ build: ## build the programs: bin/paddock, and paddock-server, paddock-agent and
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
 
-test-redis test-engines test-mcp test-mcp-newest test-readme test-projects: SKIPS =
-test-vm test-mcp test-mcp-newest test-readme test-projects test-release: RACE = off
+test-redis test-engines test-bypass test-mcp test-mcp-newest test-readme test-projects test-network: SKIPS =
+test-vm test-mcp test-mcp-newest test-readme test-projects test-network test-release: RACE = off
 
 test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
 	@$(call tests,$(PACKAGES),-timeout=15m $(ATONCE) $(TESTARGS))
@@ -126,6 +126,13 @@ engines-deps: ## install container engines, codex and wrappers for test-engines 
 	@sh test/engines/codex.sh
 	@sh test/engines/deps.sh
 
+test-bypass: export PADDOCK_TEST_BYPASS = 1
+test-bypass: ## try everything that might lead around the rules of a network, behind each wall that keeps them and print what gets through (as root; first: make engines-deps bypass-deps)
+	@$(call tests,./test/bypass,-timeout=20m $(TESTARGS))
+
+bypass-deps: ## get the sandbox that test-bypass compares with (Debian, as root; npm)
+	@sh test/bypass/deps.sh
+
 test-mcp: export PADDOCK_TEST_MCP = all
 test-mcp: ## run the MCP server with the official suites, with real clients and with much load, none skipped (first: make mcp-deps)
 	@$(call tests,./test/mcp,-timeout=20m -parallel=4 -run '^Test(Client|Inspector|Conformance|ManyCalls|Nonsense|Cancel|MuchOutput)')
@@ -151,6 +158,12 @@ test-projects: ## run the tests of five real projects inside, in a fresh account
 
 projects-deps: ## get compilers, packages and programs of version managers for test-projects (Debian, as root; npm)
 	@sh test/projects/deps.sh
+
+test-network: ## run servers and clients of others by name: OpenSSH, PostgreSQL, Java, HTTP/2, WebSocket, none skipped (first, as root: make network-deps)
+	@$(call tests,./test/network,-timeout=10m -run '^Test(SSH|Postgres|Java|HTTP2|WebSocket)')
+
+network-deps: ## get the servers and clients for test-network (Debian, as root)
+	@sh test/network/deps.sh
 
 test-release: ## install the programs as a user does, with cgo and without, and make a release twice, once with nothing compiled
 	@$(gotestsum) --raw-command -- env GOWORK=off $(GO) -C release test -json -vet=off -count=1 -timeout=30m $(TESTARGS) .

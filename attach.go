@@ -41,7 +41,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, attachError(what, err)
 	}
-	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, search: opts.Path, discreet: opts.NoLinks, attached: true, stopped: make(chan struct{})}
+	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, search: opts.Path, discreet: opts.NoLinks, attached: true, state: state, stopped: make(chan struct{})}
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}
@@ -66,7 +66,7 @@ func attachError(what string, err error) error {
 // writeSpec writes the spec where Attach finds it. Nobody can attach to a wall without a
 // state directory.
 func writeSpec(state, id string, spec Spec) error {
-	spec.Env = nil
+	spec.Env, spec.Network = nil, spec.Network.WithoutSources()
 	text, err := json.Marshal(spec)
 	if err == nil {
 		err = hostpath.Replace(filepath.Join(state, "sandboxes", id, specName), 0o600, text)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +31,8 @@ type fakeBackend struct {
 	signals  []string
 	stops    int
 	proved   bool
+	id       string // empty: fake
+	iso      policy.Isolation
 	rules    []string // what hello says of redaction
 	egress   *egresstest.Process
 }
@@ -70,9 +73,15 @@ type fakeSandbox struct {
 	done  chan struct{}
 }
 
-func (s *fakeSandbox) ID() string { return "fake" }
+func (s *fakeSandbox) ID() string {
+	if s.fake.id != "" {
+		return s.fake.id
+	}
+	return "fake"
+}
 func (s *fakeSandbox) Isolation() policy.Isolation {
-	i := policy.Isolation{Backend: "fake"}
+	i := s.fake.iso
+	i.Backend = "fake"
 	if s.fake.egress != nil {
 		i.Network, i.Egress = policy.NetworkAllow, s.fake.spec.Network.Egress("gateway")
 	}
@@ -136,6 +145,10 @@ func (s *fakeSandbox) answer(conn net.Conn) {
 		_ = wire.WriteLine(conn, wire.HelloResult{Version: wire.Version, Redaction: s.fake.rules})
 		return
 	}
+	if head, err := wire.HeadOf(line); err == nil && head.Action == wire.Connect.Name {
+		s.connect(conn, br, line)
+		return
+	}
 	var req wire.ExecRequest
 	if err := wire.DecodeRequest(line, &req); err != nil {
 		_ = wire.WriteLine(conn, err)
@@ -155,6 +168,23 @@ func (s *fakeSandbox) answer(conn net.Conn) {
 	}
 	if wire.WriteLine(conn, wire.ExecStarted{ID: "1", Streaming: true, StdinWindow: wire.StdinWindow}) == nil {
 		p.play()
+	}
+}
+
+// connect connects to a port of the test's own loopback.
+func (s *fakeSandbox) connect(conn net.Conn, br *bufio.Reader, line []byte) {
+	var req wire.ConnectRequest
+	if err := wire.DecodeRequest(line, &req); err != nil {
+		_ = wire.WriteLine(conn, err)
+		return
+	}
+	inside, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(req.Port))
+	if err != nil {
+		_ = wire.WriteLine(conn, &wire.Error{Code: wire.CodeFailed, Errno: int(syscall.ECONNREFUSED), Message: "cannot connect to port " + strconv.Itoa(req.Port) + ": nothing listens there"})
+		return
+	}
+	if wire.WriteLine(conn, wire.ConnectResult{Address: inside.RemoteAddr().String(), Window: wire.ConnectWindow}) == nil {
+		wire.AcceptConn(conn, br).Join(inside.(*net.TCPConn))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/internal/namedhosts"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -49,7 +50,8 @@ func (s *Sandbox) Network(ctx context.Context) (egress.State, error) {
 
 // SetNetwork replaces all rules of a sandbox whose network is "allow", which a sandbox keeps
 // for its life. Connections that the new rules do not open are cut. If it fails, nothing has
-// changed. The error of invalid rules is one or more *policy.FieldError, joined.
+// changed. Secrets of rules are those that the sandbox was started with. The error of invalid
+// rules is one or more *policy.FieldError, joined.
 func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	client, err := s.egress("change the network")
 	if err != nil {
@@ -58,13 +60,68 @@ func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	if network, err = network.Resolve(); err != nil {
 		return err
 	}
-	state, err := client.Set(ctx, network)
+	if err := refuseOwnPorts(s.state, network.HostPorts); err != nil {
+		return err
+	}
+	state, err := client.Set(ctx, network.WithoutSources())
 	if err != nil {
 		return s.egressError("change the network", err)
 	}
 	s.named.set(state.Network)
 	return nil
 }
+
+// AddNetwork adds rules to those of a sandbox whose network is "allow". If it fails, nothing has
+// changed. It fails too if others replace the rules at the same time, again and again.
+func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []NetworkDenial) error {
+	client, err := s.egress("change the network")
+	if err != nil {
+		return err
+	}
+	if len(allow) > 0 {
+		checked, err := Network{Allow: allow}.Resolve()
+		if err != nil {
+			return err
+		}
+		allow = checked.Allow
+	}
+	for range addAttempts {
+		state, err := client.Show(ctx)
+		if err != nil {
+			return s.egressError("change the network", err)
+		}
+		if state.Network.Mode == policy.NetworkObserve {
+			return &Error{Message: "cannot add rules to sandbox " + s.ID() + ": its network is observed, and every public name is open", Hint: "paddock network set " + s.ID() + " `network.allow` HOST ends that, with rules in its place"}
+		}
+		network := state.Network.Clone()
+		for _, rule := range allow {
+			if !network.Keep(rule).Intercepts() && (&policy.Ceiling{NetworkRules: network.Allow}).Opens([]NetworkRule{rule}) != nil {
+				network.Allow = append(network.Allow, rule)
+			}
+		}
+		for _, d := range deny {
+			if !slices.Contains(network.Deny, d) {
+				network.Deny = append(network.Deny, d)
+			}
+		}
+		if network, err = network.Resolve(); err != nil {
+			return err
+		}
+		set, err := client.SetAt(ctx, network.WithoutSources(), state.Revision)
+		if failed := (*egress.Error)(nil); errors.As(err, &failed) && failed.Changed {
+			continue
+		}
+		if err != nil {
+			return s.egressError("change the network", err)
+		}
+		s.named.set(set.Network)
+		return nil
+	}
+	return &Error{Message: "cannot change the network: others change it at the same time", Hint: "try again"}
+}
+
+// addAttempts is how often AddNetwork reads the rules again that others have changed.
+const addAttempts = 16
 
 // NetworkLog calls each with the records after the number of one, the oldest first: what
 // commands asked for by name or address, and what became of it. Of many the newest 4096 are
@@ -179,7 +236,8 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 			changed = true
 		case egress.KindDenied, egress.KindFailed:
 			i := slices.IndexFunc(denied, func(d egress.Record) bool {
-				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule
+				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule &&
+					(d.Reason == r.Reason || r.Rule != egress.RuleSSHAgent)
 			})
 			switch {
 			case i >= 0:
@@ -199,8 +257,9 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 		}
 	}
 	list := make([]Denial, 0, len(denied)+1)
+	named := sync.OnceValue(func() []namedhosts.Named { return namedhosts.Find(ctx, s.spec.Workspace.Source) })
 	for _, r := range denied {
-		list = append(list, networkDenial(r, n.current()))
+		list = append(list, s.networkDenial(r, n.current(), named))
 	}
 	if more > 0 {
 		list = append(list, Denial{Layer: "network", Rule: policy.NetworkAllow, Object: strconv.Itoa(more) + " more"})
@@ -217,8 +276,8 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 }
 
 // networkDenial returns the denial of a record, with the rule that would open what was asked
-// for.
-func networkDenial(r egress.Record, rules policy.Network) Denial {
+// for, and the file of the workspace that names it, if one does.
+func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named func() []namedhosts.Named) Denial {
 	d := Denial{Layer: "network", Rule: r.Rule, Object: text.Escape(text.Prefix(r.Host, 256)), Hint: text.Escape(text.Prefix(r.Reason, 512))}
 	if d.Rule == "" {
 		d.Rule = policy.NetworkAllow
@@ -235,12 +294,39 @@ func networkDenial(r egress.Record, rules policy.Network) Denial {
 	if r.Kind == egress.KindFailed {
 		return d
 	}
+	if r.Rule == egress.RuleSSHAgent {
+		if d.Object == "" {
+			d.Object = "the SSH agent"
+		}
+		switch {
+		case strings.Contains(r.Reason, egress.SSHNoHost):
+			d.Hint += "; `network.allow` HOST:22 opens a host, and one login outside makes it known"
+		case strings.Contains(r.Reason, egress.SSHNoSign):
+			d.Hint += "; `ssh_agent`=sign allows them"
+		}
+		return d
+	}
 	if slices.ContainsFunc(rules.Deny, func(deny policy.NetworkDenial) bool { return deny.Host == r.Rule }) {
 		d.Hint = strings.TrimPrefix(d.Hint+"; `network.deny` "+policy.ShellWord(r.Rule)+" closes it", "; ")
 		return d
 	}
+	if r.Host == policy.HostName && !slices.Contains(rules.HostPorts, policy.Port(r.Port)) {
+		word := "PORT"
+		if r.Port > 0 {
+			word = strconv.Itoa(int(r.Port))
+		}
+		d.Hint = strings.TrimPrefix(d.Hint+"; `network.host_ports` "+word+" opens a port of the host", "; ")
+	}
 	if word := opening(r, rules); word != "" {
-		d.Hint = strings.TrimPrefix(d.Hint+"; `network.allow` "+policy.ShellWord(word)+" opens it", "; ")
+		opens := "`network.allow` " + policy.ShellWord(word) + " opens it"
+		if s.attached { // the flag is for a start
+			opens = "paddock network add " + s.ID() + " " + opens
+		}
+		d.Hint = strings.TrimPrefix(d.Hint+"; "+opens, "; ")
+		host, _ := egress.CanonicalName(r.Host)
+		if i := slices.IndexFunc(named(), func(n namedhosts.Named) bool { return n.Rule.Host == host }); i >= 0 {
+			d.Hint += "; " + named()[i].File + " of the workspace names it"
+		}
 	}
 	return d
 }
@@ -249,12 +335,20 @@ func networkDenial(r egress.Record, rules policy.Network) Denial {
 // none would, or if it is an address that no command should reach: those of link-local
 // networks, where clouds have their metadata.
 func opening(r egress.Record, rules policy.Network) string {
+	if r.Host == policy.HostName {
+		return ""
+	}
 	host, reason, _ := policy.CanonicalHost(r.Host)
 	if r.Address != "" {
 		host, reason, _ = policy.CanonicalHost(r.Address)
 	}
 	if address, err := netip.ParseAddr(host); reason != "" || err == nil && address.IsLinkLocalUnicast() {
 		return ""
+	}
+	if slices.ContainsFunc(rules.Allow, func(rule policy.NetworkRule) bool {
+		return rule.Intercepts() && rule.Host == host && slices.Contains(rule.Ports, policy.Port(r.Port))
+	}) {
+		return "" // one for the same host and port would contradict it
 	}
 	rule := policy.NetworkRule{Host: host}
 	if r.Port > 0 && !slices.Contains(policy.DefaultPorts(), policy.Port(r.Port)) {

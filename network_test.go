@@ -3,7 +3,10 @@ package paddock
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,6 +59,10 @@ func TestDenialsOfTheNetwork(t *testing.T) {
 	}{
 		{[]string{"evil.example", "0", "", "no rule opens it"},
 			Denial{Layer: "network", Rule: "allow", Object: "evil.example", Hint: "no rule opens it; `network.allow` evil.example opens it"}},
+		{[]string{"", "0", egress.RuleSSHAgent, egress.SSHNoSign},
+			Denial{Layer: "network", Rule: "ssh_agent", Object: "the SSH agent", Hint: egress.SSHNoSign + "; `ssh_agent`=sign allows them"}},
+		{[]string{"", "0", egress.RuleSSHAgent, "known_hosts has the key " + egress.SSHNoHost},
+			Denial{Layer: "network", Rule: "ssh_agent", Object: "the SSH agent", Hint: "known_hosts has the key " + egress.SSHNoHost + "; `network.allow` HOST:22 opens a host, and one login outside makes it known"}},
 		{[]string{"evil.example", "443", "", "no rule opens it"},
 			Denial{Layer: "network", Rule: "allow", Object: "evil.example:443", Hint: "no rule opens it; `network.allow` evil.example opens it"}},
 		{[]string{"api.example.com", "22", "api.example.com", "no rule opens its port 22"},
@@ -80,6 +87,51 @@ func TestDenialsOfTheNetwork(t *testing.T) {
 	}
 	if got := denials(t, s, "say", "", "curl: (6) Could not resolve host: nowhere.example", "6"); len(got) != 0 {
 		t.Errorf("a network with rules is said to be missing: %+v", got)
+	}
+}
+
+func TestDenialsNameTheFileThatNamesTheHost(t *testing.T) {
+	s, _ := openNamedFake(t, rulesFor("a.example"))
+	lock := filepath.Join(s.Spec().Workspace.Source, "package-lock.json")
+	if err := os.WriteFile(lock, []byte(`{"resolved": "https://files.example/x.tgz"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := []Denial{{Layer: "network", Rule: "allow", Object: "files.example", Hint: "no rule opens it; `network.allow` files.example opens it; package-lock.json of the workspace names it"}}
+	if diff := cmp.Diff(want, denials(t, s, "ask", "files.example", "0", "", "no rule opens it")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAddNetwork(t *testing.T) {
+	s, process := openNamedFake(t, rulesFor("a.example"))
+	deny := []NetworkDenial{{Host: "telemetry.b.example"}}
+	for range 2 { // the second time adds nothing
+		if err := s.AddNetwork(t.Context(), rulesFor("*.B.example", "a.example").Allow, deny); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := Network{Mode: "allow", Allow: []NetworkRule{{Host: "a.example"}, {Host: "*.b.example", Ports: []policy.Port{443, 80}}}, Deny: deny, Limits: policy.NetworkLimits{Connections: 256}}
+	want.Allow[0].Ports = want.Allow[1].Ports
+	if diff := cmp.Diff(want, process.Rules()); diff != "" {
+		t.Error(diff)
+	}
+	if err := s.AddNetwork(t.Context(), rulesFor("https://c.example").Allow, nil); err == nil || !strings.Contains(err.Error(), "URL") {
+		t.Errorf("%v", err)
+	}
+	if diff := cmp.Diff(want, process.Rules()); diff != "" {
+		t.Errorf("after rules that cannot be used: %s", diff)
+	}
+	var adding sync.WaitGroup
+	for _, host := range []string{"c.example", "d.example", "e.example", "f.example"} {
+		adding.Go(func() {
+			if err := s.AddNetwork(t.Context(), rulesFor(host).Allow, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	adding.Wait()
+	if got := process.Rules().Allow; len(got) != 6 {
+		t.Errorf("of those who add at the same time, some are lost: %v", got)
 	}
 }
 

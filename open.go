@@ -42,6 +42,7 @@ type Sandbox struct {
 	stays  *stays
 	upkeep context.CancelFunc
 	named  named // its network, if that is "allow"
+	ports  published
 
 	stopOnce sync.Once
 	stopped  chan struct{} // closed when the fields below are final
@@ -66,6 +67,10 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	opts.showToolchains(&req)
+	if err := opts.intercept(ctx, &req); err != nil {
+		stays.release()
+		return nil, err
+	}
 	wall, protection, found, err := opts.start(ctx, be, &req)
 	if err != nil {
 		stays.release()
@@ -111,6 +116,9 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 			err = errors.Join(err, kerr)
 		}
 	}
+	if err == nil {
+		err = s.publishAll()
+	}
 	if err == nil && opts.Unreported != nil {
 		err = tellUnreported(ctx, run.TakeUnreported(req.StateDir, false), opts.Unreported)
 	}
@@ -122,6 +130,9 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 
 // start protects what the host obeys, and starts the wall. It returns what was there before.
 func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Request) (backend.Sandbox, protect.Protection, *snapshot.Snapshot, error) {
+	if err := refuseOwnPorts(req.StateDir, req.Spec.Network.HostPorts); err != nil {
+		return nil, protect.Protection{}, nil, err
+	}
 	protection, err := o.protect(ctx, req)
 	if err == nil {
 		err = o.remember(*req)
@@ -174,9 +185,11 @@ func (s *Sandbox) Spec() Spec { return s.spec }
 // Isolation returns what really holds, as verified from outside.
 func (s *Sandbox) Isolation() Isolation {
 	held := s.wall.Isolation()
-	held.Lost = slices.Concat(held.Lost, s.lost)
+	own, lost := s.ports.told()
+	held.Published, held.Lost = own, slices.Concat(held.Lost, s.lost, lost)
 	if held.Egress != nil && s.named.client != nil { // rules can have changed
-		held.Egress = s.named.current().Egress(held.Egress.How)
+		rules := s.named.current()
+		held.Network, held.Egress = rules.Mode, rules.Egress(held.Egress.How)
 	}
 	return held
 }
@@ -222,6 +235,7 @@ func (s *Sandbox) Close() error {
 // not be able to leave processes behind.
 func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
+		s.ports.close()
 		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
 		if s.stays != nil { // no command uses them any more
 			s.upkeep()

@@ -32,6 +32,8 @@ type (
 	Network = policy.Network
 	// NetworkRule opens a host, or several.
 	NetworkRule = policy.NetworkRule
+	// SSHAgent lets commands use keys of the caller's SSH agent.
+	SSHAgent = policy.SSHAgent
 	// NetworkDenial is an exception from rules.
 	NetworkDenial = policy.NetworkDenial
 	// Limits bound what commands may use.
@@ -104,6 +106,8 @@ type Options struct {
 	// sandboxes whose owners were killed before they could report them. Otherwise
 	// these changes stay stored.
 	Unreported func(Changes)
+
+	intercepted *backend.Interception // of an attempt before this one
 }
 
 // own returns Paddock's own files besides the programs: Options.Own, the state directories

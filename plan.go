@@ -76,7 +76,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		return nil, backend.Request{}, err
 	}
 	egress := ""
-	if spec.Network.Mode == policy.NetworkAllow {
+	if policy.ByName(spec.Network.Mode) {
 		if egress, err = o.egressProgram(seen, way.Path); err != nil {
 			return nil, backend.Request{}, err
 		}
@@ -91,7 +91,9 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
 	}
-	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
+	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}
+	err = showSSHAgent(&req, seen)
+	return be, req, err
 }
 
 // remember adds what commands will be able to change to the list of what commands of
@@ -244,8 +246,8 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 			a.OK, a.Missing = false, append(a.Missing, f.Name)
 		}
 	}
-	if be.Name() == policy.BackendLinux {
-		f := opts.probeNetwork(ctx, report.Usable)
+	if be.Name() == policy.BackendLinux || be.Name() == policy.BackendDocker {
+		f := opts.probeNetwork(ctx, be.Name(), report.Usable)
 		ability := backend.Ability{Name: f.NeededBy[0], OK: f.OK}
 		if !f.OK {
 			ability.Missing = []string{f.Name}
@@ -257,8 +259,11 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 }
 
 // probeNetwork starts a sandbox with rules for its network, in which nothing is run.
-func (o Options) probeNetwork(ctx context.Context, usable bool) backend.Feature {
-	f := backend.Feature{Name: "network by name", Detail: "it needs level full"}
+func (o Options) probeNetwork(ctx context.Context, name string, usable bool) backend.Feature {
+	f, tried := backend.Feature{Name: "network by name", Detail: "it needs level full"}, "started a gateway and an egress process"
+	if name == policy.BackendDocker {
+		f.Detail, tried = "it needs a container", "started an egress process, which listens in a container"
+	}
 	if usable {
 		err := func() error {
 			dir, err := os.MkdirTemp("", "paddock-probe-")
@@ -266,14 +271,14 @@ func (o Options) probeNetwork(ctx context.Context, usable bool) backend.Feature 
 				return err
 			}
 			defer os.Remove(dir)
-			s, err := Open(ctx, Spec{Workspace: Workspace{Source: dir}, Network: Network{Allow: []policy.NetworkRule{{Host: "example.com"}}}},
+			s, err := Open(ctx, Spec{Backend: name, Workspace: Workspace{Source: dir}, Network: Network{Allow: []policy.NetworkRule{{Host: "example.com"}}}},
 				Options{Backend: o.Backend, Agent: o.Agent, StateDir: o.StateDir})
 			if err != nil {
 				return err
 			}
 			return s.Close()
 		}()
-		f = feature(f.Name, "started a gateway and an egress process", err, "")
+		f = feature(f.Name, tried, err, "")
 	}
 	f.NeededBy = []string{"network allow"}
 	return f

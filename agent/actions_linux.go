@@ -61,6 +61,8 @@ func (a *Agent) table() map[string]handler {
 		wire.StopService.Name:   plain(a.services.Stop),
 		wire.ListServices.Name:  plain(a.services.List),
 
+		wire.Connect.Name: (*Agent).answerConnect,
+
 		wire.Usage.Name:    plain(a.usage),
 		wire.Signal.Name:   plain(a.SignalByID),
 		wire.Kill.Name:     plain(a.KillByID),

@@ -17,6 +17,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/exec"
 	"github.com/paddock-dev/paddock/agent/internal/listen"
+	"github.com/paddock-dev/paddock/agent/internal/ports"
 	"github.com/paddock-dev/paddock/internal/relay"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
@@ -338,6 +339,29 @@ func (a *Agent) answerExec(req *request) bool {
 		return a.reply(req, nil, werr) && alive
 	}
 	return a.reply(req, res, nil) && alive
+}
+
+// answerConnect serves the action connect. The connection then counts as one to a port, of
+// which there are bounds of their own: requests find their place however many are open.
+func (a *Agent) answerConnect(req *request) bool {
+	var r wire.ConnectRequest
+	if err := a.decode(req, &r); err != nil {
+		return a.refuse(req, err)
+	}
+	if !a.connections.carry(req.conn) {
+		return a.refuse(req, &wire.Error{Code: wire.CodeBusy, Message: fmt.Sprintf("cannot connect: %d connections to ports are open", maxCarried)})
+	}
+	defer a.connections.endCarry()
+	inside, err := ports.Dial(r.Port)
+	if err != nil {
+		return a.refuse(req, err)
+	}
+	if say(req.conn, wire.ConnectResult{Address: inside.RemoteAddr().String(), Window: wire.ConnectWindow}) != nil {
+		_ = inside.Close()
+		return false
+	}
+	wire.AcceptConn(req.conn, req.in).Join(inside)
+	return false
 }
 
 // checkPassed refuses passed descriptors that do not fit the request, or that a command

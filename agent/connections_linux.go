@@ -13,6 +13,9 @@ const (
 	// maxConnections is how many connections are served at a time; one more
 	// is refused and closed.
 	maxConnections = 512
+	// maxCarried is how many connections to ports are carried at a time, beside those. Each
+	// takes two descriptors.
+	maxCarried = 512
 	// maxProcessors bounds the agent's own parallelism; the machine is for commands.
 	maxProcessors = 4
 	// manyRequests is after how many requests the agent frees memory.
@@ -29,6 +32,7 @@ type connections struct {
 	place   map[net.Conn]*list.Element // in waiting, nil while a request is served
 	waiting list.List
 	busy    int           // requests that are being served
+	ports   int           // connections to ports, which are not in place any more
 	quiet   chan struct{} // closed when none is; nil while nobody waits for that
 	served  int           // requests since memory was freed
 	idle    *time.Timer   // frees memory once no more requests come
@@ -75,11 +79,40 @@ func (c *connections) begin(conn net.Conn) bool {
 	return true
 }
 
+// carry turns a connection whose request is being served into one that carries another to a
+// port, unless there are too many of these.
+func (c *connections) carry(conn net.Conn) (ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ports >= maxCarried {
+		return false
+	}
+	c.ports++
+	delete(c.place, conn)
+	c.answered()
+	return true
+}
+
+// endCarry notes that a connection to a port has ended.
+func (c *connections) endCarry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ports--
+}
+
 // done notes that the request has been answered, and the next is awaited.
 func (c *connections) done(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, admitted := c.place[conn]; !admitted {
+		return // it was carried
+	}
 	c.place[conn] = c.waiting.PushBack(conn)
+	c.answered()
+}
+
+// answered notes that one request less is being served. c.mu is held.
+func (c *connections) answered() {
 	c.served++
 	if c.busy--; c.busy > 0 {
 		return
@@ -121,7 +154,7 @@ func (c *connections) leave(conn net.Conn) {
 func (c *connections) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.place)
+	return len(c.place) + c.ports
 }
 
 // awaitQuiet waits until no request is being served, for limit at most.

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -230,7 +231,13 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		removeScratch(scratch)
 		return nil, err
 	}
-	if box.Spawner, err = startGuestSpawner(g); err != nil {
+	if g.Passage != nil {
+		err = passSockets(*g.Passage)
+	}
+	if err == nil {
+		box.Spawner, err = startGuestSpawner(g)
+	}
+	if err != nil {
 		removeScratch(scratch)
 		return nil, err
 	}
@@ -238,6 +245,49 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	a.isolation, a.scratch = isolation, scratch
 	return a, nil
 }
+
+// passSockets makes sockets in the network namespace that commands will have, and passes them
+// to the host side. It keeps none, so nobody here can ever use one.
+func passSockets(p wire.GuestPassage) error {
+	var sockets []int
+	defer func() {
+		for _, fd := range sockets {
+			_ = unix.Close(fd)
+		}
+	}()
+	for i := range p.Sockets {
+		kind := unix.SOCK_STREAM
+		if i == 0 {
+			kind = unix.SOCK_DGRAM
+		}
+		fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			return fmt.Errorf("cannot make sockets for hosts by name: %w", err)
+		}
+		sockets = append(sockets, fd)
+	}
+	const hint = "the engine must run on this machine, and let containers connect to a mounted socket: a virtual machine in between, or a security module, does not"
+	to, err := net.DialTimeout("unix", p.Path, passTime)
+	if err != nil {
+		return core.WithHint(fmt.Errorf("cannot pass sockets for hosts by name to the host side: %w", core.CauseOf(err)), hint)
+	}
+	defer to.Close()
+	file, err := to.(*net.UnixConn).File()
+	if err == nil {
+		defer file.Close()
+		err = confine.SendFiles(file, sockets)
+	}
+	if err == nil {
+		_, err = file.Write([]byte{'\n'})
+	}
+	if err != nil {
+		return core.WithHint(fmt.Errorf("cannot pass sockets for hosts by name to the host side: %w", err), hint)
+	}
+	return nil
+}
+
+// passTime is how long the host side may take to accept a connection: it waits for it.
+const passTime = 5 * time.Second
 
 // openGuest opens the workspace and the agent's own directories. The latter are below
 // scratch if that is not empty.

@@ -63,6 +63,13 @@ type Request struct {
 	Agent string
 	// Egress is the path of the paddock-egress program, if the network of Spec is "allow".
 	Egress string
+	// SSHAgent is the path of the socket of the caller's SSH agent, and KnownHosts the keys
+	// of hosts that the caller and the host know, if Spec.SSHAgent is set.
+	SSHAgent   string
+	KnownHosts []byte
+	// Intercept is for that program, if rules of the network intercept. No plan has it, nor
+	// anything inside but its certificate, in whose place a plan without it has a line.
+	Intercept *Interception
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
@@ -91,6 +98,17 @@ type Request struct {
 	// reads everything again each time.
 	Seen any
 }
+
+// Interception is what the egress program ends TLS with, and what requests get.
+type Interception struct {
+	// Certificate (DER) and Key are those of the sandbox's own authority.
+	Certificate, Key []byte
+	Secrets          []Secret
+}
+
+// Secret is a secret of the network's rules, by its name, with its value and with what commands
+// have in its place, if anything.
+type Secret struct{ Name, Value, StandIn string }
 
 // Stored is a directory of Paddock's own store, for the commands of one sandbox after another, or
 // one with the caller's own downloads.

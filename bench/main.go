@@ -42,6 +42,7 @@ var measurements = []struct {
 	{"search", measureSearch},
 	{"docker", measureEngine},
 	{"network", measureNetwork},
+	{"ports", measurePorts},
 	{"mcp", measureMCP},
 	{"projects", measureProjects},
 }
@@ -72,6 +73,13 @@ func (b *bench) add(t table, promises ...promise) {
 }
 
 func main() {
+	if os.Getenv(serverEnv) != "" {
+		if err := portServer(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if ask := os.Getenv(clientEnv); ask != "" {
 		if err := networkClient(ask); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: error:", err)
@@ -80,7 +88,7 @@ func main() {
 		return
 	}
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, mcp, projects")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, ports, mcp, projects")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of the programs")
 	flag.Parse()

@@ -206,21 +206,27 @@ func answerBytes(conn net.Conn) {
 	}
 }
 
-// networkBox opens a sandbox with rules for the two servers, in which this program is visible.
-func (b *bench) networkBox(ctx context.Context, ask networkAsk) (*paddock.Sandbox, string, error) {
+// ownProgram returns a copy of this program, in a directory of its own for sandboxes to see.
+func (b *bench) ownProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	client := filepath.Join(b.dir, "network", "client")
 	if err := os.Mkdir(filepath.Dir(client), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, "", err
+		return "", err
 	}
 	program, err := os.ReadFile(self)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	if err := os.WriteFile(client, program, 0o755); err != nil {
+	return client, os.WriteFile(client, program, 0o755)
+}
+
+// networkBox opens a sandbox with rules for the two servers, in which this program is visible.
+func (b *bench) networkBox(ctx context.Context, ask networkAsk) (*paddock.Sandbox, string, error) {
+	client, err := b.ownProgram()
+	if err != nil {
 		return nil, "", err
 	}
 	spec := paddock.Spec{Workspace: paddock.Workspace{Source: b.workspace}, Mounts: []paddock.Mount{{Source: filepath.Dir(client)}}}

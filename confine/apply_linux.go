@@ -30,7 +30,8 @@ type Applier struct {
 	// Listener is the descriptor on which a supervisor is notified of denied
 	// calls of commands, 0 if there is no supervisor.
 	Listener int
-	// Gateway are the sockets of the gateway, which the host side must get.
+	// Gateway are the sockets of the gateway, which the host side must get, and after them
+	// those that listen.
 	Gateway []int
 	// Apart is the Landlock ruleset that each command must apply to itself, 0 if
 	// there is none.
@@ -129,9 +130,9 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpLoopback:
 		return loopbackUp()
 	case OpGateway:
-		var err error
-		a.Gateway, err = gateway(int(s.Size))
-		return err
+		return a.openGateway(s)
+	case OpListen:
+		return a.listen(s)
 	case OpKeyring:
 		return joinKeyring()
 	case OpSysctl:
@@ -162,6 +163,12 @@ func (a *Applier) step(i int, s *Step) error {
 		return loadFilter(shieldFilter(uint32(unix.Getpid()), uint32(unix.Gettid())), false)
 	}
 	return errors.New("unknown operation")
+}
+
+// openGateway makes the gateway, for the host side.
+func (a *Applier) openGateway(s *Step) (err error) {
+	a.Gateway, err = gateway(int(s.Size))
+	return err
 }
 
 // beginProc makes the mount point and begins to mount a fresh proc there.

@@ -208,10 +208,28 @@ func (c *coder) isolation(i *policy.Isolation) {
 		text(c, &e.How)
 		list(c, &e.Allow, text)
 		list(c, &e.Deny, text)
+		list(c, &e.Intercepted, text)
+		list(c, &e.Injected, text)
 	})
 	if c.reading && len(egress) > 0 {
 		i.Egress = &egress[0]
 	}
+	var ssh []policy.SSHAgent
+	if i.SSHAgent != nil {
+		ssh = append(ssh, *i.SSHAgent)
+	}
+	list(c, &ssh, func(c *coder, s *policy.SSHAgent) {
+		list(c, &s.Keys, text)
+		c.flag(&s.Sign)
+	})
+	if c.reading && len(ssh) > 0 {
+		i.SSHAgent = &ssh[0]
+	}
+	list(c, &i.Published, func(c *coder, p *policy.PublishedPort) {
+		text(c, &p.Address)
+		number(c, &p.Port)
+		text(c, &p.URL)
+	})
 	list(c, &i.Namespaces, text)
 	number(c, &i.UIDInside)
 	number(c, &i.UIDHost)

@@ -239,7 +239,14 @@ func bindSelf(s *Step) error {
 		return err
 	}
 	defer unix.Close(at)
-	tree, err := unix.OpenTree(at, "", cloneTree|unix.AT_EMPTY_PATH)
+	from := at
+	if s.Source != "" {
+		if from, err = openInside(s.Source); err != nil {
+			return err
+		}
+		defer unix.Close(from)
+	}
+	tree, err := unix.OpenTree(from, "", cloneTree|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}
@@ -403,6 +410,26 @@ func (a *Applier) makeFile(s *Step) error {
 		err = cerr
 	}
 	return err
+}
+
+// listen makes a Unix socket that listens, for the host side.
+func (a *Applier) listen(s *Step) error {
+	if err := a.parents(s.Target); err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: relative(s.Target)}); err == nil {
+		err = unix.Listen(fd, 128)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	a.Gateway = append(a.Gateway, fd)
+	return nil
 }
 
 // makeSymlink makes a symbolic link.

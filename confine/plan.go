@@ -121,7 +121,7 @@ type Op string
 // The operations, with the fields of Step that each one uses.
 const (
 	OpBind     Op = "bind"     // Source or FD, Target, Flags: a host path becomes visible
-	OpSelf     Op = "self"     // Target, Flags: a path inside is bound onto itself
+	OpSelf     Op = "self"     // Target, Source, Flags: the path Source inside is bound at Target; without Source, Target onto itself
 	OpCopy     Op = "copy"     // Source or FD, Target, Flags: the content of a host directory is copied into one inside
 	OpOwnCopy  Op = "own_copy" // Target, Source, Data, Flags: a link mounted over the file at Target leads to Source, a copy of the file or of Data that commands can change
 	OpOverlay  Op = "overlay"  // Source or FD, Target, Names, Flags, Size: what a host directory has, except under Names, appears below what Target has; what commands change there is private, and ends with the sandbox
@@ -138,6 +138,7 @@ const (
 	OpHostname Op = "hostname" // Source
 	OpLoopback Op = "loopback" // the lo interface goes up
 	OpGateway  Op = "gateway"  // Size: a network namespace without processes that everything is routed to, and as many unbound sockets in it, which the host side gets
+	OpListen   Op = "listen"   // Target: a listening Unix socket, which the host side gets after those of the gateway
 	OpKeyring  Op = "keyring"  // a private session keyring
 	OpSysctl   Op = "sysctl"   // Target (below /proc/sys), Source (the value)
 	OpReset    Op = "reset"    // inherited process state is reset to defaults

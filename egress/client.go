@@ -22,6 +22,8 @@ type Request struct {
 	Op string `json:"op"` // OpShow, OpSet or OpLog
 	// Network are the new rules, for OpSet.
 	Network *json.RawMessage `json:"network,omitempty"`
+	// Revision, if not nil, is that of the rules which OpSet may replace.
+	Revision *uint64 `json:"revision,omitempty"`
 	// After is the number of the last record that the client has, for OpLog.
 	After uint64 `json:"after,omitempty"`
 	// Follow asks for records that are made later, until the client closes the connection.
@@ -59,11 +61,21 @@ func (c *Client) Show(ctx context.Context) (State, error) {
 // Set replaces all rules, which must be canonical, and returns the state after that. If it
 // fails with an [*Error], nothing has changed.
 func (c *Client) Set(ctx context.Context, network policy.Network) (State, error) {
+	return c.set(ctx, network, nil)
+}
+
+// SetAt is like Set. It fails with an [*Error] that is Changed if the rules are not those of a
+// revision any more.
+func (c *Client) SetAt(ctx context.Context, network policy.Network, revision uint64) (State, error) {
+	return c.set(ctx, network, &revision)
+}
+
+func (c *Client) set(ctx context.Context, network policy.Network, revision *uint64) (State, error) {
 	data, err := json.Marshal(network)
 	if err != nil {
 		return State{}, err
 	}
-	return c.state(ctx, Request{Op: OpSet, Network: (*json.RawMessage)(&data)})
+	return c.state(ctx, Request{Op: OpSet, Network: (*json.RawMessage)(&data), Revision: revision})
 }
 
 func (c *Client) state(ctx context.Context, r Request) (State, error) {

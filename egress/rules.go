@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +20,16 @@ type Table struct {
 	// "*.example.com", "**".
 	open   map[string][]uint16
 	closed map[string]string // reasons
+	// intercept are the rules of open that intercept.
+	intercept map[hostPort]*policy.NetworkRule
 	// Addresses and networks are compared one by one: they are few.
 	openAddresses   []addressRule
 	closedAddresses []addressRule
+}
+
+type hostPort struct {
+	host string
+	port uint16
 }
 
 // addressRule is a rule or a denial whose host is an address or a network.
@@ -40,13 +48,15 @@ type Decision struct {
 	Rule string
 	// Reason says why it is not open.
 	Reason string
+	// Intercept is the rule if TLS ends in the egress process, else nil.
+	Intercept *policy.NetworkRule
 }
 
 // Check returns an error unless the fields of network are canonical, as a resolved policy has
 // them. Other rules would open what nobody meant, or close nothing.
 func Check(network policy.Network) error {
 	const most = 1024
-	if network.Mode != policy.NetworkAllow {
+	if !policy.ByName(network.Mode) {
 		return fmt.Errorf("invalid mode %q: it must be %q", network.Mode, policy.NetworkAllow)
 	}
 	if len(network.Allow) > most || len(network.Deny) > most {
@@ -56,10 +66,21 @@ func Check(network policy.Network) error {
 		if err := checkHost(rule.Host); err != nil {
 			return fmt.Errorf("allow[%d].host: %w", i, err)
 		}
+		if rule.HTTP != nil && len(rule.HTTP) == 0 {
+			return fmt.Errorf("allow[%d].http: it is empty", i)
+		}
 		for j, port := range rule.Ports {
 			if port < 1 || port > 65535 {
 				return fmt.Errorf("allow[%d].ports[%d]: a port must be from 1 to 65535", i, j)
 			}
+		}
+	}
+	if len(network.HostPorts) > most {
+		return errors.New("there are more ports of the host than 1024")
+	}
+	for i, port := range network.HostPorts {
+		if port < 1 || port > 65535 {
+			return fmt.Errorf("host_ports[%d]: a port must be from 1 to 65535", i)
 		}
 	}
 	for i, denial := range network.Deny {
@@ -69,6 +90,18 @@ func Check(network policy.Network) error {
 	}
 	if network.Limits.BytesOut < 0 {
 		return errors.New("limits.bytes_out: it must not be negative")
+	}
+	if !network.Intercepts() {
+		return nil
+	}
+	resolved, err := network.Resolve()
+	if err != nil {
+		return err
+	}
+	for i, rule := range network.Allow {
+		if rule.Intercepts() && !reflect.DeepEqual(rule, resolved.Allow[i]) {
+			return fmt.Errorf("allow[%d]: it is not as a resolved policy has it", i)
+		}
 	}
 	return nil
 }
@@ -91,8 +124,8 @@ func checkHost(host string) error {
 
 // NewTable returns the table of rules that pass [Check].
 func NewTable(network policy.Network) *Table {
-	t := &Table{network: network, open: map[string][]uint16{}, closed: map[string]string{}}
-	for _, rule := range network.Allow {
+	t := &Table{network: network, open: map[string][]uint16{}, closed: map[string]string{}, intercept: map[hostPort]*policy.NetworkRule{}}
+	for i, rule := range network.Allow {
 		written := rule.Ports
 		if len(written) == 0 {
 			written = policy.DefaultPorts()
@@ -106,7 +139,16 @@ func NewTable(network policy.Network) *Table {
 			t.openAddresses = append(t.openAddresses, addressRule{network: addresses, host: rule.Host, ports: ports})
 		} else {
 			t.open[rule.Host] = append(t.open[rule.Host], ports...)
+			for _, port := range ports {
+				if rule.Intercepts() {
+					t.intercept[hostPort{rule.Host, port}] = &network.Allow[i]
+				}
+			}
 		}
+	}
+	for _, port := range network.HostPorts {
+		t.open[policy.HostName] = append(t.open[policy.HostName], uint16(port))
+		t.ports = append(t.ports, uint16(port))
 	}
 	slices.Sort(t.ports)
 	t.ports = slices.Compact(t.ports)
@@ -145,7 +187,7 @@ func (t *Table) Known(name string) Decision {
 	if d, ok := t.denied(name); ok {
 		return d
 	}
-	for rule := range rulesFor(name) {
+	for rule := range openers(name) {
 		if _, ok := t.open[rule]; ok {
 			return Decision{Open: true, Rule: rule}
 		}
@@ -159,16 +201,27 @@ func (t *Table) Name(name string, port uint16) Decision {
 		return d
 	}
 	closed := Decision{Reason: "no rule opens it"}
-	for rule := range rulesFor(name) {
+	for rule := range openers(name) {
 		ports, ok := t.open[rule]
 		if ok && slices.Contains(ports, port) {
-			return Decision{Open: true, Rule: rule}
+			return Decision{Open: true, Rule: rule, Intercept: t.intercept[hostPort{rule, port}]}
 		}
 		if ok && closed.Rule == "" {
 			closed = closedPort(rule, port)
 		}
 	}
 	return closed
+}
+
+// Intercepted returns the names of all hosts whose connections are intercepted, each once and
+// in order.
+func (t *Table) Intercepted() []string {
+	var names []string
+	for at := range t.intercept {
+		names = append(names, at.host)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func closedPort(rule string, port uint16) Decision {
@@ -184,6 +237,15 @@ func (t *Table) denied(name string) (Decision, bool) {
 	}
 	reason, ok := t.closed["**"] // also names without a dot
 	return Decision{Rule: "**", Reason: reason}, ok
+}
+
+// openers yields the hosts of rules that can open a name: of the host's own loopback, ports are
+// opened one by one.
+func openers(name string) func(yield func(string) bool) {
+	if name == policy.HostName {
+		return func(yield func(string) bool) { yield(name) }
+	}
+	return rulesFor(name)
 }
 
 // rulesFor yields the hosts of rules that a canonical name can match, the narrowest first. A

@@ -454,8 +454,11 @@ func (u *unknownFieldError) hint(c *policy.Ceiling) string {
 	}
 	hint := "the fields here are " + strings.Join(known, ", ")
 	name := policy.Nearest(u.key, known)
-	if u.key == "cmd" && slices.Contains(known, "command") { // its name in other tools
-		name = "command"
+	for _, other := range []string{"command", "argv"} { // its names in other tools
+		if (u.key == "cmd" || u.key == "command") && slices.Contains(known, other) {
+			name = other
+			break
+		}
 	}
 	if name != "" {
 		hint = "did you mean " + strconv.Quote(name) + "? " + hint
@@ -464,8 +467,11 @@ func (u *unknownFieldError) hint(c *policy.Ceiling) string {
 }
 
 func mismatch(path, is string) error {
-	if path == "" {
+	switch {
+	case path == "":
 		return fmt.Errorf("it must be an object, not a JSON %s", is)
+	case path == "command" && is == "array":
+		return &policy.FieldError{Field: path, Reason: "it must be one text, not a JSON array", Hint: "in exec, argv lists a command and its arguments"}
 	}
 	return fmt.Errorf("%s must not be a JSON %s", path, is)
 }

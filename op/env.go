@@ -42,7 +42,8 @@ type Env struct {
 	Repository string
 	// Project, if not nil, has the project's file of a workspace read (.paddock.yaml), if the
 	// user trusts it, for calls that name no spec file. It is called with one line if there is
-	// a file that is not used. It has no effect under a ceiling.
+	// a file that is not used, and with lines about hosts that are not opened, if the input
+	// asks tools for them. It has no effect under a ceiling.
 	Project func(note string)
 	// Default is the spec of the sandbox for calls that name none. nil: one over the
 	// current directory.
@@ -183,7 +184,7 @@ func (e *Env) introduce(h *registry.Sandbox) {
 		e.note("sandbox " + h.Called() + ": " + IsolationNote(iso))
 		return
 	}
-	e.note(LostNote(iso))
+	e.note(strings.Trim(publishedNote(iso)+"\n"+LostNote(iso), "\n"))
 }
 
 // IsolationNote returns what isolation holds, in one line.
@@ -196,6 +197,9 @@ func IsolationNote(iso policy.Isolation) string {
 		words = append(words, "network "+NetworkNote(iso))
 	}
 	text := strings.Join(words, ", ")
+	for _, p := range iso.Published {
+		text += fmt.Sprintf("; %s leads to port %d, for the user's browser", p.URL, p.Port)
+	}
 	if len(iso.Lost) > 0 {
 		text += "; not kept: " + strings.Join(iso.Lost, "; ")
 	}
@@ -210,7 +214,15 @@ func NetworkNote(iso policy.Isolation) string {
 	if iso.Egress == nil {
 		return iso.Network
 	}
-	return iso.Network + " (" + Hosts(iso.Egress.Allow) + "; by a " + iso.Egress.How + ")"
+	how := "by a " + iso.Egress.How
+	if iso.Egress.How == policy.EgressInside {
+		how = "listeners inside"
+	}
+	words := Hosts(iso.Egress.Allow) + "; " + how
+	if len(iso.Egress.Intercepted) > 0 {
+		words += "; looked into: " + Hosts(iso.Egress.Intercepted)
+	}
+	return iso.Network + " (" + words + ")"
 }
 
 // Hosts returns the first of some rules, in their short form.
@@ -225,6 +237,15 @@ func Hosts(rules []string) string {
 	return list
 }
 
+// publishedNote returns, in lines, where ports are published.
+func publishedNote(iso policy.Isolation) string {
+	lines := make([]string, 0, len(iso.Published))
+	for _, p := range iso.Published {
+		lines = append(lines, fmt.Sprintf("published: %s leads to port %d", p.URL, p.Port))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // LostNote returns, in lines, which guarantees of a default sandbox do not hold.
 func LostNote(iso policy.Isolation) string {
 	lines := make([]string, 0, len(iso.Lost))
@@ -234,17 +255,15 @@ func LostNote(iso policy.Isolation) string {
 	return strings.Join(lines, "\n")
 }
 
-// TellLost writes which guarantees of a default sandbox do not hold, if w is not nil.
+// TellLost writes where ports are published, and which guarantees of a default sandbox do not
+// hold, if w is not nil.
 func TellLost(w io.Writer, iso policy.Isolation) error {
-	if w == nil {
+	text := strings.Trim(publishedNote(iso)+"\n"+LostNote(iso), "\n")
+	if w == nil || text == "" {
 		return nil
 	}
-	for _, loss := range iso.Lost {
-		if _, err := fmt.Fprintf(w, "paddock: not kept: %s\n", loss); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := fmt.Fprintf(w, "paddock: %s\n", strings.ReplaceAll(text, "\n", "\npaddock: "))
+	return err
 }
 
 // progressEvery is the interval of progress reports. Clients give up on calls without any.

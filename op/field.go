@@ -29,6 +29,8 @@ type Field struct {
 	Arg string
 	// Help describes the field.
 	Help string
+	// Bare is the value of the flag if it is given without one, empty if it needs one.
+	Bare string
 	// Choices are the only values that it may have, if there are few.
 	Choices []string
 	// Complete says how a shell completes the value: "dir", "file" or nothing.
@@ -77,7 +79,7 @@ func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		field := Field{
 			JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
-			Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Typ: elem(f.Type),
+			Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Bare: f.Tag.Get("bare"), Typ: elem(f.Type),
 		}
 		switch k := field.Typ.Kind(); {
 		case isText(field.Typ):
@@ -168,6 +170,12 @@ func offered(f reflect.StructField, c *policy.Ceiling) bool {
 		return len(c.Network) > 1
 	case "rules":
 		return len(c.NetworkRules) > 0
+	case "ssh":
+		return c.SSHAgent != nil
+	case "host_ports":
+		return len(c.HostPorts) > 0
+	case "publish":
+		return len(c.Publish) > 0
 	case "backends":
 		return len(c.Backends) > 1
 	case "docker":

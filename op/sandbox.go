@@ -120,9 +120,19 @@ func (e *Env) UnderCeiling(spec policy.Spec) (policy.Spec, error) {
 	return spec, err
 }
 
-// MayOpen refuses rules of the network that the ceiling does not contain.
-func (e *Env) MayOpen(rules []policy.NetworkRule) error {
-	err := e.Ceiling.Opens(rules)
+// MayOpen refuses rules of the network, and ports of the host, that the ceiling does not contain.
+func (e *Env) MayOpen(rules []policy.NetworkRule, hostPorts []policy.Port) error {
+	err := errors.Join(e.Ceiling.Opens(rules), e.Ceiling.ReachesHost(hostPorts))
+	if err != nil && e.Call != nil {
+		e.Call.refuse()
+	}
+	return err
+}
+
+// MayPublish refuses a port, in the form of [policy.ParsePublish], that the ceiling does not allow
+// to be published.
+func (e *Env) MayPublish(text string) error {
+	err := e.Ceiling.Publishes(text)
 	if err != nil && e.Call != nil {
 		e.Call.refuse()
 	}

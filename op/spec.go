@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
@@ -37,7 +38,13 @@ type SpecInput struct {
 	Home          *string  `json:"home,omitempty" flag:"home" arg:"DIR" complete:"dir" help:"what HOME is: keep, which stays for later sandboxes over the workspace, or a directory that commands may change (default: private and empty)"`
 	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,allow,host" help:"none (default: loopback only), allow (the hosts that rules name) or host (the host's own, with everything that listens there)" within:"network"`
 	Allow         []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"let commands reach this host, and no other: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)" within:"rules"`
+	AllowFrom     []string `json:"allow_from,omitempty" flag:"allow-from" arg:"TOOL" only:"cli" help:"let commands reach the hosts from which your own npm, go, pip, cargo or apt downloads, by asking it; names may be given together (may be repeated)"`
+	ObservePorts  []string `json:"observe_ports,omitempty" flag:"observe-ports" arg:"PORT" only:"cli" help:"with --network observe, which opens every public name at ports 443, 80 and 22, and prints at the end what was reached, as rules: further ports; several may be given together (may be repeated)"`
 	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
+	SSHAgent      *string  `json:"ssh_agent,omitempty" flag:"ssh-agent" arg:"USE" bare:"login" choices:"login,sign" help:"let commands use the keys of the caller's SSH agent, which stay there: login (at hosts that rules open and known_hosts has; the default) or sign (that, and to sign commits of git)" within:"ssh"`
+	SSHKeys       []string `json:"ssh_keys,omitempty" flag:"ssh-key" arg:"FINGERPRINT" help:"with ssh-agent, let commands use this key alone: SHA256:…, as ssh-add -l prints it (may be repeated)" within:"ssh"`
+	HostPorts     []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"let commands reach this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
+	Publish       []string `json:"publish,omitempty" flag:"publish" short:"p" arg:"[IP:]HOST:GUEST" help:"publish a port of the sandbox on a loopback address of its own: 8080:3000, 127.0.0.1:8080:3000, or 3000 for any free port; any lets callers publish every port later (may be repeated)" within:"publish"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
@@ -62,6 +69,21 @@ func (in SpecInput) OverProject(ctx context.Context, env *Env, spec policy.Spec)
 
 // Over is like Spec, with spec in place of the default sandbox's.
 func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
+	spec, err := in.over(ctx, env, spec)
+	if err == nil {
+		spec, err = in.allowFrom(ctx, env, spec)
+	}
+	if err != nil {
+		return policy.Spec{}, err
+	}
+	if in.Network != nil && spec.Network.Mode == policy.NetworkAllow && len(spec.Network.Allow) == 0 && env.Project != nil && env.Ceiling == nil {
+		env.Project("no rule is given, so no host can be reached: --allow HOST opens one")
+	}
+	return spec, nil
+}
+
+// over is like Over, without the hosts of AllowFrom.
+func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
 	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
 		return policy.Spec{}, err
 	}
@@ -98,6 +120,7 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		SetText(&spec.Seccomp, in.Seccomp, "seccomp"),
 		SetText(&spec.Home, in.Home, "home"),
 		in.network(&spec.Network),
+		in.sshAgent(&spec),
 		SetText(&spec.Hostname, in.Hostname, "hostname"),
 		in.mounts(&spec),
 		in.environment(env, &spec),
@@ -137,15 +160,28 @@ func (in SpecInput) network(n *policy.Network) error {
 		return err
 	}
 	if in.Network != nil && *in.Network != policy.NetworkAllow {
-		*n = policy.Network{Mode: *in.Network}
+		*n = policy.Network{Mode: *in.Network, Publish: n.Publish}
 	}
+	n.Publish = append(n.Publish, in.Publish...)
 	var errs []error
+	if len(in.ObservePorts) > 0 {
+		if n.Mode != policy.NetworkObserve {
+			errs = append(errs, &policy.FieldError{Field: "observe_ports", Value: in.ObservePorts[0], Reason: "nothing is observed", Hint: "use `network` observe"})
+		}
+		rule, err := policy.ParseNetworkRule("**:" + strings.Join(in.ObservePorts, ","))
+		if err != nil {
+			errs = append(errs, &policy.FieldError{Field: "observe_ports", Value: strings.Join(in.ObservePorts, ","), Reason: "a port must be a number from 1 to 65535"})
+		} else {
+			n.Allow = append(n.Allow, rule)
+		}
+	}
 	for _, list := range []struct {
 		name  string
 		texts []string
-	}{{"allow", in.Allow}, {"deny", in.Deny}} {
+	}{{"allow", in.Allow}, {"allow_from", in.AllowFrom}, {"deny", in.Deny}, {"host_ports", in.HostPorts}} {
 		switch {
 		case len(list.texts) == 0:
+		case in.Network != nil && *in.Network == policy.NetworkObserve:
 		case in.Network == nil || *in.Network == policy.NetworkAllow:
 			n.Mode = policy.NetworkAllow
 		default:
@@ -154,8 +190,50 @@ func (in SpecInput) network(n *policy.Network) error {
 		}
 	}
 	allow, deny, err := NetworkRules(in.Allow, in.Deny)
-	n.Allow, n.Deny = append(n.Allow, allow...), append(n.Deny, deny...)
-	return errors.Join(append(errs, err)...)
+	for _, rule := range allow {
+		if !n.Keep(rule).Intercepts() { // else it is open, as the spec says
+			n.Allow = append(n.Allow, rule)
+		}
+	}
+	n.Deny = append(n.Deny, deny...)
+	ports, wrong := HostPorts(in.HostPorts)
+	n.HostPorts = append(n.HostPorts, ports...)
+	return errors.Join(append(errs, err, wrong)...)
+}
+
+// HostPorts reads ports of the host as fields have them.
+func HostPorts(texts []string) (ports []policy.Port, err error) {
+	for _, text := range texts {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return nil, &policy.FieldError{Field: "network.host_ports", Value: text, Reason: "a port must be a number from 1 to 65535"}
+		}
+		ports = append(ports, policy.Port(n))
+	}
+	return ports, nil
+}
+
+// sshAgent sets what commands may use of the SSH agent. Keys are added to those of the spec.
+func (in SpecInput) sshAgent(spec *policy.Spec) error {
+	var use string
+	if err := SetText(&use, in.SSHAgent, "ssh_agent"); err != nil {
+		return err
+	}
+	spec.SSHAgent = spec.SSHAgent.Clone()
+	if in.SSHAgent != nil {
+		if spec.SSHAgent == nil {
+			spec.SSHAgent = &policy.SSHAgent{}
+		}
+		spec.SSHAgent.Sign = use == "sign"
+	}
+	switch {
+	case len(in.SSHKeys) == 0:
+	case spec.SSHAgent == nil:
+		return &policy.FieldError{Field: "ssh_keys", Value: in.SSHKeys[0], Reason: "commands do not get the SSH agent", Hint: "use `ssh_agent` too"}
+	default:
+		spec.SSHAgent.Keys = append(spec.SSHAgent.Keys, in.SSHKeys...)
+	}
+	return nil
 }
 
 // NetworkRules reads rules as fields have them. The error joins one [*policy.FieldError] for
@@ -263,16 +341,57 @@ func SpecFields() []Field {
 	return fieldsOf(reflect.TypeFor[SpecInput](), func(reflect.StructField) bool { return true })
 }
 
-// SpecOver applies a JSON object of [SpecFields] to a spec.
+// SpecOver applies a JSON object of [SpecFields] to a spec, without the hosts of AllowFrom, which
+// [AllowFrom] adds when the workspace is known.
 func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (policy.Spec, error) {
 	var in SpecInput
 	if err := decode("the sandbox", input, &in); err != nil {
 		return spec, err
 	}
-	return in.Over(ctx, env, spec)
+	return in.over(ctx, env, spec)
 }
 
-// ProjectOver is like SpecOver, over the trusted project's file of a workspace (see
+// AllowFrom adds the hosts that a JSON object of [SpecFields] asks for by tools to a spec.
+func AllowFrom(ctx context.Context, env *Env, spec policy.Spec, input []byte) (policy.Spec, error) {
+	var in SpecInput
+	if err := decode("the sandbox", input, &in); err != nil {
+		return spec, err
+	}
+	return in.allowFrom(ctx, env, spec)
+}
+
+// allowFrom asks the caller's tools for their hosts. Only the operator can have that done: the
+// tools are executed on the host.
+func (in SpecInput) allowFrom(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
+	if len(in.AllowFrom) == 0 {
+		return spec, nil
+	}
+	var tools []string
+	for _, text := range in.AllowFrom { // names may be given together
+		tools = append(tools, strings.Split(text, ",")...)
+	}
+	if env.Ceiling != nil {
+		if env.Call != nil {
+			env.Call.refuse()
+		}
+		return spec, &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{
+			Field: "allow_from", Value: tools[0], Reason: "under a ceiling callers cannot have programs of the host asked", Hint: "name the hosts: `network.allow` HOST",
+		}}
+	}
+	opts, err := env.OptionsFor(spec)
+	if err != nil {
+		return spec, err
+	}
+	spec, notes, err := paddock.AllowFrom(ctx, spec, opts, tools)
+	if err == nil && env.Project != nil {
+		for _, note := range notes {
+			env.Project(FlagHint(note))
+		}
+	}
+	return spec, err
+}
+
+// ProjectOver is like [SpecOver], over the trusted project's file of a workspace (see
 // [Env.Project]), which it returns too, or over an empty spec.
 func ProjectOver(ctx context.Context, env *Env, workspace string, input []byte) (policy.Spec, *specfile.File, error) {
 	var in SpecInput
@@ -283,7 +402,7 @@ func ProjectOver(ctx context.Context, env *Env, workspace string, input []byte) 
 	spec, file, err := in.projectSpec(ctx, env, policy.Spec{})
 	if err == nil {
 		in.Workspace = nil
-		spec, err = in.Over(ctx, env, spec)
+		spec, err = in.over(ctx, env, spec)
 	}
 	return spec, file, err
 }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,6 +116,8 @@ func TestNetworkOfFields(t *testing.T) {
 		{host, SpecInput{Allow: []string{"a.example"}}, of("allow", "a.example"), ""},
 		{none, SpecInput{Network: new("allow"), Allow: []string{"a.example"}}, of("allow", "a.example"), ""},
 		{none, SpecInput{Network: new("allow")}, of("allow"), ""},
+		{none, SpecInput{Network: new("observe"), Allow: []string{"a.example"}}, of("observe", "a.example"), ""},
+		{"network: observe", SpecInput{Allow: []string{"a.example"}}, of("allow", "a.example"), ""},
 		{rules, SpecInput{Allow: []string{"a.example:22"}, Deny: []string{"X.a.example"}}, more, ""},
 		{rules, SpecInput{Network: new("allow")}, kept, ""},
 		{rules, SpecInput{Network: new("none")}, of("none"), ""},
@@ -143,5 +146,31 @@ func TestNetworkOfFields(t *testing.T) {
 	_, _, err := NetworkRules(slices.Repeat([]string{"a b"}, 100_000), slices.Repeat([]string{"a b"}, 100_000))
 	if found := policy.FieldErrors(err); len(found) != 16 {
 		t.Errorf("%d errors", len(found))
+	}
+}
+
+// TestToolsBelowACeiling: programs of the host are executed for operators alone.
+func TestToolsBelowACeiling(t *testing.T) {
+	env := &Env{Ceiling: &policy.Ceiling{Workspace: []policy.Place{{Source: "/srv", Mode: "rw"}}, Network: []string{"none", "allow"}, NetworkRules: []policy.NetworkRule{{Host: "**"}}}}
+	spec, err := SpecInput{AllowFrom: []string{"npm,go"}}.Over(t.Context(), env, policy.Spec{})
+	refused := (*policy.CeilingError)(nil)
+	if !errors.As(err, &refused) || refused.Field != "allow_from" || len(spec.Network.Allow) > 0 {
+		t.Errorf("%v, %+v", err, spec.Network)
+	}
+}
+
+// TestObservePorts: the ports are rules for every name, and need the mode.
+func TestObservePorts(t *testing.T) {
+	ports := []string{"8080,22", "9418"}
+	spec, err := SpecInput{Network: new("observe"), ObservePorts: ports, Allow: []string{"10.0.0.5"}}.Over(t.Context(), &Env{}, policy.Spec{})
+	want := policy.Network{Mode: "observe", Allow: []policy.NetworkRule{{Host: "**", Ports: []policy.Port{8080, 22, 9418}}, {Host: "10.0.0.5"}}}
+	if diff := cmp.Diff(want, spec.Network); err != nil || diff != "" {
+		t.Errorf("%v: %s", err, diff)
+	}
+	for _, in := range []SpecInput{{ObservePorts: ports}, {Network: new("observe"), ObservePorts: []string{"x"}}, {Network: new("allow"), ObservePorts: ports}} {
+		_, err := in.Over(t.Context(), &Env{}, policy.Spec{})
+		if all := policy.FieldErrors(err); len(all) != 1 || all[0].Field != "observe_ports" {
+			t.Errorf("%+v: %v", in, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"path"
@@ -118,6 +119,18 @@ func defaultNetwork(s Spec) string {
 		return ""
 	}
 	return "none"
+}
+
+// asksNetwork returns the network that a spec asks for, by name or by default; "" if the engine
+// or the wrapper decides.
+func (s Spec) asksNetwork() string {
+	switch mode := s.Network.Asked(); {
+	case mode != "":
+		return mode
+	case s.SSHAgent != nil && cmp.Or(s.Backend, DefaultBackend) == BackendLinux:
+		return NetworkAllow
+	}
+	return defaultNetwork(s)
 }
 
 func (r *resolver) docker(written *Docker) *Docker {

@@ -51,6 +51,16 @@ type Ceiling struct {
 	// must lie in one of them, with all its ports. "**" contains every name and no address.
 	// Default: none.
 	NetworkRules []NetworkRule `json:"network_rules,omitempty"`
+	// SSHAgent is the most that specs may have of the caller's SSH agent. Default: none of
+	// it.
+	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
+	// HostPorts are the ports of the host's loopback that [Network].HostPorts may name, where
+	// Network has "allow". Default: none.
+	HostPorts []Port `json:"host_ports,omitempty"`
+	// Publish are the ports of a sandbox that may be published: the port inside, "3000", or
+	// [PublishAny]. The host then listens on a loopback address of the sandbox's own; only an
+	// entry as in [Network].Publish with an address allows that very entry. Default: none.
+	Publish []string `json:"publish,omitempty"`
 	// Env are the variables of the caller's environment that may be passed on,
 	// by name; "LC_*" stands for all that start with "LC_". Default: none.
 	Env []string `json:"env,omitempty"`
@@ -139,10 +149,21 @@ func (c *Ceiling) Validate() error {
 	r.words("levels", c.Levels, LevelFull, LevelLandlock)
 	r.words("seccomp", c.Seccomp, "default", "strict", "debug")
 	r.words("network", c.Network, NetworkNone, NetworkAllow, NetworkHost, NetworkEngine)
-	r.networkRules("network_rules", Network{Allow: c.NetworkRules}.Clone().Allow)
+	r.networkRules("network_rules", Network{Allow: c.NetworkRules}.Clone().Allow, false)
 	if len(c.NetworkRules) > 0 && !slices.Contains(c.Network, NetworkAllow) {
 		r.refuse("network_rules", "", "network does not allow them", "name allow in network too")
 	}
+	if c.SSHAgent != nil {
+		r.sshKeys("ssh_agent.keys", c.SSHAgent.Keys)
+		if !slices.Contains(c.Network, NetworkAllow) {
+			r.refuse("ssh_agent", "", "network does not allow rules, which say where keys may be used", "name allow in network too")
+		}
+	}
+	r.hostPorts("host_ports", c.HostPorts)
+	if len(c.HostPorts) > 0 && !slices.Contains(c.Network, NetworkAllow) {
+		r.refuse("host_ports", "", "network does not allow them", "name allow in network too")
+	}
+	r.publish("publish", c.Publish)
 	r.roots(c.RootFS)
 	r.places("workspace", c.Workspace)
 	r.places("mounts", c.Mounts)
@@ -301,6 +322,9 @@ func (r *resolver) optionLists(c *Ceiling) {
 // Sources must be absolute, as [Spec.Resolve] makes them. A ceiling has no rules for
 // commands: to preserve these, specs must be made from this one.
 func (s Spec) Ceiling() (*Ceiling, error) {
+	if s.Network.Mode == NetworkObserve {
+		return nil, &FieldError{Field: "network", Value: NetworkObserve, Reason: "it is for the operator alone: others cannot be given it", Hint: "name the hosts: `network.allow` HOST"}
+	}
 	backend := cmp.Or(s.Backend, DefaultBackend)
 	c := &Ceiling{
 		Backends:      []string{backend},
@@ -308,8 +332,11 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Seccomp:       words("default", "strict", s.Seccomp),
 		RootFS:        []string{cmp.Or(s.RootFS, RootHost)},
 		Unprotected:   slices.Clone(s.Workspace.Unprotected),
-		Network:       words("none", cmp.Or(s.Network.Asked(), defaultNetwork(s))),
+		Network:       words("none", s.asksNetwork()),
 		NetworkRules:  s.Network.Clone().Allow,
+		SSHAgent:      s.SSHAgent.Clone(),
+		HostPorts:     slices.Clone(s.Network.HostPorts),
+		Publish:       slices.Clone(s.Network.Publish),
 		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),
 		Redaction:     slices.Clone(s.Redaction),
 		Limits:        s.Limits,

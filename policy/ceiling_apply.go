@@ -52,6 +52,7 @@ func (c *Ceiling) Apply(s Spec) (Spec, error) {
 	if backend == BackendLinux || s.RootFS != "" {
 		a.rootFS(cmp.Or(s.RootFS, RootHost))
 	}
+	a.sshAgent(s.SSHAgent)
 	a.options(s)
 	a.workspace(s)
 	for i, m := range s.Mounts {
@@ -281,12 +282,12 @@ func (a *applier) network(s Spec) {
 	if s.Docker != nil && s.Docker.NetworkEnabled {
 		a.word("docker.network_enabled", "network", NetworkEngine, networks)
 	}
-	network := s.Network.Asked()
-	fill(&network, defaultNetwork(s))
-	if network != "" {
+	if network := s.asksNetwork(); network != "" {
 		a.word("network", "network", network, networks)
 	}
 	a.rules(s.Network.Allow)
+	a.hostPorts(s.Network.HostPorts)
+	a.publish(s.Network.Publish)
 }
 
 // rules refuses rules of a network that the ceiling does not contain.
@@ -297,14 +298,38 @@ func (a *applier) rules(rules []NetworkRule) {
 		if rule.Host = host; reason != "" { // Resolve refuses it
 			continue
 		}
+		reason, hint := "the ceiling does not open it", allowedHint(a.c.NetworkRules)
 		if slices.ContainsFunc(a.c.NetworkRules, func(most NetworkRule) bool { return most.contains(rule) }) {
-			continue
+			narrow := a.narrowed(rule, rules)
+			if narrow == nil {
+				continue
+			}
+			reason = "the ceiling lets only some requests through to " + narrow.Host + ", or gives them a secret"
+			hint = "ask for " + narrow.Host + " with the same `http` and `secret` too"
 		}
-		a.refuse(index("network.allow", i), "network_rules", rule.String(), "the ceiling does not open it", allowedHint(a.c.NetworkRules))
+		a.refuse(index("network.allow", i), "network_rules", rule.String(), reason, hint)
 		if refused++; refused == maxRefused {
 			return
 		}
 	}
+}
+
+// narrowed returns a rule of the ceiling that intercepts for a host and a port that a rule
+// opens too, unless one of the asked rules for this very host lies in it.
+func (a *applier) narrowed(rule NetworkRule, asked []NetworkRule) *NetworkRule {
+	for _, most := range a.c.NetworkRules {
+		host, _, _ := CanonicalHost(most.Host)
+		if most.Host = host; !most.Intercepts() || !rule.opensName(host) || !rule.sharesPort(most) {
+			continue
+		}
+		if !slices.ContainsFunc(asked, func(r NetworkRule) bool {
+			r.Host, _, _ = CanonicalHost(r.Host)
+			return r.Host == host && most.contains(r)
+		}) || rule.Host == host && !most.contains(rule) {
+			return &most
+		}
+	}
+	return nil
 }
 
 // Opens returns an error that joins one [*CeilingError] for each rule that opens more than is

@@ -43,6 +43,11 @@ func fuzzLimits(d *dice) Limits {
 	}
 }
 
+// fuzzKeys are fingerprints, the last without a digest.
+var fuzzKeys = []string{"SHA256:" + strings.Repeat("A", 43), "SHA256:" + strings.Repeat("B", 42) + "A", "SHA256:"}
+
+func fuzzSSHAgent(d *dice) *SSHAgent { return &SSHAgent{picks(d, fuzzKeys...), d.roll(2) == 1} }
+
 func fuzzCeiling(d *dice) *Ceiling {
 	place := func() Place { return Place{pick(d, fuzzPaths...), pick(d, "", "ro", "rw")} }
 	c := &Ceiling{
@@ -52,6 +57,9 @@ func fuzzCeiling(d *dice) *Ceiling {
 	}
 	for range d.roll(3) {
 		c.Mounts = append(c.Mounts, place())
+	}
+	if d.roll(2) == 1 {
+		c.Network, c.SSHAgent = append(c.Network, "allow"), fuzzSSHAgent(d)
 	}
 	return c
 }
@@ -65,6 +73,9 @@ func fuzzSpec(d *dice) Spec {
 	}
 	for range d.roll(3) {
 		s.Mounts = append(s.Mounts, Mount{Source: pick(d, fuzzPaths...), Mode: pick(d, "", "ro", "rw")})
+	}
+	if d.roll(3) == 1 {
+		s.SSHAgent, s.Network.Mode = fuzzSSHAgent(d), pick(d, "", "allow", "none")
 	}
 	return s
 }
@@ -95,6 +106,14 @@ func excess(c *Ceiling, s Spec) []string {
 	check("level by degradation", !slices.Contains(s.AllowDegraded, "namespaces") || slices.Contains(c.Levels, "landlock"))
 	check("seccomp", listed(s.Seccomp, c.Seccomp, "default", "strict"))
 	check("network", listed(s.Network.Mode, c.Network, "none"))
+	if a, most := s.SSHAgent, c.SSHAgent; a != nil {
+		check("network of the SSH agent", s.Network.Mode == "allow")
+		check("SSH agent", most != nil && (most.Sign || !a.Sign))
+		check("keys", most != nil && (len(most.Keys) == 0 || len(a.Keys) > 0))
+		for _, key := range a.Keys {
+			check("key "+key, len(key) == 50 && most != nil && (len(most.Keys) == 0 || slices.Contains(most.Keys, key)))
+		}
+	}
 	var images []Place
 	for _, dir := range c.RootFS {
 		if dir != "host" {

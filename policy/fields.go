@@ -90,10 +90,18 @@ func wallFields() []FieldRow {
 		{Field: "network", Value: NetworkAllow, written: text("network", func(s Spec) string { return s.Network.Asked() }),
 			By: map[string]Support{
 				BackendHost:    {Reason: "commands use the host's network", Remedy: remedy},
+				BackendCodex:   {Reason: "this backend cannot open single hosts", Remedy: "use backend linux or docker, or `network` none or host"},
+				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
+			}},
+		{Field: "network", Value: NetworkObserve, written: text("network", func(s Spec) string { return s.Network.Asked() }),
+			By: map[string]Support{
+				BackendHost:    {Reason: "commands use the host's network", Remedy: remedy},
 				BackendDocker:  {Reason: "this backend cannot open single hosts", Remedy: "use backend linux, or `network` none or host"},
 				BackendCodex:   {Reason: "this backend cannot open single hosts", Remedy: "use backend linux, or `network` none or host"},
 				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
 			}},
+		{Field: "ssh_agent", written: func(s Spec) []writtenValue { return present("ssh_agent", s.SSHAgent != nil) },
+			By: others(Support{Reason: "this backend hands no socket of the SSH agent in", Remedy: "leave it out, or use backend linux"}, BackendLinux)},
 		{Field: "hostname", written: text("hostname", func(s Spec) string { return s.Hostname }),
 			By: others(Support{Reason: "this backend sets no host name", Remedy: remedy}, BackendLinux, BackendDocker)},
 		{Field: "commands", written: func(s Spec) []writtenValue { return present("commands", s.Commands != nil) },

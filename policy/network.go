@@ -15,23 +15,33 @@ import (
 
 // The modes of a network.
 const (
-	NetworkNone  = "none"
-	NetworkAllow = "allow"
-	NetworkHost  = "host"
+	NetworkNone    = "none"
+	NetworkAllow   = "allow"
+	NetworkObserve = "observe"
+	NetworkHost    = "host"
 )
 
 // Network is what commands can reach. In a spec it can be the mode alone: "none".
 type Network struct {
 	// Mode is "none" (default: loopback only), "allow" (the hosts of Allow by name, and
-	// nothing else; the default if there are rules) or "host" (the host's own network,
-	// with everything that listens there).
+	// nothing else; the default if there are rules), "observe" (as "allow" with every public
+	// name at ports 443, 80 and 22, to learn which rules commands need; for operators alone)
+	// or "host" (the host's own network, with everything that listens there).
 	Mode string `json:"mode,omitempty" scalar:"ok"`
-	// Allow are the hosts that mode "allow" opens, at most 1024.
+	// Allow are the hosts that mode "allow" opens, at most 1024. Those of mode "observe" are
+	// opened besides.
 	Allow []NetworkRule `json:"allow,omitempty"`
 	// Deny are exceptions, which win over Allow, at most 1024.
 	Deny []NetworkDenial `json:"deny,omitempty"`
 	// Limits bound mode "allow".
 	Limits NetworkLimits `json:"limits,omitzero"`
+	// HostPorts are ports of the host's own loopback that commands reach in mode "allow", as
+	// [HostName]; they imply that mode. At most 16.
+	HostPorts []Port `json:"host_ports,omitempty"`
+	// Publish are ports of the sandbox that the host listens for, whatever the mode: "3000"
+	// (at any free port of the host), "8080:3000", "127.0.0.1:8080:3000", or [PublishAny]. At
+	// most 64.
+	Publish []string `json:"publish,omitempty"`
 }
 
 // NetworkRule opens ports of hosts.
@@ -40,8 +50,12 @@ type NetworkRule struct {
 	// never "example.com" itself), all public names ("**"), or an IPv4 address or network
 	// in CIDR notation. Only an address that a rule names can be private or the host's.
 	Host string `json:"host"`
-	// Ports are TCP ports. Default: 443 and 80.
+	// Ports are TCP ports. Default: 443 and 80, or 443 alone with HTTP or Secret.
 	Ports []Port `json:"ports,omitempty"`
+	// HTTP are the requests that may be sent. Default: every one.
+	HTTP []HTTPRule `json:"http,omitempty"`
+	// Secret is what requests get outside of the sandbox.
+	Secret *NetworkSecret `json:"secret,omitempty"`
 }
 
 // NetworkDenial closes hosts that a rule of [Network].Allow would open.
@@ -75,19 +89,39 @@ const (
 	maxRefused = 16
 )
 
+// The values of [IsolationEgress].How.
+const (
+	EgressGateway = "gateway"
+	EgressInside  = "inside"
+)
+
 // NetworkNames are the addresses that stand for names inside, where the network is "allow".
 // No rule can name one.
 var NetworkNames = netip.MustParsePrefix("198.18.0.0/15")
 
-// DefaultPorts are the ports of a rule that names none.
+// ByName reports whether commands reach hosts by name in a mode, by rules.
+func ByName(mode string) bool { return mode == NetworkAllow || mode == NetworkObserve }
+
+// ObservedPorts are the ports at which mode "observe" opens every public name.
+func ObservedPorts() []Port { return []Port{443, 80, 22} }
+
+// DefaultPorts are the ports of a rule that names none, and that has neither HTTP nor Secret.
 func DefaultPorts() []Port { return []Port{443, 80} }
+
+// defaultPorts are the ports of this rule if it names none.
+func (n NetworkRule) defaultPorts() []Port {
+	if n.Intercepts() {
+		return []Port{443}
+	}
+	return DefaultPorts()
+}
 
 // plainNetwork is a Network without its methods.
 type plainNetwork Network
 
 // MarshalJSON writes a network that is a mode alone as its word.
 func (n Network) MarshalJSON() ([]byte, error) {
-	if len(n.Allow) == 0 && len(n.Deny) == 0 && n.Limits == (NetworkLimits{}) {
+	if len(n.Allow)+len(n.Deny)+len(n.HostPorts)+len(n.Publish) == 0 && n.Limits == (NetworkLimits{}) {
 		return json.Marshal(n.Mode)
 	}
 	return json.Marshal(plainNetwork(n))
@@ -106,13 +140,13 @@ func (n *Network) UnmarshalJSON(data []byte) error {
 
 // IsZero reports whether nothing is written.
 func (n Network) IsZero() bool {
-	return n.Mode == "" && n.Allow == nil && n.Deny == nil && n.Limits == (NetworkLimits{})
+	return n.Mode == "" && n.Allow == nil && n.Deny == nil && n.HostPorts == nil && n.Publish == nil && n.Limits == (NetworkLimits{})
 }
 
 // Asked returns the mode that is written or, if none is, the one that rules imply; "" for
 // neither.
 func (n Network) Asked() string {
-	if n.Mode == "" && len(n.Allow)+len(n.Deny) > 0 {
+	if n.Mode == "" && len(n.Allow)+len(n.Deny)+len(n.HostPorts) > 0 {
 		return NetworkAllow
 	}
 	return n.Mode
@@ -121,22 +155,37 @@ func (n Network) Asked() string {
 // Clone returns a copy that shares nothing with n.
 func (n Network) Clone() Network {
 	n.Allow, n.Deny = slices.Clone(n.Allow), slices.Clone(n.Deny)
+	n.HostPorts, n.Publish = slices.Clone(n.HostPorts), slices.Clone(n.Publish)
 	for i := range n.Allow {
-		n.Allow[i].Ports = slices.Clone(n.Allow[i].Ports)
+		rule := &n.Allow[i]
+		rule.Ports = slices.Clone(rule.Ports)
+		rule.HTTP = slices.Clone(rule.HTTP)
+		for j := range rule.HTTP {
+			h := &rule.HTTP[j]
+			h.Methods, h.Paths = slices.Clone(h.Methods), slices.Clone(h.Paths)
+		}
+		if rule.Secret != nil {
+			own := *rule.Secret
+			rule.Secret = &own
+		}
 	}
 	return n
 }
 
-// Resolve returns a network of mode "allow" with its defaults, as [Spec.Resolve] does. The
-// error joins one [*FieldError] for each field that cannot be used.
+// Resolve returns a network of mode "allow" with its defaults, as [Spec.Resolve] does, for a
+// sandbox that runs: its secrets have been read, and need no source. The error joins one
+// [*FieldError] for each field that cannot be used.
 func (n Network) Resolve() (Network, error) {
 	r := resolver{}
 	n = n.Clone()
 	if n.Mode == "" {
 		n.Mode = NetworkAllow
 	}
+	if len(n.Publish) > 0 {
+		r.refuse("network.publish", n.Publish[0], "rules are replaced, and publish no ports", "leave it out: ports are published with paddock forward")
+	}
 	if n.Mode == NetworkAllow {
-		r.rules(&n)
+		r.rules(&n, false)
 	} else {
 		r.refuse("network.mode", n.Mode, `it must be "allow": the rules of a sandbox can change, and its mode cannot`, "")
 	}
@@ -149,6 +198,15 @@ func (n Network) Egress(how string) *IsolationEgress {
 	e := &IsolationEgress{How: how, Allow: []string{}}
 	for _, rule := range n.Allow {
 		e.Allow = append(e.Allow, rule.String())
+		if rule.Intercepts() {
+			e.Intercepted = append(e.Intercepted, rule.String())
+		}
+		if s := rule.Secret; s != nil {
+			e.Injected = append(e.Injected, rule.String()+" "+s.Header+" "+s.Name)
+		}
+	}
+	for _, port := range n.HostPorts {
+		e.Allow = append(e.Allow, HostName+":"+strconv.FormatUint(uint64(port), 10))
 	}
 	for _, deny := range n.Deny {
 		e.Deny = append(e.Deny, deny.Host)
@@ -175,6 +233,8 @@ func ParseNetworkRule(text string) (NetworkRule, error) {
 	}
 	canonical, reason, hint := CanonicalHost(host)
 	switch {
+	case reason != "" && strings.ContainsAny(text, ", "):
+		return refuse("it is several", "name each by itself, with `network.allow` again for each")
 	case reason != "" && strings.Contains(host, ":") && !strings.Contains(host, "://") && !strings.Contains(reason, "IPv6"):
 		return refuse("it is not HOST or HOST:PORT[,PORT]", "a port is a number from 1 to 65535")
 	case reason != "":
@@ -257,6 +317,8 @@ func checkName(name string) (reason, hint string) {
 	switch {
 	case strings.Contains(name, "*"):
 		return `"*" can only be the whole first label`, `"*.example.com" is every name below example.com, and "**" every public name`
+	case name == HostName:
+		return "this is the host's own loopback", "open a port of it with `network.host_ports`"
 	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
 		return "this is the sandbox's own loopback", "a service inside can be reached without a rule"
 	case before != "" && port != "" && strings.Trim(port, "0123456789,") == "":
@@ -291,25 +353,43 @@ func (r *resolver) network(s *Spec) {
 	if n.Mode == "" && n.Allow != nil && len(n.Allow) == 0 {
 		r.refuse("network.allow", "", "it is empty, and opens nothing", "name a host, or use `network` none")
 	}
-	n.Mode = n.Asked()
+	if n.Mode = n.Asked(); n.Mode == "" && s.SSHAgent != nil && r.keeps("ssh_agent") {
+		n.Mode = NetworkAllow
+	}
 	switch engine := s.Docker != nil && s.Docker.NetworkEnabled; {
 	case n.Mode != "" && engine && s.Backend == BackendDocker:
 		r.refuse("docker.network_enabled", "true", "network says something else: "+quoteShort(n.Mode), "leave one of the two out")
 	case n.Mode != "":
-		choose(r, "network", &n.Mode, NetworkNone, NetworkAllow, NetworkHost)
+		before := len(r.errs)
+		choose(r, "network", &n.Mode, NetworkNone, NetworkAllow, NetworkObserve, NetworkHost)
+		if rule, err := ParseNetworkRule(n.Mode); len(r.errs) > before && err == nil && strings.ContainsAny(rule.Host, ".*") {
+			FieldErrors(r.errs[before])[0].Hint = "`network.allow` " + ShellWord(n.Mode) + " opens one host"
+		}
 	default:
 		n.Mode = defaultNetwork(*s)
 	}
-	if n.Mode != NetworkAllow {
+	n.Publish = r.publish("network.publish", n.Publish)
+	if reason, hint := s.Deaf(); reason != "" && len(n.Publish) > 0 {
+		r.refuse("network.publish", n.Publish[0], reason, hint)
+	}
+	if !ByName(n.Mode) {
 		r.noRules(*n)
-		n.Allow, n.Deny = nil, nil
+		n.Allow, n.Deny, n.HostPorts = nil, nil, nil
 		return
 	}
 	if s.Level == LevelLandlock {
 		r.refuse("network", n.Mode, "the landlock level can restrict ports, not names", "use `level` full, or `network` none")
 	}
 	*n = n.Clone()
-	r.rules(n)
+	if all := (NetworkRule{Host: "**", Ports: ObservedPorts()}); n.Mode == NetworkObserve && !slices.ContainsFunc(n.Allow, func(rule NetworkRule) bool { return rule.contains(all) }) {
+		n.Allow = append(n.Allow, all)
+	}
+	r.rules(n, true)
+	for _, secret := range n.Secrets() {
+		if _, set := s.Env[secret.Name]; set && secret.Substitute {
+			r.refuse(FieldPath("env", secret.Name), "", "it is the variable of a secret, which has a stand-in for it", "leave one of the two out")
+		}
+	}
 }
 
 // noRules refuses rules of a mode that uses none.
@@ -318,17 +398,22 @@ func (r *resolver) noRules(n Network) {
 	for _, list := range []struct {
 		field   string
 		written bool
-	}{{"network.allow", len(n.Allow) > 0}, {"network.deny", len(n.Deny) > 0}, {"network.limits", n.Limits != (NetworkLimits{})}} {
+	}{{"network.allow", len(n.Allow) > 0}, {"network.deny", len(n.Deny) > 0}, {"network.limits", n.Limits != (NetworkLimits{})}, {"network.host_ports", len(n.HostPorts) > 0}} {
 		if list.written {
 			r.refuse(list.field, "", "network "+cmp.Or(n.Mode, "of this backend")+" uses no rules", hint)
 		}
 	}
 }
 
-// rules checks the rules of mode "allow", and fills in their defaults in place.
-func (r *resolver) rules(n *Network) {
-	r.networkRules("network.allow", n.Allow)
+// rules checks the rules of mode "allow", and fills in their defaults in place. sources says
+// whether secrets need one.
+func (r *resolver) rules(n *Network, sources bool) {
+	r.networkRules("network.allow", n.Allow, sources)
+	n.HostPorts = r.hostPorts("network.host_ports", n.HostPorts)
 	ports := map[Port]bool{}
+	for _, port := range n.HostPorts {
+		ports[port] = true
+	}
 	for _, rule := range n.Allow {
 		for _, port := range rule.Ports {
 			ports[port] = true
@@ -337,7 +422,7 @@ func (r *resolver) rules(n *Network) {
 	if len(ports) > MaxNetworkPorts {
 		r.refuse("network.allow", "", "the rules name more than "+strconv.Itoa(MaxNetworkPorts)+" different ports", "each needs a socket of its own: name fewer")
 	}
-	if len(n.Deny) > 0 && len(n.Allow) == 0 {
+	if len(n.Deny) > 0 && len(n.Allow)+len(n.HostPorts) == 0 {
 		r.refuse("network.deny", "", "no rule opens what it would close", "open hosts with `network.allow`, or leave it out")
 	}
 	r.each("network.deny", len(n.Deny), func(i int, field string) {
@@ -382,10 +467,14 @@ func (r *resolver) each(field string, n int, check func(i int, field string)) {
 }
 
 // networkRules checks rules, and fills in their defaults in place.
-func (r *resolver) networkRules(field string, rules []NetworkRule) {
+func (r *resolver) networkRules(field string, rules []NetworkRule, sources bool) {
+	before := len(r.errs)
 	r.each(field, len(rules), func(i int, at string) {
 		rule := &rules[i]
 		rule.Host = r.host(at+".host", rule.Host)
+		if rule.HTTP != nil && len(rule.HTTP) == 0 {
+			r.refuse(at+".http", "", "it is empty, and would let no request through", "leave it out; {} is every request")
+		}
 		var ports []Port // each once, in their order
 		for j, port := range rule.Ports {
 			if port < 1 || port > 65535 {
@@ -397,9 +486,12 @@ func (r *resolver) networkRules(field string, rules []NetworkRule) {
 			}
 		}
 		if rule.Ports = ports; len(ports) == 0 {
-			rule.Ports = DefaultPorts()
+			rule.Ports = rule.defaultPorts()
 		}
 	})
+	if len(r.errs) == before {
+		r.intercepted(field, rules, sources)
+	}
 }
 
 // contains reports whether a rule of a ceiling opens all that a rule opens, whose host is
@@ -407,10 +499,10 @@ func (r *resolver) networkRules(field string, rules []NetworkRule) {
 func (n NetworkRule) contains(rule NetworkRule) bool {
 	ports, asked := n.Ports, rule.Ports
 	if len(ports) == 0 {
-		ports = DefaultPorts()
+		ports = n.defaultPorts()
 	}
 	if len(asked) == 0 {
-		asked = DefaultPorts()
+		asked = rule.defaultPorts()
 	}
 	for _, port := range asked {
 		if !slices.Contains(ports, port) {
@@ -418,7 +510,7 @@ func (n NetworkRule) contains(rule NetworkRule) bool {
 		}
 	}
 	host, reason, _ := CanonicalHost(n.Host)
-	if reason != "" {
+	if n.Host = host; reason != "" || !n.containsRequests(rule) {
 		return false
 	}
 	if most, ok := hostNetwork(host); ok {
@@ -431,6 +523,24 @@ func (n NetworkRule) contains(rule NetworkRule) bool {
 	below, wild := strings.CutPrefix(host, "*.")
 	// "**" matches no name without a dot, which means whatever it means on the host.
 	return host == rule.Host || host == "**" && strings.Contains(rule.Host, ".") || wild && strings.HasSuffix(rule.Host, "."+below)
+}
+
+// opensName reports whether a rule, whose host is canonical, is about a name.
+func (n NetworkRule) opensName(name string) bool {
+	below, wild := strings.CutPrefix(n.Host, "*.")
+	return n.Host == name || n.Host == "**" || wild && strings.HasSuffix(name, "."+below)
+}
+
+// sharesPort reports whether two rules have a port in common.
+func (n NetworkRule) sharesPort(other NetworkRule) bool {
+	ports, others := n.Ports, other.Ports
+	if len(ports) == 0 {
+		ports = n.defaultPorts()
+	}
+	if len(others) == 0 {
+		others = other.defaultPorts()
+	}
+	return slices.ContainsFunc(ports, func(p Port) bool { return slices.Contains(others, p) })
 }
 
 // IsAddress reports whether a host in its canonical form is an address or a network instead of

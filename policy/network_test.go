@@ -219,8 +219,8 @@ func TestResolveNetworkRefuses(t *testing.T) {
 		{Spec{Network: Network{Allow: allowing("**").Allow, Limits: NetworkLimits{BytesOut: -1}}}, `cannot use network.limits.bytes_out: it must not be negative`, "", 1},
 		{Spec{Level: LevelLandlock, Network: allowing("a.example")}, `cannot use network "allow": the landlock level can restrict ports, not names`, "use `level` full, or `network` none", 1},
 		{Spec{Backend: BackendHost, Network: allowing("a.example")}, `cannot use network "allow": commands use the host's network`, "leave it out, or use backend linux", 1},
-		{Spec{Backend: BackendDocker, Network: allowing("a.example")}, `cannot use network "allow": backend docker cannot open single hosts`, "use backend linux, or `network` none or host", 1},
-		{Spec{Backend: BackendDocker, Docker: &Docker{NetworkEnabled: true}, Network: allowing("a.example")}, `cannot use network "allow": backend docker cannot open single hosts`, "use backend linux, or `network` none or host", 2},
+		{Spec{Backend: BackendCodex, Network: allowing("a.example")}, `cannot use network "allow": backend codex cannot open single hosts`, "use backend linux or docker, or `network` none or host", 1},
+		{Spec{Backend: BackendDocker, Docker: &Docker{NetworkEnabled: true}, Network: allowing("a.example")}, `cannot use docker.network_enabled "true": network says something else: "allow"`, "leave one of the two out", 1},
 	} {
 		_, err := tt.spec.Resolve(testBase)
 		found := FieldErrors(err)
@@ -412,4 +412,43 @@ func FuzzCanonicalHost(f *testing.F) {
 			t.Errorf("%q in **: %v", host, all.contains(rule))
 		}
 	})
+}
+
+// TestObserve: mode "observe" opens every public name besides its rules, and is for operators
+// alone: no ceiling can have it.
+func TestObserve(t *testing.T) {
+	spec := Spec{Workspace: Workspace{Source: "/srv"}, Network: Network{Mode: NetworkObserve, Allow: []NetworkRule{{Host: "10.0.0.5", Ports: []Port{5432}}}}}
+	got, err := spec.Resolve(Base{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Network{Mode: NetworkObserve, Limits: NetworkLimits{Connections: DefaultConnections},
+		Allow: []NetworkRule{{Host: "10.0.0.5", Ports: []Port{5432}}, {Host: "**", Ports: []Port{443, 80, 22}}}}
+	if diff := cmp.Diff(want, got.Network); diff != "" {
+		t.Error(diff)
+	}
+	again, err := got.Resolve(Base{})
+	if diff := cmp.Diff(want, again.Network); err != nil || diff != "" {
+		t.Errorf("resolved again: %v, %s", err, diff)
+	}
+	if _, err := got.Network.Resolve(); err == nil || !strings.Contains(err.Error(), "mode") {
+		t.Errorf("a sandbox with rules can be made one that observes: %v", err)
+	}
+	if _, err := spec.Ceiling(); err == nil || !strings.Contains(err.Error(), "for the operator alone") {
+		t.Errorf("its ceiling: %v", err)
+	}
+	most := &Ceiling{Workspace: []Place{{Source: "/srv", Mode: "rw"}}, Network: []string{NetworkNone, NetworkAllow, NetworkHost}, NetworkRules: []NetworkRule{{Host: "**", Ports: []Port{443, 80, 22, 5432}}, {Host: "0.0.0.0/0", Ports: []Port{5432}}}}
+	if _, err := most.Apply(spec); err == nil || !strings.Contains(err.Error(), `"observe"`) {
+		t.Errorf("below a ceiling with all else: %v", err)
+	}
+	most.Network = append(most.Network, NetworkObserve)
+	if err := most.Validate(); err == nil {
+		t.Error("a ceiling can have it")
+	}
+	for mode, want := range map[string]string{"example.com": "`network.allow` example.com opens one host", "bridge": "", "a b.c": ""} {
+		_, err := Spec{Workspace: Workspace{Source: "/srv"}, Network: Network{Mode: mode}}.Resolve(Base{})
+		if all := FieldErrors(err); len(all) != 1 || all[0].Hint != want {
+			t.Errorf("mode %q: %v, hint %q", mode, err, all[0].Hint)
+		}
+	}
 }

@@ -42,6 +42,9 @@ type Spec struct {
 	Home string `json:"home,omitempty"`
 	// Network is what commands can reach. Default: nothing but loopback.
 	Network Network `json:"network,omitzero"`
+	// SSHAgent, if not nil, lets commands use the caller's SSH agent, within bounds. It
+	// implies network "allow". Default: none.
+	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
 	// Limits bound what commands may use.
 	Limits Limits `json:"limits,omitzero"`
 	// Env is laid over the clean base environment of every command. A name
@@ -120,10 +123,14 @@ type Isolation struct {
 	Identity string `json:"identity"`
 	Network  string `json:"network"` // "none", "allow" or "host"
 	// Egress is how commands reach other hosts if Network is "allow", else nil.
-	Egress       *IsolationEgress `json:"egress,omitempty"`
-	Capabilities string           `json:"capabilities"` // of commands: "none"
-	NoNewPrivs   bool             `json:"no_new_privs"`
-	Seccomp      string           `json:"seccomp"` // the filter's profile
+	Egress *IsolationEgress `json:"egress,omitempty"`
+	// SSHAgent is what commands may use of the caller's SSH agent, nil for nothing.
+	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
+	// Published are the ports of the sandbox that the host listens for.
+	Published    []PublishedPort `json:"published,omitempty"`
+	Capabilities string          `json:"capabilities"` // of commands: "none"
+	NoNewPrivs   bool            `json:"no_new_privs"`
+	Seccomp      string          `json:"seccomp"` // the filter's profile
 	// Landlock lists the kinds of access that it restricts, for example "files
 	// execute abstract_unix_socket signal", or is "none"; "execute" means that only
 	// the commands that the spec lists can be executed. LandlockABI is the kernel's
@@ -167,12 +174,18 @@ type Isolation struct {
 // IsolationEgress is how commands reach hosts by name.
 type IsolationEgress struct {
 	// How is where their connections end: "gateway", a network namespace of the sandbox's
-	// own without any process.
+	// own without any process; or "inside", the commands' own, where they cannot listen at
+	// the ports that rules name.
 	How string `json:"how"`
 	// Allow are the rules in their short form, "api.example.com:8443"; without ports they
 	// open 443 and 80. Deny are the hosts that are closed nevertheless.
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny,omitempty"`
+	// Intercepted are those of Allow for which the egress process ends TLS: it sees requests
+	// and answers. Injected says which header of them gets which secret,
+	// "api.example.com:443 Authorization API_TOKEN".
+	Intercepted []string `json:"intercepted,omitempty"`
+	Injected    []string `json:"injected,omitempty"`
 }
 
 // Toolchain is a toolchain below the caller's home, such as nvm's Node.

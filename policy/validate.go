@@ -68,6 +68,7 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 	s.Caches = r.caches(s.Caches)
 	s.Home = r.home(s.Home)
 	r.network(&s)
+	r.sshAgent(&s)
 	if s.Workspace.Mode == ModeCopy && s.Limits.Disk == 0 && r.keeps("limits.disk") {
 		s.Limits.Disk = DefaultDisk
 	}
@@ -257,7 +258,7 @@ func (s Spec) NetworkEnv() map[string]string {
 			"CARGO_NET_OFFLINE":         "true",
 			"GOPROXY":                   "off",
 		}
-	case NetworkAllow:
+	case NetworkAllow, NetworkObserve:
 		env = map[string]string{
 			"npm_config_fetch_retry_mintimeout": "500", // ms
 			"npm_config_fetch_retry_maxtimeout": "2000",

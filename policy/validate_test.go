@@ -92,7 +92,7 @@ func TestResolveErrors(t *testing.T) {
 		want string
 	}{
 		{Spec{Backend: "linus"}, `backend "linus": it must be "linux" or "host" or "docker" or "codex" or "wrapper"`},
-		{Spec{Network: Network{Mode: "bridge"}}, `network "bridge": it must be "none" or "allow" or "host"`},
+		{Spec{Network: Network{Mode: "bridge"}}, `network "bridge": it must be "none" or "allow" or "observe" or "host"`},
 		{Spec{Workspace: Workspace{Mode: "overlay"}}, `workspace.mode "overlay": it must be "bind" or "copy"`},
 		{Spec{Workspace: Workspace{Mode: "copy", Access: "ro"}}, `workspace.access "ro": commands would get a copy that they cannot change`},
 		{Spec{Level: "half"}, `level "half": it must be "full" or "landlock"`},

@@ -242,12 +242,13 @@ func (d Denials) fromPeer() {
 // Control is the payload of a frame on StreamControl, as JSON.
 type Control struct {
 	// Type is, from a client: "resize", "signal", "close_stdin"; from an
-	// agent: "stdin_ack", "exit", "error".
+	// agent: "stdin_ack", "exit", "error". Over a connection to a port, either side
+	// sends "ack", "end" and "reset".
 	Type   string      `json:"type"`
 	Rows   uint16      `json:"rows,omitempty"`   // resize
 	Cols   uint16      `json:"cols,omitempty"`   // resize
 	Signal string      `json:"signal,omitempty"` // signal: "INT" or "SIGINT", …
-	Bytes  int         `json:"bytes,omitempty"`  // stdin_ack: bytes of standard input that the command has taken
+	Bytes  int         `json:"bytes,omitempty"`  // stdin_ack, ack: bytes that were taken
 	Result *ExecResult `json:"result,omitempty"` // exit
-	Error  *Error      `json:"error,omitempty"`  // error
+	Error  *Error      `json:"error,omitempty"`  // error, reset
 }

@@ -21,6 +21,8 @@ const (
 	MaxGuestReady = 16 << 10
 	// MaxGuestThreads bounds Guest.Threads.
 	MaxGuestThreads = 64
+	// MaxGuestSockets bounds GuestPassage.Sockets.
+	MaxGuestSockets = 256
 	// nonceLength is the length of Guest.Nonce.
 	nonceLength = 32
 )
@@ -72,8 +74,18 @@ type Guest struct {
 	// keeps: if commands share a bound of processes with the agent, they could
 	// otherwise use up those that it needs. At most MaxGuestThreads.
 	Threads int `json:"threads,omitempty"`
+	// Passage, if not nil, is where the agent passes sockets on before the first command.
+	Passage *GuestPassage `json:"passage,omitempty"`
 	// Isolation is what hello reports about the walls, any JSON.
 	Isolation json.RawMessage `json:"isolation,omitempty"`
+}
+
+// GuestPassage is a Unix socket to which the agent connects once. It passes unbound IPv4 sockets
+// of its network namespace (SCM_RIGHTS), one for UDP and then TCP sockets, keeps none of them,
+// and closes the connection.
+type GuestPassage struct {
+	Path    string `json:"path"`    // inside
+	Sockets int    `json:"sockets"` // at most MaxGuestSockets
 }
 
 // GuestRlimits are resource limits of a process (setrlimit(2)). 0: none.
@@ -134,6 +146,9 @@ func DecodeGuest(line []byte) (*Guest, error) {
 		if p.path != "" && !path.IsAbs(p.path) || strings.IndexByte(p.path, 0) >= 0 {
 			return g, fmt.Errorf("%s must be an absolute path, and is %q", p.name, p.path)
 		}
+	}
+	if p := g.Passage; p != nil && (!path.IsAbs(p.Path) || strings.IndexByte(p.Path, 0) >= 0 || p.Sockets < 1 || p.Sockets > MaxGuestSockets) {
+		return g, fmt.Errorf("it cannot pass %d sockets to %q", p.Sockets, p.Path)
 	}
 	return g, nil
 }

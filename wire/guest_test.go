@@ -32,6 +32,9 @@ func TestGuestLine(t *testing.T) {
 		"a nonce with more": func(g *Guest) { g.Nonce = someNonce + "0" },
 		"no absolute path":  func(g *Guest) { g.Workspace = "w" },
 		"another version":   func(g *Guest) { g.Version++ },
+		"no sockets":        func(g *Guest) { g.Passage = &GuestPassage{Path: "/p"} },
+		"too many sockets":  func(g *Guest) { g.Passage = &GuestPassage{Path: "/p", Sockets: MaxGuestSockets + 1} },
+		"a passage nowhere": func(g *Guest) { g.Passage = &GuestPassage{Path: "p", Sockets: 1} },
 		"too large":         func(g *Guest) { g.Env["B"] = strings.Repeat("x", MaxGuest) },
 	} {
 		g := someGuest()

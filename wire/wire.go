@@ -113,6 +113,8 @@ var (
 	StopService   = Action[ServiceRequest, StopServiceResult]{Name: "stop_service"}
 	ListServices  = Action[ListServicesRequest, ListServicesResult]{Name: "list_services"}
 
+	Connect = Action[ConnectRequest, ConnectResult]{Name: "connect", Body: BodyFrames}
+
 	Usage    = Action[UsageRequest, UsageResult]{Name: "usage"}
 	Signal   = Action[SignalRequest, SignalResult]{Name: "signal"}
 	Kill     = Action[KillRequest, KillResult]{Name: "kill"}
@@ -132,7 +134,7 @@ type HelloRequest struct {
 // Features lists what an agent of this version can do, as hello reports it.
 func Features() []string {
 	return []string{"exec", "stream", "tty", "keep_alive", "pass", "files", "archives", "secrets", "redaction",
-		"shells", "sessions", "services", "usage", "signal", "kill"}
+		"shells", "sessions", "services", "connect", "usage", "signal", "kill"}
 }
 
 // HelloResult describes an agent and what it can do.

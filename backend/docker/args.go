@@ -31,6 +31,7 @@ type container struct {
 	extra    []string // the user's own arguments
 	kind     string   // of engine, which decides the spelling of arguments
 	keepID   bool     // of a rootless podman: the caller has the same id inside
+	lowPorts bool     // every process of its network may listen at ports below 1024
 }
 
 // label is on every container and volume of Paddock, with the id of the
@@ -75,6 +76,9 @@ func (c *container) args() []string {
 	args = append(args, c.hardening()...)
 	if c.cpus != "" {
 		add("--cpus", c.cpus)
+	}
+	if c.lowPorts {
+		add("--sysctl", "net.ipv4.ip_unprivileged_port_start=0")
 	}
 	if c.user != "" {
 		add("--user", c.user)

@@ -28,6 +28,12 @@ const (
 	agentVolume = "/.paddock"
 )
 
+// passagePath is where the agent finds the socket over which it passes sockets on.
+const passagePath = "/.paddock-passage"
+
+// resolvPath is the container's resolv.conf.
+const resolvPath = "/etc/resolv.conf"
+
 // copySource is the place of a workspace that is to be copied. It is read-only.
 const copySource = "/.paddock-source"
 
@@ -80,6 +86,9 @@ func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 		shown[0].Target = shown[0].Source
 	}
 	first := map[string]string{agentFile: "the agent", agentVolume: "the agent", copySource: "the workspace's original"}
+	if req.Spec.Network.Mode == policy.NetworkAllow {
+		first[passagePath], first[resolvPath] = "Paddock's passage", "the resolv.conf that leads to hosts by name"
+	}
 	for _, m := range shown {
 		if other, taken := first[m.Target]; taken {
 			return nil, hostpath.Refuse(m.Field, m.Target, other+" has this target too", "choose another target")

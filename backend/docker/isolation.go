@@ -57,6 +57,9 @@ func (b *build) plannedIsolation(spec policy.Spec, e *engine) policy.Isolation {
 	if b.network == "" {
 		iso.Network = networkEngine
 	}
+	if spec.Network.Mode == policy.NetworkAllow {
+		iso.Network, iso.Egress = policy.NetworkAllow, spec.Network.Egress(policy.EgressInside)
+	}
 	if b.network != networkHost {
 		iso.Namespaces = append(iso.Namespaces, "uts", "net")
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// agentPath is the agent, built once.
-var agentPath string
+// agentPath and egressPath are the programs, built once.
+var agentPath, egressPath string
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(ownerEnv); spec != "" {
@@ -41,12 +41,12 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	agentPath = filepath.Join(dir, "paddock-agent")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", agentPath, "./cmd/paddock-agent")
+	agentPath, egressPath = filepath.Join(dir, "paddock-agent"), filepath.Join(dir, "paddock-egress")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/paddock-agent", "./cmd/paddock-egress")
 	build.Dir = filepath.Join("..", "..")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the agent: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "cannot build the programs: %v\n%s", err, out)
 		return 1
 	}
 	defer func() {
@@ -117,7 +117,7 @@ func request(t *testing.T, e *engines.Engine, change ...func(*policy.Spec)) back
 	if err != nil {
 		t.Fatal(err)
 	}
-	return backend.Request{Spec: spec, Agent: agentPath, StateDir: filepath.Join(dir, "state")}
+	return backend.Request{Spec: spec, Agent: agentPath, Egress: egressPath, StateDir: filepath.Join(dir, "state")}
 }
 
 // box is a sandbox of a test.

@@ -10,11 +10,14 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -26,6 +29,9 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 		return nil, err
 	}
 	c, err := newBuild(req, e, img, "ID")
+	if err == nil {
+		err = c.nameHosts(req.Spec, e, state.Path(req.StateDir, "ID"))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -46,18 +52,23 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	if err != nil {
 		return nil, err
 	}
+	named, err := c.openNamed(req, e) // never of an engine elsewhere
+	if err != nil {
+		return nil, err
+	}
 	if c.uploads {
 		if err := c.upload(ctx, e, req.Agent); err != nil {
 			c.clean(e)
 			return nil, err
 		}
 	}
-	started, err := piped.Start(ctx, req, c.wall(req, e, img))
+	started, err := piped.Start(ctx, req, c.wall(req, e, img, named))
 	if err != nil {
 		c.clean(e)
+		named.end()
 		return nil, err
 	}
-	s := &sandbox{Sandbox: started, build: c}
+	s := &sandbox{Sandbox: started, build: c, named: named}
 	if err := s.fill(ctx); err != nil {
 		_, _ = s.Stop(context.WithoutCancel(ctx), time.Second)
 		return nil, err
@@ -66,7 +77,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 }
 
 // wall returns the container as a wall of package piped.
-func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
+func (b *build) wall(req backend.Request, e *engine, img *image, n *named) piped.Wall {
 	w := piped.Wall{
 		Backend: policy.BackendDocker,
 		Argv:    append([]string{e.binary}, b.args()...),
@@ -75,9 +86,16 @@ func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
 		Guest: wire.Guest{Workspace: b.dir, Env: b.guestEnv(req.Spec, img), Rlimits: rlimits(req.Spec.Limits),
 			Seccomp: req.Spec.Seccomp, KeepCapabilities: b.says("cap-add", "privileged"), Threads: agentThreads},
 		Verify: func(ctx context.Context, r piped.Running) (policy.Isolation, error) {
-			return b.verifyWall(ctx, req.Spec, e, r)
+			iso, err := b.verifyWall(ctx, req.Spec, e, r)
+			if err == nil {
+				err = n.serve(ctx, req.Spec.Network)
+			}
+			return iso, err
 		},
 		Gone: func(ctx context.Context) (bool, error) { return e.gone(ctx, &b.container) },
+	}
+	if n != nil {
+		w.State, w.Guest.Passage = n.dir, &wire.GuestPassage{Path: passagePath, Sockets: egress.Stock + 1}
 	}
 	// The environment is part of the clean-up commands: a process that sweeps may have
 	// another one, which names another engine.
@@ -135,6 +153,31 @@ func rlimits(l policy.Limits) wire.GuestRlimits {
 type sandbox struct {
 	backend.Sandbox
 	build *build
+	named *named // nil without rules for the network
+	ended sync.Once
+}
+
+// Stop ends the container, and then what its commands reached hosts through.
+func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
+	death, err := s.Sandbox.Stop(ctx, grace)
+	s.ended.Do(s.named.end)
+	return death, err
+}
+
+// Isolation returns what holds. Without its egress process a sandbox reaches nothing.
+func (s *sandbox) Isolation() policy.Isolation {
+	if s.named == nil {
+		return s.Sandbox.Isolation()
+	}
+	return s.named.process.Holds(s.Sandbox.Isolation())
+}
+
+// Egress returns a client of the egress process, or nil if the sandbox has none.
+func (s *sandbox) Egress() *egress.Client {
+	if s.named == nil {
+		return nil
+	}
+	return s.named.process.Client()
 }
 
 // fill copies the workspace, if commands are to have a copy. The agent's own program

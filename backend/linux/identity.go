@@ -14,18 +14,13 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// Identities inside, and the range of host ids that root lends to sandboxes.
-// The range lies above every id that distributions give to users, services
-// and containers (systemd's list of ranges ends at 0x6FFFFFFF).
-const (
-	insideID  = 1000
-	lentFirst = 0x70000000
-	lentCount = 1 << 16
-)
+// insideID is the identity inside.
+const insideID = 1000
 
 // The kinds of identities, by how files keep their owner.
 const (
@@ -51,7 +46,7 @@ func chooseIdentity() (identity, error) {
 			return identity{}, backend.Failed("identity", "read", "/proc/self/uid_map", err, "mount /proc")
 		}
 		if initial {
-			return identity{kind: idmap, uid: lentFirst, gid: lentFirst}, nil
+			return identity{kind: idmap, uid: state.LentFirst, gid: state.LentFirst}, nil
 		}
 		// To the kernel, root of a user namespace is an ordinary user.
 	}

@@ -48,7 +48,7 @@ func TestCommandIdentity(t *testing.T) {
 	}
 	want := uint32(os.Getuid())
 	if os.Geteuid() == 0 {
-		if want = box.Isolation().UIDHost; want < lentFirst || want >= lentFirst+lentCount {
+		if want = box.Isolation().UIDHost; want < state.LentFirst || want >= state.LentFirst+state.LentCount {
 			t.Errorf("lent id %d", want)
 		}
 		if status["Groups"] != "" {
@@ -110,7 +110,7 @@ func requireMappable(t *testing.T, dir string) {
 	t.Helper()
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
-	mount, err := idmapMount(hostpath.Mount{Source: dir}, identity{uid: lentFirst, gid: lentFirst}, &helpers)
+	mount, err := idmapMount(hostpath.Mount{Source: dir}, identity{uid: state.LentFirst, gid: state.LentFirst}, &helpers)
 	if errors.Is(err, unix.EINVAL) {
 		t.Skipf("this kernel maps no owners on the file system of %s", dir)
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
@@ -44,7 +45,7 @@ func (l *launch) close() {
 func (l *launch) open(agent string) error {
 	l.dir.Empty() // an earlier attempt may have left files
 	var err error
-	if l.exe, err = openProgram(agent, "set PADDOCK_AGENT to the path of paddock-agent"); err != nil {
+	if l.exe, err = byname.OpenProgram(agent, "set PADDOCK_AGENT to the path of paddock-agent"); err != nil {
 		return err
 	}
 	if l.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
@@ -52,35 +53,6 @@ func (l *launch) open(agent string) error {
 	}
 	l.channels, err = l.dir.Channels()
 	return err
-}
-
-// firstOwn is above every number that the agent's descriptors get. The child moves
-// them there before it executes the program, whose own descriptor must not be overwritten.
-const firstOwn = 16
-
-// openProgram opens the program of the agent or of the egress process, so that an identity
-// that cannot reach its path can still execute it. hint is for one that cannot be opened.
-func openProgram(path, hint string) (*os.File, error) {
-	opened, err := os.Open(path)
-	if err != nil {
-		return nil, backend.Failed("agent", "open", path, err, hint)
-	}
-	defer opened.Close()
-	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
-	if err != nil {
-		return nil, backend.Failed("agent", "open", path, err, "")
-	}
-	f := os.NewFile(uintptr(fd), path)
-	info, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
-		return nil, backend.Failed("agent", "stat", path, err, "")
-	}
-	if info.Mode().Perm()&0o001 == 0 && os.Geteuid() == 0 {
-		_ = f.Close()
-		return nil, backend.Failed("agent", "execute", path, errors.New("its mode lets only its owner execute it, and sandboxes run under another id"), "chmod 755 "+path)
-	}
-	return f, nil
 }
 
 // clone starts the agent in its namespaces, on a thread that lives as long as
@@ -198,7 +170,7 @@ func (l *launch) command() (*clone.Command, uintptr, error) {
 		c.Cgroup = l.group.group.FD()
 	}
 	for _, f := range []*os.File{l.null, l.null, l.channels.Log, l.channels.Theirs, l.channels.Listen} {
-		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, byname.FirstOwn)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -47,7 +47,7 @@ func landlockPlan(req backend.Request, id identity, mounts []hostpath.Mount, gro
 	spec := req.Spec
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
-		Env:       environment(spec),
+		Env:       environment(req),
 		Workspace: mounts[0].Source,
 		Scratch:   scratch,
 	}}

@@ -14,6 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/egress/knownhosts"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -23,6 +24,8 @@ const (
 	userName     = "agent"
 	rootSize     = 16 << 20 // of the root's tmpfs, which holds mount points and a few small files
 	runSize      = 16 << 20
+
+	sshAgentSocket = "/run/ssh-agent.sock"
 )
 
 // Capabilities in the sandbox's own user namespace: those that building the walls
@@ -56,7 +59,7 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	b := &builder{spec: spec, mounts: mounts, tools: req.Toolchains.Mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
-		Env:        environment(spec),
+		Env:        environment(req),
 		Workspace:  workspaceDir,
 	}}
 	b.plan.UIDs, b.plan.GIDs = id.maps()
@@ -70,7 +73,9 @@ func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups h
 	if err := b.root(); err != nil {
 		return nil, err
 	}
+	b.trust(req)
 	b.private()
+	b.sshAgent(req)
 	b.useGroup(group)
 	b.userPaths(id)
 	b.toolLinks(req)
@@ -112,7 +117,8 @@ func namespaces(spec policy.Spec) []confine.Namespace {
 
 // environment returns the base environment of every command. It has no variable of the
 // caller's unless the spec says so.
-func environment(spec policy.Spec) map[string]string {
+func environment(req backend.Request) map[string]string {
+	spec := req.Spec
 	env := map[string]string{
 		"PATH":    policy.SearchPath,
 		"HOME":    homeDir,
@@ -122,6 +128,10 @@ func environment(spec policy.Spec) map[string]string {
 		"LANG":    "C.UTF-8",
 	}
 	maps.Copy(env, spec.NetworkEnv())
+	if spec.SSHAgent != nil {
+		env["SSH_AUTH_SOCK"] = sshAgentSocket
+	}
+	maps.Copy(env, trustEnv(req))
 	maps.Copy(env, spec.Env)
 	return env
 }
@@ -139,7 +149,7 @@ func (b *builder) process() {
 	if b.spec.Network.Mode != policy.NetworkHost {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
 	}
-	if b.spec.Network.Mode == policy.NetworkAllow {
+	if policy.ByName(b.spec.Network.Mode) {
 		b.add(confine.Step{Do: confine.OpGateway, Size: egress.Stock + 1, Why: "what programs connect to arrives at sockets that only the egress process outside holds",
 			Hint: "a gateway needs virtual interfaces: load the kernel module veth (modprobe veth); paddock doctor tries it"})
 	}
@@ -188,6 +198,17 @@ func (b *builder) private() {
 	for _, dir := range []string{"/mnt", "/root", "/srv"} {
 		b.add(confine.Step{Do: confine.OpMkdir, Target: dir, Mode: 0o755, Why: "nothing of the host's"})
 	}
+}
+
+// sshAgent makes the socket of the SSH agent, and the keys of the hosts that it may be used for
+// known to every user.
+func (b *builder) sshAgent(req backend.Request) {
+	if b.spec.SSHAgent == nil {
+		return
+	}
+	b.add(confine.Step{Do: confine.OpListen, Target: sshAgentSocket, Why: "the SSH agent, as far as the egress process lets commands use it"})
+	known := knownhosts.Parse(req.KnownHosts).Opened(egress.NewTable(b.spec.Network))
+	b.add(confine.Step{Do: confine.OpFile, Target: path.Join("/etc", knownHosts), Mode: 0o644, Data: known, Why: "the keys of hosts that rules open"})
 }
 
 // userPaths mounts the paths that the user named, or copies of them.
@@ -293,8 +314,9 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		NestedUserns: "sysctl+seccomp",
 		Death:        "pidns+uts",
 	}
-	if spec.Network.Mode == policy.NetworkAllow {
-		iso.Egress = spec.Network.Egress("gateway")
+	if policy.ByName(spec.Network.Mode) {
+		iso.Egress = spec.Network.Egress(policy.EgressGateway)
+		iso.SSHAgent = spec.SSHAgent
 	}
 	for _, n := range ns {
 		iso.Namespaces = append(iso.Namespaces, string(n))

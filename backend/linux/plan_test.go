@@ -110,7 +110,7 @@ func TestPlan(t *testing.T) {
 		"ordinary": {func(*policy.Spec, string) {}, identity{kind: mapped, uid: 1234, gid: 1235}, nil},
 		"root": {func(s *policy.Spec, root string) {
 			s.Mounts = []policy.Mount{{Source: root + "/data", Target: "/mnt/data", Mode: "rw"}, {Source: root + "/data/f", Target: "/workspace/src/a"}}
-		}, identity{kind: idmap, uid: lentFirst, gid: lentFirst}, nil},
+		}, identity{kind: idmap, uid: state.LentFirst, gid: state.LentFirst}, nil},
 		"read-only": {func(s *policy.Spec, _ string) { s.Workspace.Access, s.Limits.Tmp = "ro", 2*policy.MiB },
 			identity{kind: mapped, uid: 1234, gid: 1234}, nil},
 		"overlap": {func(s *policy.Spec, root string) {
@@ -123,7 +123,7 @@ func TestPlan(t *testing.T) {
 		"open": {func(s *policy.Spec, _ string) { s.Workspace.Unprotected = []string{"*"} }, identity{kind: mapped, uid: 1234, gid: 1234}, nil},
 		"merged": {func(s *policy.Spec, root string) {
 			s.Mounts = []policy.Mount{{Source: root + "/data", Target: "/c", Mode: "rw"}, {Source: root + "/npm/_cacache", Target: "/c/_cacache"}}
-		}, identity{kind: idmap, uid: lentFirst, gid: lentFirst}, []backend.Stored{
+		}, identity{kind: idmap, uid: state.LentFirst, gid: state.LentFirst}, []backend.Stored{
 			{Source: "/data", Tool: "npm"},
 			{Source: "/npm/_cacache", Tool: "npm", Downloads: true, Over: "/c/_cacache", Hidden: []string{"index-v5", "tmp"}},
 		}},

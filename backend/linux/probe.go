@@ -17,6 +17,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
@@ -155,7 +156,7 @@ func probeIdmap() backend.Feature {
 	}
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
-	mount, err := idmapMount(m, identity{uid: lentFirst, gid: lentFirst}, &helpers)
+	mount, err := idmapMount(m, identity{uid: state.LentFirst, gid: state.LentFirst}, &helpers)
 	if err != nil {
 		f.Remedy = "use a workspace on ext4, xfs, btrfs or tmpfs, or one that an ordinary user owns"
 		return verdict(f, false, dir+": "+err.Error())

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
@@ -91,6 +92,9 @@ func (b *builder) rootFrom() error {
 	made, own := madeEtc(b.spec), []string{"shadow", "gshadow", "mtab"} // these name users that the sandbox does not have
 	for _, f := range made {
 		own = append(own, f.name)
+	}
+	if b.spec.SSHAgent != nil {
+		own = append(own, path.Dir(knownHosts))
 	}
 	if err := b.below(dir, "etc", own); err != nil {
 		return err
@@ -226,9 +230,8 @@ func madeEtc(spec policy.Spec) []madeFile {
 	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	resolv := "# The sandbox has no network.\n"
 	switch spec.Network.Mode {
-	case policy.NetworkAllow:
-		// One question for each name, which is answered at once or not at all.
-		resolv = "nameserver " + egress.Range.Addr().Next().String() + "\noptions timeout:1 attempts:1 no-aaaa\n"
+	case policy.NetworkAllow, policy.NetworkObserve:
+		resolv = byname.ResolvConf(egress.GatewayNames)
 	case policy.NetworkHost:
 		resolv = hostFile("/etc/resolv.conf")
 		hosts = hostFile("/etc/hosts")
@@ -249,6 +252,9 @@ func (b *builder) addEtc(files []madeFile) {
 		b.add(confine.Step{Do: confine.OpFile, Target: "/etc/" + f.name, Mode: 0o644, Data: []byte(f.text), Why: "made for the sandbox"})
 	}
 }
+
+// knownHosts is the file in /etc with the keys of hosts that rules open.
+const knownHosts = "ssh/ssh_known_hosts"
 
 // hostFile returns the content of a small file of the host, or "" if it cannot be read.
 func hostFile(path string) string {

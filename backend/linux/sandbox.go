@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,29 +16,35 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 // sandbox is a running agent.
 type sandbox struct {
-	dir       *stateDir
-	program   string // the agent's
-	plan      *builder
-	egress    *egressProcess // nil without rules for the network
-	gateway   []int          // the sockets of the gateway, on their way to it
-	group     *control       // nil if no control groups can be used
-	bare      bool           // it has no namespaces
-	pid       int
-	pidfd     int
-	control   *os.File
-	files     []*os.File     // on their way to the agent
-	copies    *os.File       // the directory of the files that commands have copies of, or nil
-	helpers   sync.WaitGroup // processes that were needed to make files
-	isolation policy.Isolation
-	done      chan struct{}      // closed when the kernel has reported the agent's end
-	failed    error              // why the agent's program was not executed, final with done
-	status    syscall.WaitStatus // of the agent, final with done
+	dir     *stateDir
+	program string // the agent's
+	plan    *builder
+	egress  *byname.Process // nil without rules for the network
+	gateway []int           // the sockets of the gateway, on their way to it
+	// sshAgent is what commands may use of the caller's SSH agent, nil for nothing, and
+	// sshAgentConn a connection to that, on its way to the egress process.
+	sshAgent     *egress.SSHAgent
+	sshAgentConn int
+	group        *control // nil if no control groups can be used
+	bare         bool     // it has no namespaces
+	pid          int
+	pidfd        int
+	control      *os.File
+	files        []*os.File     // on their way to the agent
+	copies       *os.File       // the directory of the files that commands have copies of, or nil
+	helpers      sync.WaitGroup // processes that were needed to make files
+	isolation    policy.Isolation
+	done         chan struct{}      // closed when the kernel has reported the agent's end
+	failed       error              // why the agent's program was not executed, final with done
+	status       syscall.WaitStatus // of the agent, final with done
 
 	mu      sync.Mutex
 	spare   net.Conn // a connection made in advance, nil once it is taken
@@ -52,17 +57,11 @@ type sandbox struct {
 func (s *sandbox) ID() string { return s.dir.ID }
 
 // Isolation returns what holds. Without its egress process a sandbox reaches nothing.
-func (s *sandbox) Isolation() policy.Isolation {
-	held := s.isolation
-	if s.egress != nil {
-		select {
-		case <-s.egress.done:
-			held.Lost = append(slices.Clip(held.Lost), "the network: the egress process has ended, and commands reach nothing but loopback")
-		default:
-		}
-	}
-	return held
-}
+func (s *sandbox) Isolation() policy.Isolation { return s.egress.Holds(s.isolation) }
+
+// Egress returns a client of the egress process, or nil if the sandbox has none.
+func (s *sandbox) Egress() *egress.Client { return s.egress.Client() }
+
 func (s *sandbox) Done() <-chan struct{} { return s.done }
 
 // Dial connects to the agent.
@@ -131,7 +130,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			}
 		}
 		s.kill(func() { s.death.Log = s.dir.Log() }, s.dir.Empty)
-		s.egress.end() // after the last command
+		s.egress.End() // after the last command
 		s.death.Proved = !s.bare || s.status.Exited() && s.status.ExitStatus() == 0
 		if s.group != nil {
 			s.death.Proved = s.group.awaitEmpty(tidyTime)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
@@ -152,18 +153,23 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		return nil, err
 	}
 	s.program = req.Agent
-	if req.Spec.Network.Mode == policy.NetworkAllow {
-		s.egress, err = startEgress(req.Egress, dir)
+	if policy.ByName(req.Spec.Network.Mode) {
+		s.egress, err = byname.Start(req.Egress, dir.Dir, dir.uid)
+	}
+	if err == nil && req.Spec.SSHAgent != nil {
+		s.sshAgent = &egress.SSHAgent{SSHAgent: *req.Spec.SSHAgent, KnownHosts: req.KnownHosts}
+		s.sshAgentConn, err = byname.DialSSHAgent(ctx, req.SSHAgent)
 	}
 	if err == nil {
 		err = s.prepare(req, id, mounts, l.groups)
 	}
 	if err == nil {
-		err = s.boot(ctx)
+		err = s.boot(ctx, req)
 	}
 	if err != nil {
 		s.kill()
-		s.egress.end()
+		s.closeGateway()
+		s.egress.End()
 		s.group.remove()
 		return nil, s.explain(err)
 	}
@@ -234,7 +240,7 @@ const (
 )
 
 // boot hands the plan over, waits until the agent has built the walls, and verifies them.
-func (s *sandbox) boot(ctx context.Context) error {
+func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 	defer s.closeFiles()
 	defer s.closeGateway()
 	timeout := bootTimeout
@@ -260,10 +266,9 @@ func (s *sandbox) boot(ctx context.Context) error {
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	if s.egress != nil {
-		if err := s.egress.serve(ctx, s.plan.spec.Network, s.gateway); err != nil {
+		if err := s.serveEgress(ctx, req); err != nil {
 			return err
 		}
-		s.closeGateway() // the way out ends with the egress process
 	}
 	if s.group != nil {
 		if err := s.group.settle(s.plan.groups, s.plan.plan.GroupLimits); err != nil {
@@ -300,6 +305,25 @@ func (s *sandbox) boot(ctx context.Context) error {
 		}
 		s.copies = os.NewFile(uintptr(fd), copiesDir)
 	}
+	return nil
+}
+
+// serveEgress hands the egress process what it works with, and returns when it serves.
+func (s *sandbox) serveEgress(ctx context.Context, req backend.Request) error {
+	if s.sshAgent != nil {
+		s.gateway, s.sshAgentConn = append(s.gateway, s.sshAgentConn), 0
+	}
+	order := egress.Config{Network: req.Spec.Network.WithoutSources(), Names: egress.GatewayNames, SSHAgent: s.sshAgent}
+	if own := req.Intercept; own != nil {
+		order.Authority, order.Roots = &egress.Authority{Certificate: own.Certificate, Key: own.Key}, ownRoots()
+		for _, secret := range own.Secrets {
+			order.Secrets = append(order.Secrets, egress.Secret(secret))
+		}
+	}
+	if err := s.egress.Serve(ctx, order, s.gateway); err != nil {
+		return err
+	}
+	s.closeGateway() // the way out ends with the egress process
 	return nil
 }
 
@@ -357,7 +381,7 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	s.spareAt = time.Now()
 	saved, looked := s.save(nil), verifyClone(s.pid, s.plan.plan)
 	var next byte
-	s.gateway, next, err = confine.ReceiveFiles(s.control, egress.Stock+1)
+	s.gateway, next, err = confine.ReceiveFiles(s.control, egress.Stock+2)
 	var booted *confine.Booted
 	if err == nil {
 		booted, err = confine.ReadBooted(io.MultiReader(bytes.NewReader([]byte{next}), s.control))
@@ -381,6 +405,10 @@ func (s *sandbox) closeGateway() {
 		_ = unix.Close(fd)
 	}
 	s.gateway = nil
+	if s.sshAgentConn > 0 {
+		_ = unix.Close(s.sshAgentConn)
+		s.sshAgentConn = 0
+	}
 }
 
 // closeFiles closes this side's copies of the descriptors, once the helper

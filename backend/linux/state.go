@@ -3,30 +3,20 @@
 package linux
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/policy"
 )
-
-// Beside the directories of package state, Paddock's state has
-//
-//	ids/<uid>   host ids that are lent, each file with the id of the sandbox that has it
 
 // stateDir is one sandbox's directory, and the sandbox's resources elsewhere.
 type stateDir struct {
@@ -37,9 +27,6 @@ type stateDir struct {
 	created time.Time
 }
 
-// settle is how long a lent id may belong to a sandbox that has not recorded it yet.
-const settle = 10 * time.Second
-
 // newStateDir makes the directory of a new sandbox, after removing what killed
 // processes left behind.
 func newStateDir(root, id string) (*stateDir, error) {
@@ -47,44 +34,13 @@ func newStateDir(root, id string) (*stateDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	sweepIDs(root)
 	return &stateDir{Dir: d}, nil
 }
 
 // lendUID reserves a host id that no other sandbox has.
-func (d *stateDir) lendUID() (uint32, error) {
-	dir := filepath.Join(d.Root, state.IDsDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, backend.Failed("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
-	}
-	for range 64 {
-		n, err := rand.Int(rand.Reader, big.NewInt(lentCount))
-		if err != nil {
-			return 0, backend.Failed("identity", "choose", "", err, "")
-		}
-		uid := lentFirst + uint32(n.Int64())
-		f, err := os.OpenFile(idFile(d.Root, uid), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return 0, backend.Failed("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
-		}
-		_, err = f.WriteString(d.ID + "\n")
-		d.uid = uid
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			return 0, backend.Failed("identity", "write", dir, err, hostpath.RoomHint(err, d.Root))
-		}
-		return uid, nil
-	}
-	return 0, backend.Failed("identity", "choose", dir, errors.New("no free host id was found"), "end some sandboxes")
-}
-
-func idFile(root string, uid uint32) string {
-	return filepath.Join(root, state.IDsDir, strconv.FormatUint(uint64(uid), 10))
+func (d *stateDir) lendUID() (uid uint32, err error) {
+	d.uid, err = d.LendID()
+	return d.uid, err
 }
 
 // save writes the sandbox's record, for later starts and for processes that attach.
@@ -100,11 +56,7 @@ func (d *stateDir) save(pid int, start uint64, isolation *policy.Isolation) erro
 // remove removes everything that the sandbox has, the lock last.
 func (d *stateDir) remove() {
 	removeHeld(&state.Record{Scratch: d.scratch, Cgroup: d.group}, d.Path)
-	d.Remove(func() {
-		if d.uid >= lentFirst {
-			_ = os.Remove(idFile(d.Root, d.uid))
-		}
-	})
+	d.Remove(func() { state.ReturnID(d.Root, d.uid) })
 }
 
 // removeHeld removes a sandbox's resources outside its directory.
@@ -132,9 +84,7 @@ func sweepOne(root, path string, r *state.Record) bool {
 		return false
 	}
 	removeHeld(r, path)
-	if r.UID >= lentFirst {
-		_ = os.Remove(idFile(root, r.UID))
-	}
+	state.ReturnID(root, r.UID)
 	return true
 }
 
@@ -186,27 +136,4 @@ func stillTidying(path string, r *state.Record) bool {
 		return hostpath.Replace(seen, 0o600, nil) == nil
 	}
 	return time.Since(info.ModTime()) < 2*tidyTime
-}
-
-// maxBorrower is the largest size of a file below ids, in bytes.
-const maxBorrower = 4096
-
-// sweepIDs frees host ids whose sandbox is gone, or was never recorded because its owner
-// was killed.
-func sweepIDs(root string) {
-	dir, err := state.OpenDir(root, state.IDsDir)
-	if err != nil {
-		return // state.New has refused to start already
-	}
-	defer dir.Close()
-	for _, name := range state.Names(dir) {
-		info, err := dir.Lstat(name)
-		if uid, nerr := strconv.ParseUint(name, 10, 32); err != nil || nerr != nil || uid < lentFirst || time.Since(info.ModTime()) < settle {
-			continue
-		}
-		borrower, err := hostpath.Read(context.Background(), root, filepath.Join(state.IDsDir, name), maxBorrower)
-		if id := strings.TrimSpace(string(borrower)); err == nil && (id == "" || !state.Exists(filepath.Join(root, "sandboxes", id))) {
-			_ = dir.Remove(name)
-		}
-	}
 }

@@ -42,12 +42,11 @@ func abandon(t *testing.T, root, id string, r *state.Record, age time.Duration) 
 // sweep is what a start begins with.
 func sweep(root string) {
 	state.Sweep(root, func(path string, r *state.Record) bool { return sweepOne(root, path, r) })
-	sweepIDs(root)
 }
 
 func lend(t *testing.T, root string, uid uint32, id string, age time.Duration) string {
 	t.Helper()
-	path := idFile(root, uid)
+	path := state.IDFile(root, uid)
 	testkit.Write(t, path, id+"\n", 0o644)
 	old := time.Now().Add(-age)
 	if err := os.Chtimes(path, old, old); err != nil {
@@ -58,7 +57,7 @@ func lend(t *testing.T, root string, uid uint32, id string, age time.Duration) s
 
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
-	const first = lentFirst
+	const first = state.LentFirst
 	gone := []string{
 		abandon(t, root, "pd-deadaaaaaaaaa", &state.Record{PID: 1 << 30, Start: 1, UID: first + 1}, 0),
 		lend(t, root, first+1, "pd-deadaaaaaaaaa", 0),
@@ -106,11 +105,11 @@ func TestLendUID(t *testing.T) {
 		}
 		t.Cleanup(d.remove)
 		uid, err := d.lendUID()
-		if err != nil || seen[uid] || uid < lentFirst || uid >= lentFirst+lentCount {
+		if err != nil || seen[uid] || uid < state.LentFirst || uid >= state.LentFirst+state.LentCount {
 			t.Fatalf("%d, %v", uid, err)
 		}
 		seen[uid] = true
-		if text, err := os.ReadFile(idFile(root, uid)); err != nil || strings.TrimSpace(string(text)) != d.ID {
+		if text, err := os.ReadFile(state.IDFile(root, uid)); err != nil || strings.TrimSpace(string(text)) != d.ID {
 			t.Errorf("the borrower of %d is %q, %v", uid, text, err)
 		}
 	}
@@ -134,7 +133,7 @@ func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 	socket := filepath.Join(d.Path, state.SocketName)
 	testkit.Write(t, socket, "", 0o644)
 	old := time.Now().Add(-time.Hour)
-	for _, path := range []string{d.Path, idFile(root, uid)} {
+	for _, path := range []string{d.Path, state.IDFile(root, uid)} {
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
@@ -155,14 +154,14 @@ func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 	}()
 	testkit.Eventually(t, "removing what it can", func() bool { return !state.Exists(socket) })
 	sweep(root)
-	if !state.Exists(idFile(root, uid)) || !state.Exists(d.Path) {
+	if !state.Exists(state.IDFile(root, uid)) || !state.Exists(d.Path) {
 		t.Error("the id or the directory went before the end")
 	}
 	close(s.done)
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	if state.Exists(idFile(root, uid)) || state.Exists(d.Path) {
+	if state.Exists(state.IDFile(root, uid)) || state.Exists(d.Path) {
 		t.Error("the id or the directory is left")
 	}
 }

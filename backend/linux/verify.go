@@ -146,7 +146,7 @@ func verifyLinks(pid int, p *confine.Plan) error {
 		return err
 	}
 	want := []string{"lo"}
-	if p.Holds.Network == policy.NetworkAllow {
+	if policy.ByName(p.Holds.Network) {
 		want = append(want, confine.SandboxLink)
 	}
 	var links []string

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -42,6 +43,9 @@ type Wall struct {
 	Quote bool
 	// Guest is sent to the agent. Start fills in Version, Build and Nonce.
 	Guest wire.Guest
+	// State is the directory of the sandbox, if the backend has made it already. Start
+	// removes it after an error. nil: Start makes it.
+	State *state.Dir
 	// Cleanup are commands that remove possible remains of the wall. They run once the
 	// wall has ended, each for 10 s at most, with Env.
 	Cleanup [][]string

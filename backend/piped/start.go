@@ -37,6 +37,9 @@ const (
 func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, error) {
 	agent, err := os.Open(req.Agent)
 	if err != nil {
+		if w.State != nil {
+			w.State.Remove(nil)
+		}
 		return nil, backend.Failed("agent", "open", req.Agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
 	}
 	defer agent.Close()
@@ -50,12 +53,15 @@ func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, e
 // is executed and uploaded, whatever becomes of its path.
 func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (backend.Sandbox, error) {
 	go wire.Warm()
+	dir := w.State
 	order, err := w.order(req.StateDir, agent)
-	if err != nil {
-		return nil, err
+	if err == nil && dir == nil {
+		dir, err = state.New(req.StateDir, req.ID, nil)
 	}
-	dir, err := state.New(req.StateDir, req.ID, nil)
 	if err != nil {
+		if dir != nil {
+			dir.Remove(nil)
+		}
 		return nil, err
 	}
 	s := &sandbox{dir: dir, agent: agent.Name(), wall: *w, answers: make(chan keeper.Answer, 2), done: make(chan struct{})}

@@ -120,7 +120,7 @@ func (a *Attached) Dial(ctx context.Context) (net.Conn, error) {
 
 // Egress returns a client of the sandbox's egress process, or nil if it has none.
 func (a *Attached) Egress() *egress.Client {
-	if a.isolation.Network != policy.NetworkAllow {
+	if !policy.ByName(a.isolation.Network) {
 		return nil
 	}
 	return &egress.Client{Dial: func(ctx context.Context) (net.Conn, error) { return DialEgress(ctx, a.dir) }}

@@ -16,6 +16,25 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 )
 
+// Passage makes the socket over which the agent of a container passes sockets of its network
+// namespace on. Whoever the container's user is can connect to it there; on this host its
+// directory keeps others away.
+func (d *Dir) Passage() (*net.UnixListener, error) {
+	f, err := listen(d.Path, PassageName)
+	if err == nil {
+		defer f.Close()
+		err = os.Chmod(filepath.Join(d.Path, PassageName), 0o666)
+	}
+	if err != nil {
+		return nil, backend.Failed("state", "listen on", PassageName, err, "")
+	}
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, backend.Failed("state", "listen on", PassageName, err, "")
+	}
+	return l.(*net.UnixListener), nil
+}
+
 // backlog is how many connections may wait for the agent. The kernel lowers it
 // to net.core.somaxconn.
 const backlog = 4096

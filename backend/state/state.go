@@ -6,6 +6,7 @@
 //	               state.json  its record (Record)
 //	               agent.sock  the wire
 //	               agent.log   the standard error of the agent or its wall
+//	ports/<address>            a port of the host on which a process of Paddock listens
 //
 // A sandbox lives as long as its owner, so the lock shows whether it still lives: a
 // process that can take the lock may remove the directory, once the processes that
@@ -42,6 +43,10 @@ const (
 
 	egressSocketName = "egress.sock"
 	egressLogName    = "egress.log"
+	// PassageName is the socket over which an agent in a container passes sockets on, and
+	// ResolvName the container's resolv.conf. Both are mounted inside.
+	PassageName = "passage.sock"
+	ResolvName  = "resolv.conf"
 
 	lockName   = "lock"
 	recordName = "state.json"
@@ -75,6 +80,9 @@ type Dir struct {
 
 const elsewhere = "choose a directory of your own with PADDOCK_STATE_DIR"
 
+// Path returns the directory of the sandbox with this id.
+func Path(root, id string) string { return filepath.Join(root, sandboxesDir, id) }
+
 // New makes the directory of a sandbox with this id ([backend.NewID]; empty: a new one),
 // after sweeping those that killed processes left. sweeper may be nil, see [Sweep].
 func New(root, id string, sweeper Sweeper) (*Dir, error) {
@@ -97,7 +105,7 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	} else if !isID(id) {
 		return nil, fail("create", id, errors.New("it is not the id of a sandbox"), "")
 	}
-	d := &Dir{Root: root, ID: id, Path: filepath.Join(root, sandboxesDir, id)}
+	d := &Dir{Root: root, ID: id, Path: Path(root, id)}
 	if err := os.Mkdir(d.Path, 0o700); err != nil {
 		return nil, fail("create", d.Path, err, writable)
 	}
@@ -172,7 +180,7 @@ func (d *Dir) Save(r Record) error {
 // Empty removes the files of a sandbox that is about to end, except the lock and state.json,
 // which show that the sandbox may still be alive.
 func (d *Dir) Empty() {
-	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName} {
+	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, PassageName, ResolvName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
 	}
 }
@@ -258,7 +266,7 @@ func OpenDir(root, name string) (*os.Root, error) {
 // Check refuses a state directory with a directory in it that [OpenDir] refuses, the
 // audit log's included: files behind a link would not be covered.
 func Check(root string) error {
-	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, "audit"} {
+	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, portsDir, "audit"} {
 		dir, err := OpenDir(root, name)
 		if err == nil {
 			_ = dir.Close()
@@ -328,7 +336,7 @@ func halfMade(path string) bool {
 		case err != nil:
 			return false
 		case name == lockName && info.Mode().IsRegular() && info.Size() == 0:
-		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
+		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, PassageName, ResolvName, ResolvName + ".new", recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
 			return false
 		}
 	}

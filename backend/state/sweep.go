@@ -38,7 +38,8 @@ const (
 // whether the directory can be removed.
 type Sweeper func(path string, r *Record) bool
 
-// Sweep removes the sandboxes of killed processes below root. It ends sandboxes with a
+// Sweep removes the sandboxes of killed processes below root, and frees the host ids of those
+// that are gone. It ends sandboxes with a
 // keeper itself; sweeper ends the others, which stay if it is nil. Directories that
 // no backend has made stay too: see [Refused].
 func Sweep(root string, sweeper Sweeper) {
@@ -61,6 +62,7 @@ func Sweep(root string, sweeper Sweeper) {
 		}
 		_ = lock.Close()
 	}
+	sweepIDs(root)
 }
 
 // endAbandoned ends the rest of a sandbox, and reports whether nothing is left of it.

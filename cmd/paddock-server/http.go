@@ -119,6 +119,11 @@ func (f *mcpFlags) serveHTTP(named bool) error {
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
+	forget, err := paddock.RecordServer(paddock.Options{}, guard.Addr())
+	if err != nil {
+		return errors.Join(err, guard.Close(), server.Close())
+	}
+	defer forget()
 	ctx, stop := untilSignal()
 	defer stop()
 	fmt.Fprintf(os.Stderr, "paddock: listening on %s\n", guard.URL())

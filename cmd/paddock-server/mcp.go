@@ -46,7 +46,7 @@ type mcpFlags struct {
 }
 
 // everyday are the flags of the sandbox that help texts list.
-var everyday = []string{"network", "allow", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
+var everyday = []string{"network", "allow", "allow-from", "publish", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
 
 // sandboxFlags adds the flags of run that describe a sandbox, without those that the
 // server has itself.
@@ -297,6 +297,9 @@ func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (spec policy.Spec, err 
 			return spec, err
 		}
 		spec.Workspace.Source = dir
+	}
+	if spec, err = op.AllowFrom(context.Background(), env, spec, input); err != nil {
+		return spec, err
 	}
 	return op.OperatorSpec(spec)
 }

@@ -5,6 +5,7 @@ package process
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,7 +97,10 @@ func start(control *os.File, opts Options) (*proxy.Server, error) {
 	if config.Build != "" && wire.Build != "" && config.Build != wire.Build {
 		return nil, &egress.Error{Message: fmt.Sprintf("the owner is build %s, this program %s", config.Build, wire.Build), Hint: "install paddock and paddock-egress from one release"}
 	}
-	sockets, _, err := confine.ReceiveFiles(control, egress.Stock+1)
+	if config.Names != egress.GatewayNames && config.Names != egress.InsideNames {
+		return nil, &egress.Error{Message: fmt.Sprintf("cannot give names addresses of %v", config.Names), Hint: "install paddock and paddock-egress from one release"}
+	}
+	sockets, _, err := confine.ReceiveFiles(control, egress.Stock+3)
 	if err != nil {
 		return nil, fmt.Errorf("cannot receive the sockets: %w", err)
 	}
@@ -104,7 +108,11 @@ func start(control *os.File, opts Options) (*proxy.Server, error) {
 	for i, fd := range sockets {
 		files[i] = os.NewFile(uintptr(fd), "socket")
 	}
-	if len(files) != config.Sockets || len(files) < 2 {
+	least := 2
+	if config.SSHAgent != nil {
+		least = 4
+	}
+	if len(files) != config.Sockets || len(files) < least {
 		return nil, &egress.Error{Message: fmt.Sprintf("cannot use the agent's sockets: there are %d", len(files)), Hint: "install paddock and paddock-agent from one release"}
 	}
 	listener := os.NewFile(egress.ListenFD, "listen")
@@ -113,8 +121,24 @@ func start(control *os.File, opts Options) (*proxy.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	var sshAgent *proxy.SSHAgent
+	if config.SSHAgent != nil {
+		last := len(files) - 2
+		if sshAgent, err = openSSHAgent(*config.SSHAgent, files[last], files[last+1]); err != nil {
+			return nil, err
+		}
+		files = files[:last]
+	}
+	roots := (*x509.CertPool)(nil)
+	if len(config.Roots) > 0 {
+		roots = x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(config.Roots) {
+			return nil, &egress.Error{Message: "there is no certificate in the operator's SSL_CERT_FILE", Hint: "name a file with certificates as PEM, or unset it"}
+		}
+	}
 	server, err := proxy.New(proxy.Options{
-		Network: config.Network, UDP: files[0], TCP: files[1:], Control: ln, Proxy: config.Proxy,
+		Authority: config.Authority, Secrets: config.Secrets, Roots: roots,
+		Network: config.Network, UDP: files[0], TCP: files[1:], Control: ln, Proxy: config.Proxy, Range: config.Names, SSHAgent: sshAgent,
 		Resolver: opts.Resolver, AllowAddress: opts.AllowAddress,
 	})
 	if err != nil {
@@ -124,6 +148,27 @@ func start(control *os.File, opts Options) (*proxy.Server, error) {
 		return nil, fmt.Errorf("cannot load the system call filter: %w", err)
 	}
 	return server, nil
+}
+
+// openSSHAgent checks the sockets for the SSH agent, of which the first is the agent's of the
+// sandbox, who is not trusted. It closes the files.
+func openSSHAgent(allowed egress.SSHAgent, listen, connected *os.File) (*proxy.SSHAgent, error) {
+	defer listen.Close()
+	defer connected.Close()
+	for _, option := range []struct{ name, want int }{{unix.SO_DOMAIN, unix.AF_UNIX}, {unix.SO_TYPE, unix.SOCK_STREAM}, {unix.SO_ACCEPTCONN, 1}} {
+		if got, err := unix.GetsockoptInt(int(listen.Fd()), unix.SOL_SOCKET, option.name); err != nil || got != option.want {
+			return nil, errors.New("cannot use the agent's socket for the SSH agent: it is no listening Unix socket")
+		}
+	}
+	l, err := net.FileListener(listen)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.FileConn(connected)
+	if err != nil {
+		return nil, err
+	}
+	return &proxy.SSHAgent{Allowed: allowed, Listener: l, Agent: conn}, nil
 }
 
 // byteReader reads one byte at a time: what follows a line belongs to others.

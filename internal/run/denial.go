@@ -87,7 +87,7 @@ var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no n
 // closedPort is refused by the kernel: nothing outside hears of it.
 var closedPort = wire.Denial{Layer: "network", Rule: "port", Hint: "a host refuses every port that no rule names: `network.allow` HOST:PORT opens it"}
 
-func byName(s policy.Spec) bool { return s.Network.Mode == policy.NetworkAllow }
+func byName(s policy.Spec) bool { return policy.ByName(s.Network.Mode) }
 
 func withoutNetwork(s policy.Spec) bool { return s.Network.Mode == policy.NetworkNone }
 
@@ -118,7 +118,7 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 		if name := protectedIn(said); denial.Rule == "read-only" && name != "" {
 			denial.Object, denial.Hint = name, "protected paths of the workspace need `workspace.unprotected` "+policy.ShellWord(name)
 		}
-		if denial.Hint == noNetwork.Hint && h.Spec.Backend == policy.BackendLinux && h.Spec.Level != policy.LevelLandlock {
+		if denial.Hint == noNetwork.Hint && (h.Spec.Backend == policy.BackendLinux || h.Spec.Backend == policy.BackendDocker) && h.Spec.Level != policy.LevelLandlock {
 			denial.Hint = "there is no network but loopback; `network.allow` " + askedHost(said) + " opens one host by its name, `network` host gives all of the host's"
 		}
 		denial.Guess = true

@@ -10,6 +10,14 @@ type Running struct {
 	Ready   bool // it has started
 }
 
+// Port is a TCP port of the host on which a process of Paddock listens: for a port of a
+// sandbox, or, if Sandbox is empty, as a server of its own.
+type Port struct {
+	Address string
+	Sandbox string
+	Guest   int
+}
+
 // Unreported is a text that outlives its owner. See package backend/state.
 type Unreported interface {
 	Name() string

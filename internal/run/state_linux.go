@@ -55,3 +55,18 @@ func List(dir string) ([]Running, error) {
 	}
 	return list, err
 }
+
+// AddPort records a port on which this process listens, until forget is called.
+func AddPort(dir string, p Port) (forget func(), err error) {
+	return state.AddPort(dir, state.Port{Address: p.Address, Sandbox: p.Sandbox, Guest: p.Guest})
+}
+
+// Ports returns the ports on which processes of Paddock listen.
+func Ports(dir string) ([]Port, error) {
+	found, err := state.Ports(dir)
+	list := make([]Port, len(found))
+	for i, p := range found {
+		list[i] = Port{Address: p.Address, Sandbox: p.Sandbox, Guest: p.Guest}
+	}
+	return list, err
+}

@@ -24,3 +24,9 @@ func TakeUnreported(string, bool) []Unreported { return nil }
 
 // List returns nothing.
 func List(string) ([]Running, error) { return nil, nil }
+
+// AddPort records nothing.
+func AddPort(string, Port) (forget func(), err error) { return func() {}, nil }
+
+// Ports returns nothing.
+func Ports(string) ([]Port, error) { return nil, nil }

@@ -98,6 +98,17 @@ func TestNetworkOperations(t *testing.T) {
 	if log = well[network.NetworkLogOutput](t, env, "network_log", map[string]any{"after": 2}); len(log.Records) != 0 {
 		t.Errorf("%+v", log)
 	}
+	show = well[network.NetworkOutput](t, env, "network_add", map[string]any{"allow": []string{"x.example", "B.example:443"}})
+	want.Allow = append(want.Allow, policy.NetworkRule{Host: "x.example", Ports: policy.DefaultPorts()})
+	if diff := cmp.Diff(want, show.Network); diff != "" {
+		t.Error(diff)
+	}
+	process.Add(egress.Record{Kind: egress.KindConnection, Host: "x.example", Port: 443, Sent: 1, Received: 2}, egress.Record{Kind: egress.KindConnection, Host: "b.example", Port: 443},
+		egress.Record{Kind: egress.KindConnection, Host: "b.example", Port: 443}, egress.Record{Kind: egress.KindRules})
+	observed := well[network.NetworkOutput](t, env, "network_show", map[string]any{"observed": true})
+	if diff := cmp.Diff([]paddock.Observed{{Host: "x.example", Port: 443, Connections: 1, Sent: 1, Received: 2}, {Host: "b.example", Port: 443, Connections: 2}}, observed.Observed); diff != "" {
+		t.Error(diff)
+	}
 	well[network.NetworkOutput](t, env, "network_set", map[string]any{"none": true})
 	if n := process.Rules(); n.Mode != policy.NetworkAllow || len(n.Allow)+len(n.Deny) != 0 {
 		t.Errorf("%+v", n)
@@ -133,7 +144,14 @@ func TestNetworkSetBelowACeiling(t *testing.T) {
 	log := audit.At(filepath.Join(t.TempDir(), "audit"), audit.Options{})
 	defer log.Close()
 	env.Ceiling, env.Audit = ceiling, log
-	show := well[network.NetworkOutput](t, env, "network_set", map[string]any{"allow": []string{"a.example.org:8443"}})
+	show := well[network.NetworkOutput](t, env, "network_add", map[string]any{"allow": []string{"b.example.org:8443"}})
+	if n := show.Network; len(n.Allow) != len(process.Rules().Allow) || len(n.Deny) != 1 {
+		t.Errorf("%+v", n)
+	}
+	if _, err := try[network.NetworkOutput](t.Context(), t, env, "network_add", map[string]any{"allow": []string{"evil.example"}}); !errors.As(err, new(*policy.CeilingError)) {
+		t.Errorf("a rule that the ceiling does not contain is added: %v", err)
+	}
+	show = well[network.NetworkOutput](t, env, "network_set", map[string]any{"allow": []string{"a.example.org:8443"}})
 	if n := show.Network; len(n.Allow) != 1 || len(n.Deny) != 1 || n.Deny[0].Host != "telemetry.example.com" {
 		t.Errorf("%+v", n)
 	}

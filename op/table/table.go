@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/service"
 	"github.com/paddock-dev/paddock/op/internal/session"
 	"github.com/paddock-dev/paddock/op/internal/shell"
+	"github.com/paddock-dev/paddock/op/internal/wrap"
 )
 
 // Groups are the commands that only hold others, by their name, with a summary.
@@ -81,8 +82,10 @@ func All() []op.Op {
 		op.Of[service.ServiceLogsInput](),
 
 		op.Of[network.NetworkShowInput](),
+		op.Of[network.NetworkAddInput](),
 		op.Of[network.NetworkSetInput](),
 		op.Of[network.NetworkLogInput](),
+		op.Of[network.PortPublishInput](),
 
 		op.Of[sandbox.SecretSetInput](),
 		op.Of[sandbox.SecretListInput](),
@@ -91,6 +94,7 @@ func All() []op.Op {
 		op.Of[files.WorkspaceImportInput](),
 		op.Of[files.WorkspaceExportInput](),
 		op.Of[sandbox.PlanInput](),
+		op.Of[wrap.WrapInput](),
 		op.Of[admin.PolicyCheckInput](),
 		op.Of[admin.PolicyListInput](),
 	}, host.Ops(), operators())

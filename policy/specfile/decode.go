@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -82,7 +83,11 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		case n.Kind == yaml.ScalarNode && word.IsValid():
 			d.word(n, word, path, line)
 		case n.Kind == yaml.ScalarNode && key != "":
-			d.refuse(&policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be " + want, Hint: "write {" + key + ": …}"})
+			value := n.Value
+			if value == "" || len(value) > 64 || strings.ContainsFunc(value, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune("{}[],\"'#&*!|>%@`: ", c) }) {
+				value = "…"
+			}
+			d.refuse(&policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be " + want, Hint: "write {" + key + ": " + value + "}"})
 		case d.is(n, yaml.MappingNode, want, path, line):
 			d.structure(n, v, path)
 		}

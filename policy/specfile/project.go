@@ -81,10 +81,23 @@ func ParseProject(name string, data []byte) (*File, error) {
 	return file, nil
 }
 
-// wide returns the rules of the network that open more than hosts by name: an address can be
-// this host's, or one behind its firewall.
+// wide returns what of the network opens more than hosts by name: an address can be this host's,
+// or one behind its firewall.
 func (f *File) wide() (errs []error) {
+	if f.Spec.Network.Mode == policy.NetworkObserve {
+		e := &policy.FieldError{Field: "network.mode", Value: policy.NetworkObserve, File: f.name, Reason: "the file of a project must not open every name",
+			Hint: "use `network` observe when you start a sandbox"}
+		if e.Line = f.line(e.Field); e.Line == 0 {
+			e.Line = f.line("network")
+		}
+		errs = append(errs, e)
+	}
 	for i, rule := range f.Spec.Network.Allow {
+		if rule.Secret != nil {
+			field := "network.allow[" + strconv.Itoa(i) + "].secret"
+			errs = append(errs, &policy.FieldError{Field: field, File: f.name, Line: f.line(field), Reason: "the file of a project must not name a secret of yours",
+				Hint: "write it in a file of your own, and use it with `spec`"})
+		}
 		host, reason, _ := policy.CanonicalHost(rule.Host)
 		if reason != "" { // the spec is refused for it
 			continue
@@ -101,6 +114,18 @@ func (f *File) wide() (errs []error) {
 		}
 		e.Line = f.line(e.Field)
 		errs = append(errs, e)
+	}
+	refuse := func(field, value, reason string) {
+		errs = append(errs, &policy.FieldError{Field: field, Value: value, File: f.name, Line: f.line(field), Reason: reason,
+			Hint: "use `" + strings.SplitN(field, "[", 2)[0] + "` " + policy.ShellWord(value) + " when you start a sandbox"})
+	}
+	for i, port := range f.Spec.Network.HostPorts {
+		refuse("network.host_ports["+strconv.Itoa(i)+"]", strconv.FormatUint(uint64(port), 10), "the file of a project must not open ports of the host")
+	}
+	for i, text := range f.Spec.Network.Publish {
+		if p, err := policy.ParsePublish(text); text == policy.PublishAny || err == nil && p.IP.IsValid() {
+			refuse("network.publish["+strconv.Itoa(i)+"]", text, "the file of a project must publish single ports alone, and at no address of its choice")
+		}
 	}
 	return errs
 }

@@ -57,6 +57,8 @@ func TestParseProjectRefuses(t *testing.T) {
 		{"level: landlock", `p:1: cannot use level "landlock": ` + must + "weaken a wall; here it must be full", "`level`"},
 		{"seccomp: debug", `p:1: cannot use seccomp "debug": ` + must + "weaken a wall; here it must be default or strict", "`seccomp`"},
 		{"network: host\nbackend: host\nrootfs: x", "p:2: cannot use backend: " + must + "say it\np:3: cannot use rootfs: " + must + "say it", ""},
+		{"network: observe", `p:1: cannot use network.mode "observe": ` + must + "open every name", "use `network` observe when"},
+		{"network:\n  mode: observe", `p:2: cannot use network.mode "observe": ` + must + "open every name", "use `network` observe when"},
 		{"network:\n  allow:\n  - {host: a.example}\n  - host: '**'", `p:4: cannot use network.allow[1].host "**": ` + must + "open every name", "use `network.allow` '**' when"},
 		{"network: {allow: [{host: 10.0.0.5, ports: [22]}, {host: 10.0.0.0/8}]}", `p:1: cannot use network.allow[0].host "10.0.0.5": ` + must + "open addresses\n" +
 			`p:1: cannot use network.allow[1].host "10.0.0.0/8": ` + must + "open addresses", "use `network.allow` 10.0.0.5:22 when"},

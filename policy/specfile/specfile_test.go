@@ -34,6 +34,7 @@ network: none
 limits: {timeout: 120s, max_timeout: 5m, output: 1.5MiB, cpu_time: 1m30s, file_size: 4096, open_files: 256, processes: 128, tmp: "1GB",
   memory: 512MiB, memory_high: 400MiB, swap: 1MiB, cpus: 1.5, disk: 2GiB}
 env: {LANG: C.UTF-8, PORT: 8080, MODE: 0644, DEBUG: true, RATIO: 1.50, EMPTY: "", NO: no, DAY: 2024-01-02}
+ssh_agent: {keys: [SHA256:x], sign: true}
 no_toolchains: true
 hostname: box
 commands: {allow: [git, go, python3], subcommands: {pip: [install, uninstall]}}
@@ -55,6 +56,7 @@ func fullSpec() policy.Spec {
 			Memory: 512 << 20, MemoryHigh: 400 << 20, Swap: 1 << 20, CPUs: 1500, Disk: 2 << 30},
 		Env: map[string]string{"LANG": "C.UTF-8", "PORT": "8080", "MODE": "0644", "DEBUG": "true",
 			"RATIO": "1.50", "EMPTY": "", "NO": "no", "DAY": "2024-01-02"},
+		SSHAgent:     &policy.SSHAgent{Keys: []string{"SHA256:x"}, Sign: true},
 		NoToolchains: true,
 		Hostname:     "box",
 		Commands:     &policy.Commands{Allow: []string{"git", "go", "python3"}, Subcommands: map[string][]string{"pip": {"install", "uninstall"}}},
@@ -152,13 +154,13 @@ func TestDecodeErrors(t *testing.T) {
 		{"limits: {processes: 99999999999999999999}", `f:1: cannot use limits.processes "99999999999999999999": it is too large`, ""},
 		{"limits: []", `f:1: cannot use limits: it must be a mapping of keys to values`, ""},
 		{"limits: 5", `f:1: cannot use limits "5": it must be a mapping of keys to values`, ""},
-		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, hostname, level, limits, mounts, network, no_toolchains, redaction, rootfs, seccomp, workspace, wrapper"},
+		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, hostname, level, limits, mounts, network, no_toolchains, redaction, rootfs, seccomp, ssh_agent, workspace, wrapper"},
 		{"\nnetwrok: none", `f:2: cannot use netwrok: unknown key`, `did you mean "network"?`},
 		{"timeout: 30s", `f:1: cannot use timeout: unknown key`, `did you mean "limits.timeout"?`},
 		{"Network: none", `f:1: cannot use Network: unknown key`, `did you mean "network"?`},
 		{"limits:\n  tmp: 1MiB\n  cputime: 1s", `f:3: cannot use limits.cputime: unknown key`, `did you mean "cpu_time"?`},
 		{"mounts: [{source: a, targte: /b}]", `f:1: cannot use mounts[0].targte: unknown key`, `did you mean "target"?`},
-		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, hostname, level, limits, mounts, network, no_toolchains, redaction, rootfs, seccomp, workspace, wrapper"},
+		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, hostname, level, limits, mounts, network, no_toolchains, redaction, rootfs, seccomp, ssh_agent, workspace, wrapper"},
 		{"network: none\n\nnetwork: host\n", `f:3: cannot use network: it is given twice, first on line 1`, ""},
 		{"env:\n  A: 1\n  A: 2\n", `f:3: cannot use env.A: it is given twice, first on line 2`, ""},
 		{"network:\nhostname: a", `f:1: cannot use network: it is null`, absent},
@@ -176,7 +178,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"network: ''", `f:1: cannot use network: it is empty`, absent},
 		{"network: {mode: allow, allowed: []}", `f:1: cannot use network.allowed: unknown key`, `did you mean "allow"?`},
 		{"network:\n  allow:\n  - host: a.example\n    port: [1]", `f:4: cannot use network.allow[0].port: unknown key`, `did you mean "ports"?`},
-		{"network:\n  allow: [a.example]", `f:2: cannot use network.allow[0] "a.example": it must be a mapping of keys to values`, "write {host: …}"},
+		{"network:\n  allow: [a.example]", `f:2: cannot use network.allow[0] "a.example": it must be a mapping of keys to values`, "write {host: a.example}"},
 		{"network: {allow: [{host: a.example, ports: 443}]}", `f:1: cannot use network.allow[0].ports "443": it must be a list`, "put the value in brackets: [value]"},
 		{"network: {allow: [{host: a.example, ports: [0]}]}", `f:1: cannot use network.allow[0].ports[0] "0": 0 would count as not given`, absent},
 		{"network: {allow: [{host: a.example, ports: [https]}]}", `f:1: cannot use network.allow[0].ports[0] "https": it must be a whole number`, ""},
@@ -301,7 +303,7 @@ limits: {timeout: 1ns}
 	want := `cannot use workspace.source ".": it is relative, and the directory it starts from is not known
 f:5: cannot use mounts[0].target "/usr/a": /usr is read-only inside
 f:6: cannot use mounts[1].target "/usr/b": /usr is read-only inside
-f:2: cannot use network "bridge": it must be "none" or "allow" or "host"
+f:2: cannot use network "bridge": it must be "none" or "allow" or "observe" or "host"
 f:9: cannot use limits.timeout "1ns": it is less than 1ms
 f:8: cannot use env."1.A": a name is letters, digits and underscores, and does not start with a digit`
 	if err := file.Locate(err); err == nil || err.Error() != want {

@@ -194,6 +194,9 @@ func (s *Server) URL() string {
 	return "http://" + addr.String() + Path
 }
 
+// Addr returns the address on which it listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
 // Serve serves requests until ctx ends or the listener fails. Then it accepts no more
 // connections, cancels the requests in flight, calls [Options].Close, waits for requests
 // at most [Limits].End, and closes the connections that are left.

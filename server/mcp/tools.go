@@ -120,7 +120,14 @@ func networkText(n policy.Network, tokens bool) string {
 	if tokens {
 		words = "network.allow in the spec of paddock token create"
 	}
-	return "Network: " + op.Hosts(n.Egress("").Allow) + ", and nothing else. Only the user can open another host, with " + words + ": ask, and name the host."
+	egress := n.Egress("")
+	given := ""
+	for _, injected := range egress.Injected {
+		host, rest, _ := strings.Cut(injected, " ")
+		header, _, _ := strings.Cut(rest, " ")
+		given += " Requests to " + host + " get their " + header + " outside of the sandbox."
+	}
+	return "Network: " + op.Hosts(egress.Allow) + ", and nothing else." + given + " Only the user can open another host, with " + words + ": ask, and name the host."
 }
 
 // say returns a function that renders hints of an operation for this view's clients. A field

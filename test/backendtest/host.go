@@ -56,6 +56,8 @@ type box struct {
 	wire   *wire.Client
 	dir    string // the workspace on the host, empty where it is elsewhere
 	closed bool
+	// unjoined has why connections to published ports were not joined.
+	unjoined chan error
 }
 
 // open starts a sandbox with the probe in its workspace. change may be nil.
@@ -63,7 +65,7 @@ func (h *host) open(ctx context.Context, change func(*policy.Spec)) (*box, error
 	spec := h.Spec
 	spec.Backend = h.Backend.Name()
 	spec.Env = map[string]string{"PD_SPEC": "from the spec"}
-	b := &box{host: h}
+	b := &box{host: h, unjoined: make(chan error, 1)}
 	if !h.Remote {
 		dir, err := os.MkdirTemp(h.dir, "workspace-")
 		if err != nil {

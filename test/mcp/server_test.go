@@ -40,7 +40,7 @@ func plain(t *testing.T) setup {
 func everything(t *testing.T) setup {
 	t.Helper()
 	s := plain(t)
-	s.profile, s.flags = "full", []string{"--allow", "example.com:80,443,8443"}
+	s.profile, s.flags = "full", []string{"--allow", "example.com:80,443,8443", "--publish", "any"}
 	if !privileged() {
 		return s
 	}

@@ -54,7 +54,9 @@ var examples = []example{
 	{tool: "sandbox_status", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "sandbox_create", good: `{"name":"named","allow":["example.com"]}`, bad: `{"name":"third","allow":["https://example.com"]}`, want: `URL`},
 	{tool: "network_show", good: `{"sandbox":"named"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
+	{tool: "network_add", good: `{"sandbox":"named","allow":["example.com:8443"]}`, bad: `{"sandbox":"named"}`, want: `allow`},
 	{tool: "network_set", good: `{"sandbox":"named","allow":["example.com:8443"]}`, bad: `{"sandbox":"named","allow":["*.*.example.com"]}`, want: `label`},
+	{tool: "port_publish", good: `{"sandbox":"named","ports":["3000"]}`, bad: `{"sandbox":"named","ports":["0.0.0.0:80:3000"]}`, want: `publish`},
 	{tool: "network_log", good: `{"sandbox":"named"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "sandbox_delete", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "shell_open", good: `{"shell_id":"main","wait_for_idle_ms":100}`, bad: `{"shell_id":"other","rows":0}`, want: `rows`},
@@ -250,7 +252,7 @@ func TestToolsHTTP(t *testing.T) {
 	t.Parallel()
 	s := everything(t)
 	spec := filepath.Join(t.TempDir(), "spec.yaml")
-	testkit.Write(t, spec, "network: {allow: [{host: example.com, ports: [80, 443, 8443]}]}\n", 0o600)
+	testkit.Write(t, spec, "network: {allow: [{host: example.com, ports: [80, 443, 8443]}], publish: [any]}\n", 0o600)
 	token := s.token(t, localPrincipal(t), s.workspace, "--spec", spec) // without one there is no server
 	c := startHTTP(t, s).connect(t, token)
 	runExamples(t, c.tools(t), c.caller())

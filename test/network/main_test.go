@@ -182,24 +182,39 @@ func (w *world) add(name string, l net.Listener) {
 // https serves HTTPS under a name, with a certificate of the world's.
 func (w *world) https(t *testing.T, name string, handler http.Handler) {
 	t.Helper()
+	w.httpsWith(t, name, handler)
+}
+
+// httpsWith is like https, with these protocols alone, if any are named.
+func (w *world) httpsWith(t *testing.T, name string, handler http.Handler, protocols ...string) {
+	t.Helper()
 	host, _, err := net.SplitHostPort(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	der, key := w.certificate(t, host)
+	l := listen(t)
+	w.add(name, l)
+	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: protocols}}
+	if len(protocols) > 0 {
+		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	}
+	go func() { _ = server.ServeTLS(l, "", "") }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+// certificate returns a certificate of the world's for a name, and its key.
+func (w *world) certificate(t *testing.T, host string) (der []byte, key *ecdsa.PrivateKey) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{host}}
-	der, err := x509.CreateCertificate(rand.Reader, template, w.root, &key.PublicKey, w.key)
-	if err != nil {
+	if der, err = x509.CreateCertificate(rand.Reader, template, w.root, &key.PublicKey, w.key); err != nil {
 		t.Fatal(err)
 	}
-	l := listen(t)
-	w.add(name, l)
-	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}}
-	go func() { _ = server.ServeTLS(l, "", "") }()
-	t.Cleanup(func() { _ = server.Close() })
+	return der, key
 }
 
 // hello answers each request with where it was for.
@@ -208,6 +223,12 @@ var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.
 // open opens a sandbox with these rules, over a new workspace in which ca.pem is the world's
 // authority.
 func (w *world) open(t *testing.T, network policy.Network) *paddock.Sandbox {
+	t.Helper()
+	return w.openWith(t, network, func(*paddock.Spec) {})
+}
+
+// openWith is like open, with a spec that is changed.
+func (w *world) openWith(t *testing.T, network policy.Network, change func(*paddock.Spec)) *paddock.Sandbox {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
@@ -225,7 +246,8 @@ func (w *world) open(t *testing.T, network policy.Network) *paddock.Sandbox {
 		"SSL_CERT_FILE": "/workspace/ca.pem", "CURL_CA_BUNDLE": "/workspace/ca.pem", "GIT_SSL_CAINFO": "/workspace/ca.pem",
 		"NODE_EXTRA_CA_CERTS": "/workspace/ca.pem", "REQUESTS_CA_BUNDLE": "/workspace/ca.pem",
 	}}
-	box, err := paddock.Open(t.Context(), spec, paddock.Options{Agent: filepath.Join(binDir, "paddock-agent"), Path: os.Getenv("PATH")})
+	change(&spec)
+	box, err := paddock.Open(t.Context(), spec, w.options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +257,10 @@ func (w *world) open(t *testing.T, network policy.Network) *paddock.Sandbox {
 		}
 	})
 	return box
+}
+
+func (w *world) options() paddock.Options {
+	return paddock.Options{Agent: filepath.Join(binDir, "paddock-agent"), Path: os.Getenv("PATH")}
 }
 
 // allow returns rules for hosts, in the short form of flags.

@@ -28,8 +28,10 @@ const (
 	sdks = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
 	// Rules by name never reach the loopback on which these tests serve.
 	noLoopback = "it needs a host with a public address"
+	registries = "it needs registries: test/network installs from one of its own"
 	running    = "it needs a sandbox that runs: op/table has each with one"
 	clients    = "it needs a client, a key and a model: make test-mcp runs each client with a scripted model"
+	sshAgent   = "it needs a key and an account at a code host: test/network does it with a server of its own"
 )
 
 var (
@@ -52,6 +54,7 @@ func rows() []row {
 		{of: "./bin/paddock run -- sh -c 'echo built >result; cat ~/.ssh/id_rsa; touch /usr/bin/x'", dir: "paddock", steps: []step{{status: 1}}},
 		{of: "cat result", dir: "paddock", steps: []step{{}}},
 		{of: "./bin/paddock run --allow example.com -- curl -sS https://example.org", dir: "paddock", steps: []step{{status: 6, see: []string{"Could not resolve host: example.org", "denied: network: allow, example.org (no rule opens it; --allow example.org opens it)"}}}},
+		{of: "./bin/paddock run --allow-from npm -- npm install", why: registries},
 		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
 		{of: "go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock version | grep ' v0.9.9$' && ~/go/bin/paddock run -- true"}}},
 		{of: `export PATH="$(go env GOPATH)/bin:$PATH"`, steps: []step{{after: `PATH="$(go env GOPATH)/bin:$PATH"; paddock version | grep ' v0.9.9$'`}}},
@@ -88,8 +91,8 @@ func rows() []row {
 		{of: "import { Agent, MCPServerStdio, run } from '@openai/agents';", why: sdks},
 		{of: "import { MultiServerMCPClient } from '@langchain/mcp-adapters';", why: sdks},
 		{of: "import { createMCPClient } from '@ai-sdk/mcp';", why: sdks},
-		{of: "paddock run --network host --env-pass ANTHROPIC_API_KEY -- claude -p 'make the tests pass' --dangerously-skip-permissions", why: clients},
-		{of: "paddock run --network host --env-pass OPENAI_API_KEY -- codex exec --sandbox danger-full-access 'make the tests pass'", why: clients},
+		{of: "paddock wrap claude", why: clients},
+		{of: "paddock run --allow api.example.com --env-pass EXAMPLE_API_KEY -- agent 'make the tests pass'", why: clients},
 		{of: "paddock git accept", steps: []step{
 			{status: 125, see: []string{"no sandbox over . has added to git's configuration"}},
 			{before: "paddock run -- git remote add origin https://example.com/app.git", status: 1, see: []string{"would add remote.origin.url=https://example.com/app.git", "paddock git accept --yes -w ."}, after: "! git remote get-url origin"},
@@ -149,10 +152,28 @@ func rows() []row {
 		{of: "paddock run --spec api.yaml -- ./fetch", why: noLoopback},
 		{of: "paddock run --network host -- curl -sS https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
 		{of: "network:", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"open    *.example.org          8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
+		{of: "paddock run --allow-from npm -- npm install left-pad", why: registries},
+		{of: "paddock run --allow-from npm -- npm ci", why: registries},
+		{of: "paddock run --allow-from go,pip -- make test", why: registries},
+		{of: "paddock plan --allow-from apt,cargo", why: registries},
+		{of: "paddock mcp --allow-from npm", why: registries},
+		{of: "paddock run --network observe -- make deps", why: noLoopback},
+		{of: "paddock network add ID --allow example.com", why: running},
+		{of: "paddock run --ssh-agent --allow github.com:22 -- git push", why: sshAgent},
+		{of: "paddock run --ssh-agent=sign --allow github.com:22 -- git commit -S", why: sshAgent},
+		{of: "paddock run --ssh-agent --ssh-key SHA256:… --allow github.com:22 -- ssh -T git@github.com", why: sshAgent},
+		{of: "ssh_agent: {keys: [\"SHA256:…\"], sign: true}", why: sshAgent},
+		{of: "paddock network show --observed ID", why: running},
+		{of: "# secrets.yaml", path: "secrets.yaml", steps: []step{{instead: "paddock plan --spec ~/secrets.yaml", see: []string{"443; Authorization gets API_TOKEN", "POST of /v1/search, /v1/projects/*/issues, /v1/drafts/**; X-Api-Key gets KEY"}}}},
+		{of: "paddock run --spec secrets.yaml -- sh -c 'env | grep TOKEN; curl -sS https://api.example.com/user'", why: noLoopback},
 		{of: "paddock network show ID", why: running},
 		{of: "paddock network log --follow ID", why: running},
 		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
 		{of: "paddock network set ID --none", why: running},
+		{of: "paddock run -p 8080:8000 -- python3 -m http.server 8000", steps: []step{{instead: "paddock run -p 8080:8000 -- true", see: []string{"published: http://127.", ":8080/ leads to port 8000"}}}},
+		{of: "paddock forward ID 8000", why: running},
+		{of: "paddock run --host-port 5432 -- pg_isready -h host.paddock.internal", steps: []step{{instead: "paddock plan --host-port 5432", see: []string{"host.paddock.internal  5432"}}}},
+		{of: "network: {publish: [\"8080:3000\"], host_ports: [5432]}", path: "ports.yaml", steps: []step{{instead: "paddock plan --spec ~/ports.yaml", see: []string{"8080:3000", "host.paddock.internal"}}}},
 		{of: "paddock run -- sh -c 'getent hosts example.com || echo no network'", steps: []step{{see: []string{"no network"}}}},
 
 		// docs/operations.md
@@ -241,6 +262,10 @@ func rows() []row {
 		{of: "paddock man", steps: []step{{see: []string{`.TH "PADDOCK" "1"`, `.SS "paddock mcp install`}}}},
 		{of: "COPY --from=paddock:VERSION /usr/local/bin/ /usr/local/bin/", why: released},
 		{of: "limactl start --name=paddock --mount-writable", why: "it needs macOS"},
+
+		// docs/wrap.md
+		{of: "paddock wrap --unasked codex exec 'make the tests pass'", why: clients},
+		{of: "paddock wrap --plan gemini", why: clients},
 
 		// docs/sessions.md
 		{of: `printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`, steps: []step{{see: []string{`"output":"/tmp\n1"`}}}},

@@ -262,3 +262,18 @@ func TestServerAtATerminal(t *testing.T) {
 	s.send("\x04")
 	s.exit(0)
 }
+
+// An agent that is wrapped has a terminal where its caller does.
+func TestWrapHasATerminal(t *testing.T) {
+	s := startTerminal(t, "wrap", "--", "sh", "-c", `test -t 0 && test -t 1 && stty size && echo $TERM; trap 'stty size; exit 3' WINCH; echo ready; while :; do sleep 0.05; done`)
+	s.expect(`30 97\r\nxterm\r\n`)
+	s.expect("ready")
+	if err := pty.Setsize(s.ptmx, &pty.Winsize{Rows: 41, Cols: 111}); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(`41 111\r\n`)
+	s.exit(3)
+	s = startTerminal(t, "wrap", "--tty=false", "--", "sh", "-c", "tty; exit 3")
+	s.expect("not a tty")
+	s.exit(3)
+}

@@ -8,6 +8,7 @@
 //	helper throttle        puts limits and priorities on pid 1
 //	helper shed PROGRAM …  lowers what the agent brands a tree with, then executes
 //	helper alloc MIB       touches so much memory
+//	helper echo            serves a port of the loopback
 //	helper descriptors     lists the descriptors that it was started with
 //	helper watch           makes inotify instances until it gets no more, prints how
 //	                       many, and keeps them until its input ends
@@ -48,6 +49,8 @@ func main() {
 		shed()
 	case "alloc":
 		alloc()
+	case "echo":
+		echo()
 	case "descriptors":
 		descriptors()
 	case "watch":

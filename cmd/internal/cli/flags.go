@@ -48,6 +48,8 @@ func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
 		flag := flags.VarPF(v, f.Flag, f.Short, f.Help)
 		if f.Kind == op.KindBool {
 			flag.NoOptDefVal = "true"
+		} else if f.Bare != "" {
+			flag.NoOptDefVal = f.Bare
 		}
 		complete(cmd, f)
 	}

@@ -193,7 +193,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Run commands in sandboxes:", []string{"run", "session", "exec", "execute", "service", "list"}},
+	{"Run commands in sandboxes:", []string{"run", "session", "exec", "execute", "service", "list", "forward"}},
 	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
 	{"Set up a project:", []string{"init", "trust"}},
 	{"Serve models:", []string{"mcp", "token"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type connection struct {
 	inside         *net.TCPConn
 	to             target
 	rule           string
+	intercepts     *policy.NetworkRule // if the rule does
 	began          time.Time
 	ctx            context.Context
 	cut            context.CancelCauseFunc // resets it, for a reason
@@ -119,7 +121,7 @@ func (s *Server) admit(ctx context.Context, inside *net.TCPConn, to target) (*co
 	if limit := s.bytesOut.Load(); limit > 0 && s.sent.Load() >= limit {
 		return nil, &deniedError{decision.Rule, spentReason(limit)}
 	}
-	c := &connection{server: s, inside: inside, to: to, rule: decision.Rule, began: time.Now()}
+	c := &connection{server: s, inside: inside, to: to, rule: decision.Rule, intercepts: decision.Intercept, began: time.Now()}
 	c.ctx, c.cut = context.WithCancelCause(ctx)
 	s.open[c] = struct{}{}
 	s.records.connected()
@@ -145,6 +147,9 @@ func (s *Server) decide(table *egress.Table, to target) egress.Decision {
 // ends have closed. It reports whether the host was reached.
 func (c *connection) run() (reached bool, err error) {
 	s := c.server
+	if c.intercepts != nil {
+		return c.intercept(c.intercepts)
+	}
 	if c.to.port == s.httpPort {
 		return c.forwardHTTP()
 	}
@@ -267,10 +272,14 @@ func (c *connection) connect() (net.Conn, error) {
 // forbids returns why the rules of a new table forbid a connection that those of an old one
 // opened, or "".
 func (s *Server) forbids(old, table *egress.Table, c *connection) string {
-	if d := s.decide(table, c.to); !d.Open {
+	d := s.decide(table, c.to)
+	switch {
+	case !d.Open:
 		return d.Reason
+	case !reflect.DeepEqual(c.intercepts, d.Intercept):
+		return "what requests to it may be, or what they get, has changed"
 	}
-	if !c.at.IsValid() {
+	if !c.at.IsValid() || c.to.name == policy.HostName {
 		return ""
 	}
 	// Whether the address is allowed depends on rules for addresses alone.

@@ -20,6 +20,7 @@ const (
 
 // serveControl answers clients until ctx ends. It closes the listener.
 func (s *Server) serveControl(ctx context.Context, l net.Listener) {
+	defer l.Close() // where ctx ended before what follows was called
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	slots := make(chan struct{}, mostControls)
 	for ctx.Err() == nil {
@@ -78,7 +79,7 @@ func (s *Server) answerClient(ctx context.Context, conn net.Conn) {
 		state := s.State()
 		_ = write(egress.Answer{State: &state})
 	case egress.OpSet:
-		state, err := s.Set(network)
+		state, err := s.setAt(network, request.Revision)
 		if err != nil {
 			_ = write(egress.Answer{Error: asError(err)})
 			return

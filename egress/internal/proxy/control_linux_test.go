@@ -33,6 +33,24 @@ func startControl(t *testing.T, rules ...string) (*env, *egress.Client, string) 
 	return e, client, path
 }
 
+// TestRevisions: rules of a revision that others have replaced stay.
+func TestRevisions(t *testing.T) {
+	e, client, _ := startControl(t, "api.test")
+	ctx := t.Context()
+	state, err := client.Show(ctx)
+	if err != nil || state.Revision != 0 {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	_, err = client.SetAt(ctx, e.network("other.test"), 1)
+	if failed := (*egress.Error)(nil); !errors.As(err, &failed) || !failed.Changed {
+		t.Errorf("rules of another revision: %v", err)
+	}
+	state, err = client.SetAt(ctx, e.network("new.test"), 0)
+	if err != nil || state.Revision != 1 || state.Network.Allow[0].Host != "new.test" {
+		t.Errorf("rules of this revision: %+v, %v", state, err)
+	}
+}
+
 func TestClient(t *testing.T) {
 	e, client, path := startControl(t, "api.test", "!bad.test")
 	ctx := t.Context()

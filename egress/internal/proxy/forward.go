@@ -100,6 +100,11 @@ func (f *forwarding) next() (*httpRequest, error) {
 	if refusal == nil {
 		refusal = checkHost(r.host, f.c.to)
 	}
+	if i := f.c.server.interceptor; refusal == nil && i != nil {
+		if secret := i.secrets.standsIn(string(r.head)); secret != nil {
+			refusal = &httpError{403, "it has the stand-in of " + secret.Name + ", and plain text never gets the value"}
+		}
+	}
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	socks "golang.org/x/net/proxy"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // mostProxyAnswer bounds the answer of the operator's proxy to CONNECT, in bytes.
@@ -98,7 +100,7 @@ func parseException(entry string) exception {
 
 // covers reports whether a connection goes through the proxy.
 func (p *operatorProxy) covers(to target) bool {
-	if p == nil || to.name == "" && to.address.IsLoopback() {
+	if p == nil || to.name == policy.HostName || to.name == "" && to.address.IsLoopback() {
 		return false
 	}
 	for _, e := range p.except {

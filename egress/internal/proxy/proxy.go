@@ -18,6 +18,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -46,15 +47,23 @@ type Options struct {
 	Control net.Listener
 	// Proxy are the operator's HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 	Proxy map[string]string
+	// SSHAgent, if not nil, is served too.
+	SSHAgent *SSHAgent
 
-	// DNS is where names are asked for. Default: 198.18.0.1:53.
+	// DNS is where names are asked for. Default: port 53 of the second address of Range.
 	DNS netip.AddrPort
 	// Bind is where connections arrive, at DNS and Range among others. Default: at all
 	// addresses.
 	Bind netip.Addr
 	// Range has the addresses that stand for names, from its third on. Default:
-	// [egress.Range].
+	// [egress.GatewayNames].
 	Range netip.Prefix
+
+	// Authority, if any, signs certificates of hosts that rules intercept, which get Secrets.
+	Authority *egress.Authority
+	Secrets   []egress.Secret
+	// Roots are what hosts are trusted by. Default: the system's, read by [New].
+	Roots *x509.CertPool
 
 	// What follows is for tests alone.
 
@@ -68,6 +77,8 @@ type Options struct {
 	// HelloTimeout is the time for a TLS hello, DialTimeout that for reaching a host.
 	// Default: 10s.
 	HelloTimeout, DialTimeout time.Duration
+	// Now tells the time for certificates.
+	Now func() time.Time
 	// HostSockets accepts sockets of this process's own network namespace.
 	HostSockets bool
 }
@@ -78,11 +89,13 @@ type Server struct {
 	dnsAddress   netip.AddrPort
 	udp          *net.UDPConn
 	control      net.Listener
+	sshAgent     *SSHAgent
 	names        *names
 	records      *records
 	resolver     *resolver
 	dnsConns     dnsConns
 	upstream     *upstream
+	interceptor  *interceptor // nil: no rule can intercept
 	tlsPort      uint16
 	httpPort     uint16
 	helloTimeout time.Duration
@@ -91,8 +104,9 @@ type Server struct {
 	sent         atomic.Int64  // to hosts, by all connections
 	bytesOut     atomic.Int64  // limit of sent, 0: none
 
-	setting sync.Mutex // held while rules are replaced
-	stock   []*os.File // for setting: sockets that are not bound
+	setting  sync.Mutex    // held while rules are replaced
+	stock    []*os.File    // for setting: sockets that are not bound
+	replaced atomic.Uint64 // how often rules were replaced
 
 	mu        sync.Mutex
 	table     *egress.Table
@@ -142,16 +156,16 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// newServer fills in the defaults of options, and checks them.
-func newServer(o *Options) (*Server, error) {
+// fill sets what is not set to its default.
+func (o *Options) fill() {
+	if !o.Range.IsValid() {
+		o.Range = egress.GatewayNames
+	}
 	if !o.DNS.IsValid() {
-		o.DNS = netip.AddrPortFrom(egress.Range.Addr().Next(), 53)
+		o.DNS = netip.AddrPortFrom(o.Range.Addr().Next(), 53)
 	}
 	if !o.Bind.IsValid() {
 		o.Bind = netip.IPv4Unspecified()
-	}
-	if !o.Range.IsValid() {
-		o.Range = egress.Range
 	}
 	if o.Resolver == nil {
 		o.Resolver = &hostResolver{net.Resolver{PreferGo: true}}
@@ -171,6 +185,14 @@ func newServer(o *Options) (*Server, error) {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 10 * time.Second
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// newServer fills in the defaults of options, and checks them.
+func newServer(o *Options) (*Server, error) {
+	o.fill()
 	if err := egress.Check(o.Network); err != nil {
 		return nil, fmt.Errorf("invalid rules: %w", err)
 	}
@@ -195,7 +217,7 @@ func newServer(o *Options) (*Server, error) {
 		}
 	}
 	s := &Server{
-		bindTo: o.Bind, dnsAddress: o.DNS, control: o.Control,
+		bindTo: o.Bind, dnsAddress: o.DNS, control: o.Control, sshAgent: o.SSHAgent,
 		names: newNames(o.Range), records: newRecords(),
 		upstream: &upstream{resolver: o.Resolver, dial: o.Dial, allowAddress: o.AllowAddress, proxy: proxy, timeout: o.DialTimeout},
 		tlsPort:  o.TLSPort, httpPort: o.HTTPPort, helloTimeout: o.HelloTimeout,
@@ -204,6 +226,14 @@ func newServer(o *Options) (*Server, error) {
 		listeners: map[uint16]*net.TCPListener{},
 	}
 	s.slots = make(chan struct{}, s.most+mostListeners+mostDNSConns)
+	if o.Authority != nil {
+		if s.interceptor, err = newInterceptor(s, o); err != nil {
+			return nil, fmt.Errorf("cannot look into TLS: %w", err)
+		}
+	}
+	if err := s.prepareIntercepted(egress.NewTable(o.Network)); err != nil {
+		return nil, err
+	}
 	s.resolver = &resolver{names: s.names, table: s.rules, deny: s.deny}
 	return s, nil
 }
@@ -291,8 +321,14 @@ func (s *Server) Serve(ctx context.Context) error {
 			fail(fmt.Errorf("cannot answer names: %w", err))
 		}
 	})
+	if s.interceptor != nil {
+		s.running.Go(func() { s.interceptor.serve(ctx) })
+	}
 	if s.control != nil {
 		s.running.Go(func() { s.serveControl(ctx, s.control) })
+	}
+	if s.sshAgent != nil {
+		s.running.Go(func() { s.serveSSHAgent(ctx, s.sshAgent) })
 	}
 	<-ctx.Done()
 	s.closeAll()
@@ -338,13 +374,22 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) {
 // Set replaces all rules: it listens at new ports, then decides by the new rules, then resets
 // the connections that they forbid. If it fails, nothing has changed; the error is an
 // [*egress.Error].
-func (s *Server) Set(network policy.Network) (egress.State, error) {
+func (s *Server) Set(network policy.Network) (egress.State, error) { return s.setAt(network, nil) }
+
+// setAt is like Set. It fails if the rules are not those of a revision any more.
+func (s *Server) setAt(network policy.Network, revision *uint64) (egress.State, error) {
 	if err := egress.Check(network); err != nil {
 		return egress.State{}, &egress.Error{Message: "invalid rules: " + err.Error()}
 	}
 	s.setting.Lock()
 	defer s.setting.Unlock()
+	if revision != nil && *revision != s.replaced.Load() {
+		return egress.State{}, &egress.Error{Message: "the rules were replaced meanwhile", Changed: true}
+	}
 	table := egress.NewTable(network)
+	if err := s.checkIntercepted(table); err != nil {
+		return egress.State{}, asError(err)
+	}
 	added, err := s.bindPorts(table.Ports())
 	if err != nil {
 		return egress.State{}, asError(err)
@@ -357,8 +402,16 @@ func (s *Server) Set(network policy.Network) (egress.State, error) {
 		}
 		return egress.State{}, &egress.Error{Message: "the sandbox has ended"}
 	}
+	if err := s.prepareIntercepted(table); err != nil {
+		s.mu.Unlock()
+		for _, l := range added {
+			_ = l.Close()
+		}
+		return egress.State{}, asError(err)
+	}
 	old := s.table
 	s.table = table
+	s.replaced.Add(1)
 	s.bytesOut.Store(int64(network.Limits.BytesOut))
 	for c := range s.open {
 		if reason := s.forbids(old, table, c); reason != "" {
@@ -374,12 +427,47 @@ func (s *Server) Set(network policy.Network) (egress.State, error) {
 	return s.State(), nil
 }
 
+// checkIntercepted returns an error if rules intercept what cannot be.
+func (s *Server) checkIntercepted(table *egress.Table) error {
+	network := table.Network()
+	if !network.Intercepts() {
+		return nil
+	}
+	if s.interceptor == nil {
+		return &egress.Error{
+			Message: "no rule can have http or secret: the sandbox was started without such a rule, and its programs trust no certificates of Paddock",
+			Hint:    "start the sandbox anew with these rules",
+		}
+	}
+	for _, secret := range network.Secrets() {
+		known := s.interceptor.secrets.find(secret.Name)
+		if known == nil || secret.Substitute && known.StandIn == "" {
+			return &egress.Error{
+				Message: "secret " + secret.Name + " cannot be used: values are read, and stand-ins made, at the start of a sandbox alone, and this one was started without it",
+				Hint:    "start the sandbox anew with these rules",
+			}
+		}
+	}
+	return nil
+}
+
+// prepareIntercepted signs for the names that rules intercept.
+func (s *Server) prepareIntercepted(table *egress.Table) error {
+	if err := s.checkIntercepted(table); err != nil || s.interceptor == nil {
+		return err
+	}
+	if err := s.interceptor.authority.permit(table.Intercepted()); err != nil {
+		return fmt.Errorf("cannot sign for the hosts of the rules: %w", err)
+	}
+	return nil
+}
+
 // State returns rules and totals.
 func (s *Server) State() egress.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.records.totals()
-	state.Network, state.Open = s.table.Network(), len(s.open)
+	state.Network, state.Open, state.Revision = s.table.Network(), len(s.open), s.replaced.Load()
 	for c := range s.open {
 		state.Sent += c.sent.Load()
 		state.Received += c.received.Load()

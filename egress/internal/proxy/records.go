@@ -16,8 +16,8 @@ const (
 	mostRecordText = 256
 )
 
-// records has the last records, and totals. A denial that equals the one before it is counted
-// in that one, unless somebody has read it.
+// records has the last records, and totals. A denial, or a use of the SSH agent, that equals the
+// record before it is counted in that one, unless somebody has read it.
 type records struct {
 	mu      sync.Mutex
 	kept    []egress.Record // a ring: number n is at (n-1) % mostRecords
@@ -36,6 +36,7 @@ func (r *records) add(record egress.Record) {
 	// Letters of other scripts look like those of the name that was meant.
 	host := strconv.QuoteToASCII(record.Host)
 	record.Host = text.Truncate(host[1:len(host)-1], mostRecordText)
+	record.Method, record.Path = text.Escape(record.Method), text.Truncate(text.Escape(record.Path), mostRecordText)
 	record.Reason = text.Truncate(text.Escape(record.Reason), 2*mostRecordText)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,9 +44,12 @@ func (r *records) add(record egress.Record) {
 	r.state.Received += record.Received
 	if record.Kind == egress.KindDenied {
 		r.state.Denied++
+	}
+	if record.Kind == egress.KindDenied || record.Kind == egress.KindSSH {
 		if r.last > r.read {
 			before := &r.kept[(r.last-1)%mostRecords]
-			if before.Kind == record.Kind && before.Host == record.Host && before.Port == record.Port && before.Rule == record.Rule {
+			if before.Kind == record.Kind && before.Host == record.Host && before.Port == record.Port && before.Rule == record.Rule && before.Key == record.Key && before.Method == record.Method && before.Path == record.Path &&
+				(before.Reason == record.Reason || record.Kind == egress.KindDenied && record.Rule != egress.RuleSSHAgent) {
 				before.Count = max(before.Count, 1) + 1
 				return
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 const (
@@ -30,6 +31,9 @@ type Resolver interface {
 
 // DialFunc connects to an address, and calls control with each socket before it connects it.
 type DialFunc func(ctx context.Context, network, address string, control func(network, address string, c syscall.RawConn) error) (net.Conn, error)
+
+// hostLoopback is where the ports of [policy.HostName] are.
+var hostLoopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // hostResolver is the host's own, without the domains that it searches: a rule names a host
 // completely. A name without a dot means what it means on the host.
@@ -83,6 +87,9 @@ func (u *upstream) connect(ctx context.Context, table *egress.Table, to target) 
 }
 
 func (u *upstream) connectOnce(ctx context.Context, table *egress.Table, to target) (net.Conn, error) {
+	if to.name == policy.HostName {
+		return u.dial(ctx, "tcp", netip.AddrPortFrom(hostLoopback, to.port).String(), func(string, string, syscall.RawConn) error { return nil })
+	}
 	if u.proxy.covers(to) {
 		return u.proxy.connect(ctx, to)
 	}

@@ -22,7 +22,9 @@ type Process struct {
 	records []egress.Record
 	changed chan struct{}
 	refuses *egress.Error
-	gone    bool
+	// revision is how often the rules were replaced.
+	revision uint64
+	gone     bool
 }
 
 // New returns a process with rules.
@@ -95,7 +97,11 @@ func (p *Process) serve(conn net.Conn) {
 	if r.Op == egress.OpSet {
 		p.mu.Lock()
 		refuses := p.refuses
+		if r.Revision != nil && *r.Revision != p.revision {
+			refuses = &egress.Error{Message: "the rules were replaced meanwhile", Changed: true}
+		}
 		if refuses == nil {
+			p.revision++
 			_ = json.Unmarshal(*r.Network, &p.network)
 		}
 		p.mu.Unlock()
@@ -106,7 +112,7 @@ func (p *Process) serve(conn net.Conn) {
 		p.Add(egress.Record{Kind: egress.KindRules})
 	}
 	p.mu.Lock()
-	state := egress.State{Network: p.network, Last: uint64(len(p.records))}
+	state := egress.State{Network: p.network, Revision: p.revision, Last: uint64(len(p.records))}
 	for _, r := range p.records {
 		switch r.Kind {
 		case egress.KindDenied:

@@ -113,18 +113,40 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 
 // Do opens the sandbox, runs the command and closes the sandbox. It returns when the kernel
 // has confirmed that nothing is left.
-func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out RunOutput, err error) {
+func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (RunOutput, error) {
 	tty := in.terminal(stream)
-	if err := in.check(env, stream, tty); err != nil {
+	if err := in.Check(env, stream, tty); err != nil {
 		return RunOutput{}, err
 	}
-	if in.Quiet && env.Project != nil {
-		env.Project = func(string) {}
-	}
-	spec, err := in.Spec(ctx, env)
+	spec, err := in.ReadSpec(ctx, env)
 	if err != nil {
 		return RunOutput{}, err
 	}
+	return in.Within(ctx, env, stream, spec, Around{TTY: tty})
+}
+
+// ReadSpec returns the spec that the input describes, without notes if the input asks for none.
+func (in RunInput) ReadSpec(ctx context.Context, env *op.Env) (policy.Spec, error) {
+	if in.Quiet && env.Project != nil {
+		env.Project = func(string) {}
+	}
+	return in.Spec(ctx, env)
+}
+
+// Around is what happens around a command that runs in a sandbox of its own.
+type Around struct {
+	TTY bool // the command gets a terminal
+	// Before, if not nil, is called with the open sandbox and the command that is about to
+	// start, which it may change.
+	Before func(context.Context, *paddock.Sandbox, *paddock.Cmd) error
+	// After, if not nil, is called once the command has ended with all its processes, before
+	// the sandbox does.
+	After func(context.Context, *paddock.Sandbox) error
+}
+
+// Within runs the command of a checked input in a new sandbox of the spec.
+func (in RunInput) Within(ctx context.Context, env *op.Env, stream *op.Stream, spec policy.Spec, around Around) (out RunOutput, err error) {
+	tty := around.TTY
 	if err := allowed(spec, in.Argv); err != nil {
 		return RunOutput{}, err
 	}
@@ -141,11 +163,9 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	if err != nil {
 		return RunOutput{}, err
 	}
-	notes := stream.Stderr
-	if in.Quiet {
-		notes = nil
-	}
+	notes := in.Notes(stream)
 	defer func() {
+		err = errors.Join(err, tellObserved(ctx, notes, sandbox))
 		err = errors.Join(err, sandbox.Close())
 		out.Sandbox, out.Left = sandbox.ID(), op.NewLeft(sandbox)
 		err = errors.Join(err, out.Left.Warn(notes))
@@ -160,6 +180,11 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
 	cmd.Timeout = limit.Span
+	if around.Before != nil {
+		if err := around.Before(ctx, sandbox, cmd); err != nil {
+			return RunOutput{}, err
+		}
+	}
 	if stream.Stdout == nil {
 		out, err = runCaptured(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
@@ -170,10 +195,41 @@ func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	if out.TimedOut {
 		out.Limit, out.Denials = limit.Ended(out.Denials)
 	}
+	if around.After != nil {
+		err = errors.Join(err, around.After(context.WithoutCancel(ctx), sandbox))
+	}
 	return out, err
 }
 
-func (in RunInput) check(env *op.Env, stream *op.Stream, tty bool) error {
+// tellObserved writes the rules for what commands have reached, if that was observed.
+func tellObserved(ctx context.Context, w io.Writer, sandbox *paddock.Sandbox) error {
+	if w == nil || sandbox.Isolation().Network != policy.NetworkObserve {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observedTime)
+	defer cancel()
+	found, lost, err := sandbox.Observed(ctx)
+	if err != nil {
+		_, err = fmt.Fprintf(w, "paddock: %v\n", err)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "paddock: what was reached, as rules of a spec:\n%s\n", op.ObservedSpec(found, lost))
+	return err
+}
+
+// observedTime bounds how long the end of a run waits for what was observed.
+const observedTime = 5 * time.Second
+
+// Notes returns where remarks for the person at the terminal go, or nil.
+func (in RunInput) Notes(stream *op.Stream) io.Writer {
+	if in.Quiet {
+		return nil
+	}
+	return stream.Stderr
+}
+
+// Check refuses an input without a command, and a terminal where there is none.
+func (in RunInput) Check(env *op.Env, stream *op.Stream, tty bool) error {
 	switch {
 	case len(in.Argv) == 0:
 		hint := "paddock run [flags] -- CMD [ARG]..."

@@ -38,9 +38,11 @@ ended, with its name, port and bytes, and what was refused, and why. The process
 holds the network keeps the newest 4096 records, as long as the sandbox lives.
 
   connection  a rule opened it, and it has ended
+  request     of a connection that a rule looks into: method, path and status
   denied      no rule opened the name, the port or the address
   failed      a rule opened it, and the host could not be reached
-  rules       they were replaced`,
+  rules       they were replaced
+  ssh         commands used the SSH agent`,
 		Examples: `  paddock network log ID
   paddock network log --follow ID
   paddock network log --json ID | jq -r '.records[] | select(.kind == "denied") | .host'`,
@@ -121,6 +123,17 @@ func writeRecord(w io.Writer, r egress.Record) error {
 		words = append(words, fmt.Sprintf("%s sent, %s received in %s", policy.Size(r.Sent), policy.Size(r.Received), r.Duration))
 	case egress.KindRules:
 		host = "replaced"
+	case egress.KindSSH:
+		if r.Key != "" {
+			words = append(words, text.Escape(r.Key))
+		}
+	}
+	if r.Method != "" {
+		request := text.Escape(r.Method + " " + r.Path)
+		if r.Status > 0 {
+			request += ": " + strconv.Itoa(r.Status)
+		}
+		words = append(words, request)
 	}
 	if r.Reason != "" {
 		words = append(words, text.Escape(r.Reason))

@@ -11,10 +11,11 @@ import (
 
 type NetworkSetInput struct {
 	Where
-	Allow    []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
-	Deny     []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)"`
-	None     bool     `json:"none,omitempty" flag:"none" help:"close every host"`
-	SpecFile string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
+	Allow     []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
+	Deny      []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)"`
+	HostPorts []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"open this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
+	None      bool     `json:"none,omitempty" flag:"none" help:"close every host"`
+	SpecFile  string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
 }
 
 func (NetworkSetInput) Desc() op.Desc {
@@ -22,11 +23,60 @@ func (NetworkSetInput) Desc() op.Desc {
 		Name: "network_set", CLI: []string{"network", "set"}, Summary: "Replace the rules of a sandbox's network",
 		Doc: `Replace all rules of a running sandbox whose network is "allow" by these: what is not
 named is closed, and its connections are cut. All rules change at once, or none if one
-cannot be used. A sandbox with network none or host has no rules, and keeps that.`,
+cannot be used. A sandbox with network none or host has no rules, and keeps that.
+
+A host for which a rule says which requests may be sent, or has a secret, keeps that here:
+--allow names the host alone. The file of --spec can change it; the values of secrets are
+those that were read at the start of the sandbox.`,
 		Examples: `  paddock network set ID --allow api.example.com --allow '*.example.org:8443'
   paddock network set ID --none`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
 	}
+}
+
+// NetworkAddInput adds rules.
+type NetworkAddInput struct {
+	Where
+	Allow []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host too: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
+	Deny  []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule opens (may be repeated)"`
+}
+
+func (NetworkAddInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "network_add", CLI: []string{"network", "add"}, Summary: "Add rules to a sandbox's network",
+		Doc: `Add rules to those of a running sandbox whose network is "allow". What is open stays
+open, and a rule that is there already is not added again. All rules are added, or none
+if one cannot be used.`,
+		Examples: `  paddock network add ID --allow api.example.com
+  paddock network add ID --deny telemetry.example.com`,
+		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
+	}
+}
+
+// Do adds the rules. Below a ceiling they must lie in it, and what the operator's spec closes
+// stays closed.
+func (in NetworkAddInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out NetworkOutput, err error) {
+	allow, deny, err := op.NetworkRules(in.Allow, in.Deny)
+	if err == nil && len(allow)+len(deny) == 0 {
+		err = &policy.FieldError{Field: "allow", Reason: "no rule is given", Hint: "name a host to open"}
+	}
+	if err == nil {
+		err = env.MayOpen(allow, nil)
+	}
+	if err != nil {
+		return out, err
+	}
+	if env.Ceiling != nil && len(allow) > 0 {
+		deny = append(deny, env.DefaultSpec().Network.Deny...)
+	}
+	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
+		if err := h.AddNetwork(ctx, allow, deny); err != nil {
+			return err
+		}
+		out, err = show(ctx, h)
+		return err
+	})
+	return out, err
 }
 
 // Do replaces the rules. Below a ceiling they must lie in it, and what the operator's spec
@@ -39,6 +89,12 @@ func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
 		now, err := h.Network(ctx)
 		if err != nil {
+			return err
+		}
+		for i, rule := range network.Allow { // what is about requests stays
+			network.Allow[i] = now.Network.Keep(rule)
+		}
+		if err := env.MayOpen(network.Allow, network.HostPorts); err != nil {
 			return err
 		}
 		if env.Ceiling != nil || network.Limits == (policy.NetworkLimits{}) {
@@ -68,22 +124,27 @@ func (in NetworkSetInput) network(ctx context.Context, env *op.Env) (policy.Netw
 			return network, &policy.FieldError{Field: "spec_file", Value: in.SpecFile, Reason: `its network is not "allow"`, Hint: "name one with rules, or use `network.allow`"}
 		}
 		network = spec.Network
+		network.Publish = nil // those that are published stay
 	}
 	allow, deny, err := op.NetworkRules(in.Allow, in.Deny)
 	if err != nil {
 		return network, err
 	}
-	network.Allow, network.Deny = append(network.Allow, allow...), append(network.Deny, deny...)
-	switch rules := len(network.Allow)+len(network.Deny) > 0; {
+	ports, err := op.HostPorts(in.HostPorts)
+	if err != nil {
+		return network, err
+	}
+	network.Allow, network.Deny, network.HostPorts = append(network.Allow, allow...), append(network.Deny, deny...), append(network.HostPorts, ports...)
+	switch rules := len(network.Allow)+len(network.Deny)+len(network.HostPorts) > 0; {
 	case in.None && (rules || in.SpecFile != ""):
 		return network, &policy.FieldError{Field: "none", Reason: "with rules it says two things", Hint: "leave one of the two out"}
 	case !in.None && !rules:
 		return network, &policy.FieldError{Field: "allow", Reason: "no rule is given, and the rules are replaced as a whole", Hint: "name each host that stays open; `none` closes all of them"}
 	}
-	if env.Ceiling != nil && len(network.Allow) > 0 {
+	if env.Ceiling != nil && len(network.Allow)+len(network.HostPorts) > 0 {
 		network.Deny = append(network.Deny, slices.DeleteFunc(slices.Clone(env.DefaultSpec().Network.Deny), func(own policy.NetworkDenial) bool {
 			return slices.Contains(network.Deny, own)
 		})...)
 	}
-	return network, env.MayOpen(network.Allow)
+	return network, nil
 }

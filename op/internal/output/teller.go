@@ -80,10 +80,13 @@ func denied(d paddock.Denial) (perhaps, what string) {
 	if d.Guess {
 		perhaps = "perhaps "
 	}
-	if what = d.Layer + ": " + d.Rule; d.Object != "" {
-		what += ", " + d.Object
+	switch {
+	case d.Object == "":
+		return perhaps, d.Layer + ": " + d.Rule
+	case d.Object == d.Rule || strings.HasPrefix(d.Object, d.Rule+":"): // a rule for one host
+		return perhaps, d.Layer + ": " + d.Object
 	}
-	return perhaps, what
+	return perhaps, d.Layer + ": " + d.Rule + ", " + d.Object
 }
 
 // worthTelling reports whether a refusal is shown. Of a command that succeeded only what the

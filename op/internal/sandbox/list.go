@@ -25,13 +25,15 @@ type ListOutput struct {
 
 // RunningSandbox describes a running sandbox and the commands in it.
 type RunningSandbox struct {
-	ID        string          `json:"id"`
-	State     string          `json:"state"` // starting, ready, or silent: its agent does not answer
-	Backend   string          `json:"backend"`
-	Network   string          `json:"network,omitempty"`
-	Workspace string          `json:"workspace,omitempty"` // its directory on this host
-	StartedAt time.Time       `json:"started_at"`
-	Uptime    policy.Duration `json:"uptime"`
+	ID        string `json:"id"`
+	State     string `json:"state"` // starting, ready, or silent: its agent does not answer
+	Backend   string `json:"backend"`
+	Network   string `json:"network,omitempty"`
+	Workspace string `json:"workspace,omitempty"` // its directory on this host
+	// Published are its ports that this host listens for.
+	Published []paddock.PublishedPort `json:"published,omitempty"`
+	StartedAt time.Time               `json:"started_at"`
+	Uptime    policy.Duration         `json:"uptime"`
 	// Running, Processes and MemoryBytes come from the agent and are not verified.
 	Running     []RunningTree `json:"running"`
 	Processes   int           `json:"processes"`
@@ -102,6 +104,9 @@ func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
 		return
 	}
 	defer func() { _ = sandbox.Close() }() // this only detaches
+	if s.Published, err = sandbox.Published(); err != nil {
+		return
+	}
 	now, err := sandbox.Stats(ctx)
 	if err != nil {
 		return
@@ -135,6 +140,11 @@ func (out ListOutput) Render(w io.Writer) error {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, s.Uptime, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
 	}
 	_ = table.Flush() // a Builder cannot fail
+	for _, s := range out.Sandboxes {
+		for _, p := range s.Published {
+			fmt.Fprintf(&b, "%s leads to port %d of %s\n", p.URL, p.Port, s.ID)
+		}
+	}
 	_, err := io.WriteString(w, trimLines(b.String()))
 	return err
 }

@@ -61,11 +61,11 @@ func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutp
 	if env.Ceiling != nil {
 		p.LeftOut = nil // the caller must not learn where the operator's programs are
 	}
-	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec), Project: env.ProjectFile()}, nil
+	return PlanOutput{Spec: spec, Plan: p, Protected: Protected(spec), Project: env.ProjectFile()}, nil
 }
 
-// protected returns the paths of the workspace that commands cannot change.
-func protected(s policy.Spec) []string {
+// Protected returns the paths of the workspace that commands cannot change.
+func Protected(s policy.Spec) []string {
 	paths := []string{}
 	w := s.Workspace
 	if w.Mode == policy.ModeCopy || s.Level == policy.LevelLandlock {
@@ -113,6 +113,9 @@ func (out PlanOutput) Render(w io.Writer) error {
 		}
 	}
 	writeNetwork(&b, out.Spec.Network)
+	if a := out.Spec.SSHAgent; a != nil {
+		b.WriteString("  it asks your SSH agent " + a.String() + "\n")
+	}
 	b.WriteString("\nonce, before any command\n")
 	writeSteps(&b, p.Setup)
 	b.WriteString("\nfor every command\n")
@@ -142,19 +145,28 @@ func (out PlanOutput) Render(w io.Writer) error {
 
 // writeNetwork writes which hosts commands can reach, and who holds their connections.
 func writeNetwork(b *strings.Builder, n policy.Network) {
-	if n.Mode != policy.NetworkAllow {
+	if len(n.Publish) > 0 {
+		b.WriteString("\npublished on a loopback address of the sandbox's own, where no address is given, through the agent\n")
+	}
+	for _, port := range n.Publish {
+		b.WriteString("  " + port + "\n")
+	}
+	if !policy.ByName(n.Mode) {
 		return
 	}
 	b.WriteString("\nthe network, by name\n")
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, rule := range n.Allow {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Ports(rule.Ports))
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Opening(rule))
+	}
+	if len(n.HostPorts) > 0 {
+		_, _ = fmt.Fprintf(table, "  open\t%s\t%s, of this host's own loopback\n", policy.HostName, network.Ports(n.HostPorts))
 	}
 	for _, deny := range n.Deny {
 		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
 	}
 	_ = table.Flush() // a Builder cannot fail
-	if len(n.Allow) == 0 {
+	if len(n.Allow)+len(n.HostPorts) == 0 {
 		b.WriteString("  no host is open\n")
 	}
 	fmt.Fprintf(b, "  at most %d connections at once", n.Limits.Connections)
@@ -200,7 +212,10 @@ func object(s confine.Step) string {
 	if s.Mode != 0 {
 		words = append(words, fmt.Sprintf("mode=%04o", s.Mode))
 	}
-	if s.Size != 0 {
+	switch {
+	case s.Do == confine.OpGateway:
+		words = append(words, "sockets="+strconv.FormatInt(s.Size, 10))
+	case s.Size != 0:
 		words = append(words, "size="+policy.Size(s.Size).String())
 	}
 	if s.Do == confine.OpCaps {
@@ -223,6 +238,9 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 		row("kept groups", strings.Trim(fmt.Sprint(h.KeptGroups), "[]"))
 	}
 	row("file owners", h.Identity)
+	if h.SSHAgent != nil {
+		row("SSH agent", h.SSHAgent.String())
+	}
 	if len(h.Caches) > 0 {
 		row("caches that stay", joined(h.Caches))
 	}

@@ -350,10 +350,13 @@ func says(s policy.Spec) (lines []string) {
 		if len(rule.Ports) == 0 {
 			rule.Ports = policy.DefaultPorts()
 		}
-		add("network", "open "+rule.Host+", ports "+network.Ports(rule.Ports))
+		add("network", "open "+rule.Host+", ports "+network.Opening(rule))
 	}
 	for _, deny := range s.Network.Deny {
 		add("network", strings.TrimSuffix("closed "+deny.Host+": "+deny.Reason, ": "))
+	}
+	for _, port := range s.Network.Publish {
+		add("network", "port "+port+" is published on a loopback address of this host")
 	}
 	if n := s.Network.Limits.Connections; n > 0 {
 		add("network", fmt.Sprintf("at most %d connections at once", n))

@@ -7,6 +7,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -43,6 +44,8 @@ func run(args []string) error {
 			return err
 		}
 		return conn.Close()
+	case "echo":
+		return echo(value)
 	case "alloc":
 		return alloc(value)
 	case "fork":
@@ -57,6 +60,25 @@ func run(args []string) error {
 		return look()
 	}
 	return fmt.Errorf("probe: there is no %q", args[0])
+}
+
+// echo sends back what each connection brings, up to its end, and says first on which port.
+func echo(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr().(*net.TCPAddr).Port)
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn}) // without splice, which takes two descriptors more
+			_ = conn.Close()
+		}()
+	}
 }
 
 // alloc takes so many bytes of memory and writes to all of them.

@@ -1,6 +1,8 @@
 //go:build linux
 
-package linux
+// Package byname starts the egress process of a sandbox whose network has rules, and ends it.
+// Backends hand it sockets of the sandbox's own; how they get them is theirs to know.
+package byname
 
 import (
 	"bufio"
@@ -9,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,22 +31,24 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// egressProcess is the running egress process of a sandbox.
-type egressProcess struct {
+// Process is the running egress process of a sandbox. The methods of a nil Process say that
+// there is none.
+type Process struct {
 	program string
-	dir     *stateDir
+	dir     *state.Dir
 	pidfd   int
 	control *os.File
 	done    chan struct{} // closed when it has ended and was reaped
 	failed  error         // why its program was not executed, final with done
 }
 
-// startEgress starts the egress process. It is confined before its program begins: another
-// user's identity if the caller is root, no capabilities, no_new_privs, and a Landlock domain
-// in which it can read what names are resolved with. It confines itself further once it has
-// everything it needs. It waits for its sockets ([egressProcess.serve]).
-func startEgress(program string, dir *stateDir) (*egressProcess, error) {
-	exe, err := openProgram(program, "set PADDOCK_EGRESS to the path of paddock-egress, or keep it beside paddock-agent")
+// Start starts the egress process of the sandbox with this directory. It is confined before its
+// program begins: another user's identity if the caller is root, which comes with the id that
+// was lent to the sandbox (0: none, and the caller's own); no capabilities, no_new_privs, and a
+// Landlock domain in which it can read what names are resolved with. It confines itself further
+// once it has everything it needs. It waits for its sockets ([Process.Serve]).
+func Start(program string, dir *state.Dir, lent uint32) (*Process, error) {
+	exe, err := OpenProgram(program, "set PADDOCK_EGRESS to the path of paddock-egress, or keep it beside paddock-agent")
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +73,8 @@ func startEgress(program string, dir *stateDir) (*egressProcess, error) {
 		DieWithThread: true,
 		NoCaps:        true,
 	}
-	if dir.uid != 0 { // the caller is root: another id of this sandbox's alone
-		c.UID = int(dir.uid) + lentCount
+	if lent != 0 { // the caller is root: another id of this sandbox's alone
+		c.UID = int(lent) + state.LentCount
 		c.GID = c.UID
 	}
 	files := []*os.File{null, null, channels.Log, channels.Theirs, channels.Listen}
@@ -88,7 +94,7 @@ func startEgress(program string, dir *stateDir) (*egressProcess, error) {
 		}
 	}()
 	for _, f := range files {
-		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, FirstOwn)
 		if err != nil {
 			_ = channels.Control.Close()
 			return nil, backend.Failed("egress", "prepare descriptors", "", err, "")
@@ -99,19 +105,19 @@ func startEgress(program string, dir *stateDir) (*egressProcess, error) {
 	if len(c.Files) > egress.ListenFD+1 {
 		c.Landlock, c.Files = c.Files[egress.ListenFD+1], c.Files[:egress.ListenFD+1]
 	}
-	p := &egressProcess{program: program, dir: dir, control: channels.Control, done: make(chan struct{})}
+	p := &Process{program: program, dir: dir, control: channels.Control, done: make(chan struct{})}
 	started := make(chan error)
 	go p.run(c, started)
 	if err := <-started; err != nil {
 		_ = p.control.Close()
-		return nil, cloneError(err)
+		return nil, startError(err)
 	}
 	return p, nil
 }
 
 // run starts the process on a thread that lives as long as it does: its parent-death signal
 // is tied to the thread.
-func (p *egressProcess) run(c *clone.Command, started chan<- error) {
+func (p *Process) run(c *clone.Command, started chan<- error) {
 	runtime.LockOSThread()
 	// The thread ends with the process, so what only restricts its children may stay.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -126,7 +132,7 @@ func (p *egressProcess) run(c *clone.Command, started chan<- error) {
 	p.pidfd = child.PIDFD
 	started <- nil
 	if err := child.Wait(); err != nil {
-		p.failed = cloneError(err)
+		p.failed = startError(err)
 	}
 	var status syscall.WaitStatus
 	for {
@@ -156,12 +162,13 @@ func egressReads(program string) []confine.PathRule {
 // readyTimeout bounds how long the egress process may take until it serves.
 const readyTimeout = 20 * time.Second
 
-// serve hands the sockets of the gateway over, and returns when names are answered.
-func (p *egressProcess) serve(ctx context.Context, network policy.Network, sockets []int) error {
+// Serve hands over the sockets in which the sandbox's connections arrive, and what order says of
+// rules, and of the addresses that stand for names there. It returns when names are answered.
+func (p *Process) Serve(ctx context.Context, order egress.Config, sockets []int) error {
 	_ = p.control.SetDeadline(time.Now().Add(readyTimeout))
 	stop := context.AfterFunc(ctx, func() { _ = p.control.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	ready, err := p.handOver(network, sockets)
+	ready, err := p.handOver(order, sockets)
 	switch {
 	case err != nil && ctx.Err() != nil, err == nil && !stop():
 		return backend.Interrupted(ctx, "egress", "the egress process")
@@ -175,16 +182,16 @@ func (p *egressProcess) serve(ctx context.Context, network policy.Network, socke
 	return p.control.SetDeadline(time.Time{})
 }
 
-func (p *egressProcess) handOver(network policy.Network, sockets []int) (ready egress.Ready, err error) {
-	config := egress.Config{Build: wire.Build, Network: network, Sockets: len(sockets), Proxy: map[string]string{}}
+func (p *Process) handOver(order egress.Config, sockets []int) (ready egress.Ready, err error) {
+	order.Build, order.Sockets, order.Proxy = wire.Build, len(sockets), map[string]string{}
 	for _, name := range []string{"HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"} {
 		for _, name := range []string{strings.ToLower(name), name} {
 			if value := os.Getenv(name); value != "" {
-				config.Proxy[strings.ToUpper(name)] = value
+				order.Proxy[strings.ToUpper(name)] = value
 			}
 		}
 	}
-	line, err := json.Marshal(config)
+	line, err := json.Marshal(order)
 	if err != nil {
 		return ready, err
 	}
@@ -205,7 +212,7 @@ func (p *egressProcess) handOver(network policy.Network, sockets []int) (ready e
 }
 
 // explain says why the process did not answer.
-func (p *egressProcess) explain(err error) error {
+func (p *Process) explain(err error) error {
 	select {
 	case <-p.done:
 		if p.failed != nil {
@@ -219,8 +226,24 @@ func (p *egressProcess) explain(err error) error {
 	return backend.Failed("egress", "await the egress process", p.program, err, "is it the paddock-egress of this release?")
 }
 
-// end kills the process and returns when it has ended.
-func (p *egressProcess) end() {
+// DialSSHAgent connects to the SSH agent of the caller. The egress process, which gets the
+// connection, has another identity and could not.
+func DialSSHAgent(ctx context.Context, path string) (int, error) {
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return 0, backend.Failed("egress", "reach the SSH agent", path, err, "start one (ssh-agent) and add a key (ssh-add), or leave out `ssh_agent`")
+	}
+	defer conn.Close()
+	file, err := conn.(*net.UnixConn).File()
+	if err != nil {
+		return 0, backend.Failed("egress", "reach the SSH agent", path, err, "")
+	}
+	defer file.Close()
+	return unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, FirstOwn)
+}
+
+// End kills the process and returns when it has ended.
+func (p *Process) End() {
 	if p == nil {
 		return
 	}
@@ -230,10 +253,67 @@ func (p *egressProcess) end() {
 	_ = unix.Close(p.pidfd)
 }
 
-// Egress returns a client of the egress process, or nil if the sandbox has none.
-func (s *sandbox) Egress() *egress.Client {
-	if s.egress == nil {
+// Holds adds to what isolates a sandbox that it reaches nothing, if the process has ended.
+func (p *Process) Holds(held policy.Isolation) policy.Isolation {
+	if p == nil {
+		return held
+	}
+	select {
+	case <-p.done:
+		held.Lost = append(slices.Clip(held.Lost), "the network: the egress process has ended, and commands reach nothing but loopback")
+	default:
+	}
+	return held
+}
+
+// Client returns a client of the process, or nil if there is none.
+func (p *Process) Client() *egress.Client {
+	if p == nil {
 		return nil
 	}
-	return &egress.Client{Dial: func(ctx context.Context) (net.Conn, error) { return state.DialEgress(ctx, s.dir.Path) }}
+	return &egress.Client{Dial: func(ctx context.Context) (net.Conn, error) { return state.DialEgress(ctx, p.dir.Path) }}
+}
+
+// ResolvConf returns the resolv.conf of commands whose names get addresses of this range: one
+// question for each name, which is answered at once or not at all.
+func ResolvConf(names netip.Prefix) string {
+	return "nameserver " + names.Addr().Next().String() + "\noptions timeout:1 attempts:1 no-aaaa\n"
+}
+
+// FirstOwn is above every number that a started program's descriptors get. The child moves
+// them there before it executes the program, whose own descriptor must not be overwritten.
+const FirstOwn = 16
+
+// OpenProgram opens the program of the agent or of the egress process, so that an identity
+// that cannot reach its path can still execute it. hint is for one that cannot be opened.
+func OpenProgram(path, hint string) (*os.File, error) {
+	opened, err := os.Open(path)
+	if err != nil {
+		return nil, backend.Failed("agent", "open", path, err, hint)
+	}
+	defer opened.Close()
+	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, FirstOwn)
+	if err != nil {
+		return nil, backend.Failed("agent", "open", path, err, "")
+	}
+	f := os.NewFile(uintptr(fd), path)
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, backend.Failed("agent", "stat", path, err, "")
+	}
+	if info.Mode().Perm()&0o001 == 0 && os.Geteuid() == 0 {
+		_ = f.Close()
+		return nil, backend.Failed("agent", "execute", path, errors.New("its mode lets only its owner execute it, and sandboxes run under another id"), "chmod 755 "+path)
+	}
+	return f, nil
+}
+
+// startError returns the error of a program that could not be started.
+func startError(err error) error {
+	op := "start the egress process"
+	if failed := (*clone.Error)(nil); errors.As(err, &failed) {
+		op = failed.Stage.String()
+	}
+	return backend.Failed("egress", op, "", err, "")
 }

@@ -1,0 +1,348 @@
+package origins
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// place is a host with programs of the test's own: home, a workspace in it, and bin in PATH.
+type place struct {
+	home, workspace, bin string
+	env                  []string
+	mounts               []policy.Mount
+	path                 string
+	patience             time.Duration
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{home: filepath.Join(t.TempDir(), "home"), patience: testkit.Patience}
+	p.workspace, p.bin = filepath.Join(p.home, "work"), filepath.Join(p.home, "tools", "bin")
+	for _, dir := range []string{p.workspace, p.bin} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.path = p.bin + ":/usr/bin:/bin"
+	return p
+}
+
+// write writes a file below the home, which can be executed.
+func (p *place) write(t *testing.T, name, text string) string {
+	t.Helper()
+	at := filepath.Join(p.home, name)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// tool writes a program of PATH, a shell script.
+func (p *place) tool(t *testing.T, name, script string) {
+	t.Helper()
+	p.write(t, "tools/bin/"+name, "#!/bin/sh\n"+script+"\n")
+}
+
+// ask asks tools.
+func (p *place) ask(t *testing.T, tools ...string) (Answer, error) {
+	t.Helper()
+	spec, err := policy.Spec{Workspace: policy.Workspace{Source: p.workspace}, Mounts: p.mounts}.Resolve(policy.Base{Dir: p.workspace, Home: p.home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append([]string{"HOME=" + p.home, "SECRET=1"}, p.env...)
+	return Ask(t.Context(), Request{
+		Tools: tools, Environ: env, Patience: p.patience,
+		Sandbox: backend.Request{Spec: spec, Home: p.home, Path: p.path, StateDir: filepath.Join(p.home, "state")},
+		LookupEnv: func(name string) (string, bool) {
+			for _, v := range env {
+				if value, ok := strings.CutPrefix(v, name+"="); ok {
+					return value, true
+				}
+			}
+			return "", false
+		},
+	})
+}
+
+// rules returns the rules of an answer in their short form.
+func rules(a Answer) string {
+	var words []string
+	for _, rule := range a.Rules {
+		words = append(words, rule.String())
+	}
+	return strings.Join(words, " ")
+}
+
+func TestAsk(t *testing.T) {
+	for _, tt := range []struct {
+		name, tool, program, script string
+		files                       map[string]string
+		env                         []string
+		want                        string
+		wantEnv                     map[string]string
+		notes                       []string // parts of the notes, one by one
+	}{
+		{name: "npm", tool: "npm", script: `[ "$*" = "config list --json" ] && echo '{"registry":"https://a.example/npm/","@x:registry":"http://b.example:4873/","other":1}'`, want: "a.example:443 b.example:4873"},
+		{name: "npm with a registry of the user's", tool: "npm", script: `echo '{"registry":"https://a.example/npm/"}'`, files: map[string]string{".npmrc": "registry=x"},
+			want: "a.example:443", wantEnv: map[string]string{"npm_config_registry": "https://a.example/npm/"}},
+		{name: "npm where the workspace has a registry", tool: "npm", script: `echo '{"registry":"https://a.example/npm/"}'`, files: map[string]string{".npmrc": "registry=x", "work/.npmrc": "registry=y"}, want: "a.example:443"},
+		{name: "npm with credentials", tool: "npm", script: `echo '{"registry":"https://u:secret@a.example/"}'`, files: map[string]string{".npmrc": "x"}, want: "a.example:443", notes: []string{"credentials"}},
+		{name: "npm on this host", tool: "npm", script: `echo '{"registry":"http://localhost:4873/"}'`, notes: []string{"http://localhost:4873 cannot be opened", "names no host"}},
+		{name: "npm in a script of npm's", tool: "npm", env: []string{"npm_lifecycle_event=test", "npm_config_registry=https://evil.example"},
+			script: `echo '{"registry":"https://'"${npm_config_registry:-a.example}"'"}' | sed s,https://https://,https://,`, want: "a.example:443", wantEnv: map[string]string{}},
+		{name: "go", tool: "go", script: `[ "$GOTOOLCHAIN$GOWORK" = localoff ] && echo '{"GOPROXY":"https://a.example|http://b.example:8080/x,direct","GOSUMDB":"sum.example"}'`,
+			want: "a.example:443 b.example:8080 sum.example:443", notes: []string{"direct"}},
+		{name: "go without hosts", tool: "go", script: `echo '{"GOPROXY":"file:///srv/proxy,off","GOSUMDB":"off"}'`, notes: []string{"file:///srv/proxy is a path", "off: nothing", "names no host"}},
+		{name: "go with a key", tool: "go", env: []string{"GOPROXY=https://a.example"}, script: `echo '{"GOPROXY":"'$GOPROXY'","GOSUMDB":"sum.example+abc+def https://sums.example/x","GOPRIVATE":"x.example/*"}'`,
+			want: "a.example:443 sums.example:443", wantEnv: map[string]string{"GOPROXY": "https://a.example", "GOSUMDB": "sum.example+abc+def https://sums.example/x", "GOPRIVATE": "x.example/*"}},
+		{name: "pip", tool: "pip", script: `case "$*" in *--help) echo "  -i, --index-url <url> Base URL (default https://a.example/simple). -c";; "config list") ;; *--report*) echo '{"url": "https://files.example/x.whl"}';; esac`,
+			want: "a.example:443 files.example:443"},
+		{name: "pip by another name", tool: "pip", program: "pip3", script: `case "$*" in *--help) echo "--index-url <url> x (default: https://a.example/simple)";; *--report*) exit 1;; esac`, want: "a.example:443", notes: []string{"does not say where its files are"}},
+		{name: "pip with indexes of the user's", tool: "pip", files: map[string]string{".config/pip/pip.conf": "x"},
+			script: `case "$*" in *--help) echo "--index-url <url> x (default https://a.example/simple)";; "config list") echo "global.index-url='https://a.example/simple'"; printf '%s\n' "global.extra-index-url='\nhttps://b.example/simple\nhttp://c.example/'"; echo "global.no-index-urls='https://d.example'";; esac`,
+			want:   "a.example:443 b.example:443 c.example:80", notes: []string{"does not say where"},
+			wantEnv: map[string]string{"PIP_INDEX_URL": "https://a.example/simple", "PIP_EXTRA_INDEX_URL": "https://b.example/simple http://c.example/"}},
+		{name: "cargo", tool: "cargo", script: `case "$CARGO_HTTP_PROXY" in ?*) echo 'failed to download from ` + "`https://index.example/x/config.json`" + `' >&2; exit 101;; esac
+mkdir -p "$CARGO_HOME/registry/index/i"; echo '{"dl":"https://crates.example/{crate}"}' > "$CARGO_HOME/registry/index/i/config.json"; exit 101`, want: "index.example:443 crates.example:443"},
+		{name: "cargo with a repository", tool: "cargo", script: `[ -n "$CARGO_HTTP_PROXY" ] || { echo cloned > "$HOME/cloned"; exit; }; echo 'failed to fetch ` + "`https://git.example/index`" + `' >&2; exit 101`, want: "git.example:443"},
+		{name: "cargo with registries", tool: "cargo", files: map[string]string{".cargo/config.toml": "[registries.x]\nindex = \"sparse+https://x.example/i/\"\n"},
+			script: `grep -q x.example "$CARGO_HOME/config.toml" && echo 'from ` + "`https://index.example/y`" + `' >&2; exit 101`, want: "index.example:443 x.example:443", notes: []string{"not visible inside"}},
+		{name: "apt", tool: "apt", program: "apt-get", script: `[ "$1" = indextargets ] && printf 'http://b.example/debian\nhttps://a.example/x\nhttp://b.example/debian\ncdrom:[x]/\n'`,
+			want: "b.example:80 a.example:443", notes: []string{"/etc/apt is not visible", "cdrom"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			program := tt.program
+			if program == "" {
+				program = tt.tool
+			}
+			p.path = p.bin + ":" + basics(t) // no other program of that name
+			p.tool(t, program, tt.script)
+			for name, text := range tt.files {
+				p.write(t, name, text)
+			}
+			p.env = tt.env
+			got, err := p.ask(t, tt.tool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rules(got) != tt.want {
+				t.Errorf("rules %q instead of %q", rules(got), tt.want)
+			}
+			if tt.wantEnv == nil {
+				tt.wantEnv = map[string]string{}
+			}
+			if diff := cmp.Diff(tt.wantEnv, got.Env); diff != "" {
+				t.Errorf("variables: %s", diff)
+			}
+			all := strings.Join(got.Notes, "\n")
+			for _, want := range tt.notes {
+				if !strings.Contains(all, want) {
+					t.Errorf("no note has %q: %s", want, all)
+				}
+			}
+			if tt.notes == nil && all != "" || strings.Contains(all, "secret") {
+				t.Errorf("notes: %s", all)
+			}
+			if exists(filepath.Join(p.home, "cloned")) {
+				t.Error("a repository was cloned")
+			}
+		})
+	}
+}
+
+// basics returns a directory with the programs that the scripts of this test need.
+func basics(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"sh", "sed", "grep", "mkdir", "cat", "sleep", "head", "touch", "env"} {
+		for _, bin := range []string{"/bin", "/usr/bin"} {
+			if exists(filepath.Join(bin, name)) {
+				if err := os.Symlink(filepath.Join(bin, name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return dir
+}
+
+// TestAskCannot: what cannot be asked is an error that names the tool, in bounded time, and
+// nothing that commands could have written is executed or obeyed.
+func TestAskCannot(t *testing.T) {
+	const ran = `touch "$HOME/ran"; echo '{"registry":"https://evil.example"}'`
+	for _, tt := range []struct {
+		name  string
+		tools []string
+		make  func(t *testing.T, p *place)
+		want  string
+		ran   bool
+	}{
+		{"unknown words", []string{"npm", "maven"}, func(t *testing.T, p *place) { p.tool(t, "npm", ran) }, `"maven": unknown tool`, false},
+		{"a tool that is not there", []string{"npm"}, func(*testing.T, *place) {}, "there is no npm in PATH", false},
+		{"a tool in the workspace", []string{"npm"}, func(t *testing.T, p *place) {
+			p.write(t, "work/bin/npm", "#!/bin/sh\n"+ran)
+			p.path = filepath.Join(p.workspace, "bin")
+		}, "must not be executed", false},
+		{"a relative directory of PATH", []string{"npm"}, func(t *testing.T, p *place) {
+			p.write(t, "work/bin/npm", "#!/bin/sh\n"+ran)
+			p.path = "bin:.:"
+		}, "there is no npm in PATH", false},
+		{"a link of the workspace's", []string{"npm"}, func(t *testing.T, p *place) {
+			p.tool(t, "npm", ran)
+			if err := os.Symlink(p.bin, filepath.Join(p.workspace, "bin")); err != nil {
+				t.Fatal(err)
+			}
+			p.path = filepath.Join(p.workspace, "bin")
+		}, "npm", false},
+		{"a tool in a mount that commands can write", []string{"npm"}, func(t *testing.T, p *place) {
+			p.tool(t, "npm", ran)
+			p.mounts = []policy.Mount{{Source: filepath.Join(p.home, "tools"), Target: "/mnt/tools", Mode: "rw"}}
+		}, "must not be executed", false},
+		{"a part of the installation that commands can write", []string{"npm"}, func(t *testing.T, p *place) {
+			p.tool(t, "npm", ran)
+			p.write(t, "tools/lib/x.js", "")
+			p.mounts = []policy.Mount{{Source: filepath.Join(p.home, "tools", "lib"), Target: "/mnt/lib", Mode: "rw"}}
+		}, "writable", false},
+		{"configuration that commands can write", []string{"npm"}, func(t *testing.T, p *place) {
+			p.tool(t, "npm", ran)
+			p.write(t, "work/npmrc", "registry=https://evil.example")
+			if err := os.Symlink("work/npmrc", filepath.Join(p.home, ".npmrc")); err != nil {
+				t.Fatal(err)
+			}
+		}, "cannot be trusted", false},
+		{"a home that is the workspace", []string{"npm"}, func(t *testing.T, p *place) {
+			p.tool(t, "npm", ran)
+			p.write(t, ".npmrc", "registry=https://evil.example")
+			p.workspace = p.home
+		}, "must not be executed", false},
+		{"a tool that hangs, with a child that holds its output", []string{"npm"}, func(t *testing.T, p *place) {
+			p.tool(t, "npm", `touch "$HOME/ran"; sleep 1000 & sleep 1000`)
+			p.patience = time.Second
+		}, "did not answer in time", true},
+		{"a tool that fails", []string{"npm"}, func(t *testing.T, p *place) { p.tool(t, "npm", `printf 'no \033[31m\n' >&2; exit 3`) }, `exit status 3: no \x1b[31m`, false},
+		{"a tool that prints without an end", []string{"npm"}, func(t *testing.T, p *place) { p.tool(t, "npm", `head -c 20000000 /dev/zero`) }, "too long", false},
+		{"an answer that is not one", []string{"npm"}, func(t *testing.T, p *place) { p.tool(t, "npm", `echo nothing`) }, "not JSON", false},
+		{"a registry that is no text", []string{"npm"}, func(t *testing.T, p *place) { p.tool(t, "npm", `echo '{"registry":[1]}'`) }, "names no registry", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.path = p.bin + ":" + basics(t)
+			tt.make(t, p)
+			got, err := p.ask(t, tt.tools...)
+			if err == nil {
+				t.Fatalf("answered %q", rules(got))
+			}
+			for _, e := range policy.FieldErrors(err) {
+				if e.Field != "allow_from" {
+					t.Errorf("an error about %s", e.Field)
+				}
+			}
+			if len(policy.FieldErrors(err)) == 0 || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v", err)
+			}
+			if len(got.Rules) > 0 {
+				t.Errorf("and yet it opens %q", rules(got))
+			}
+			if exists(filepath.Join(p.home, "ran")) != tt.ran {
+				t.Errorf("the program was executed: %v", !tt.ran)
+			}
+		})
+	}
+}
+
+// TestAskInAnEmptyDirectory: a tool runs in a new directory, with few variables, and without the
+// workspace's programs in PATH.
+func TestAskInAnEmptyDirectory(t *testing.T) {
+	p := newPlace(t)
+	out := filepath.Join(p.home, "seen")
+	p.tool(t, "npm", `{ pwd; ls -A; env; } > "$HOME/seen"; echo '{"registry":"https://a.example"}'`)
+	p.env = []string{"NODE_OPTIONS=--require=./evil.js", "npm_config_x=1", "HTTPS_PROXY=http://proxy.example"}
+	p.write(t, "work/bin/x", "")
+	p.path = filepath.Join(p.workspace, "bin") + ":" + p.path
+	if _, err := p.ask(t, "npm"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	if strings.HasPrefix(lines[0], p.home) || lines[1] != "package.json" {
+		t.Errorf("it ran in %s, with %s", lines[0], lines[1])
+	}
+	if exists(lines[0]) {
+		t.Errorf("%s is left", lines[0])
+	}
+	for _, not := range []string{"NODE_OPTIONS", "SECRET", p.workspace} {
+		if strings.Contains(string(text), not) {
+			t.Errorf("it has %s: %s", not, text)
+		}
+	}
+	for _, want := range []string{"\nHTTPS_PROXY=", "\nnpm_config_x=1\n", "\nHOME=" + p.home + "\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("it lacks %q: %s", want, text)
+		}
+	}
+}
+
+// TestRustup: the cargo that rustup runs by default is asked, and not rustup.
+func TestRustup(t *testing.T) {
+	p := newPlace(t)
+	p.path = p.bin + ":" + basics(t)
+	p.tool(t, "rustup", `touch "$HOME/ran"`)
+	if err := os.Symlink("rustup", filepath.Join(p.bin, "cargo")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.ask(t, "cargo"); err == nil || !strings.Contains(err.Error(), "cargo") {
+		t.Errorf("without a toolchain: %v", err)
+	}
+	p.write(t, ".rustup/settings.toml", "version = \"12\"\ndefault_toolchain = \"stable-x\"\n")
+	p.write(t, ".rustup/toolchains/stable-x/bin/cargo", "#!/bin/sh\necho 'from `https://index.example/x`' >&2\nexit 1\n")
+	got, err := p.ask(t, "cargo")
+	if err != nil || rules(got) != "index.example:443" {
+		t.Errorf("%q, %v", rules(got), err)
+	}
+	if exists(filepath.Join(p.home, "ran")) {
+		t.Error("rustup was executed")
+	}
+}
+
+// TestAskEndsWithItsContext: nothing waits for a tool when the caller gives up.
+func TestAskEndsWithItsContext(t *testing.T) {
+	p := newPlace(t)
+	fifo := filepath.Join(p.home, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.tool(t, "npm", `echo started > "$HOME/fifo"; sleep 1000`)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = os.ReadFile(fifo)
+		cancel()
+	}()
+	spec, err := policy.Spec{Workspace: policy.Workspace{Source: p.workspace}}.Resolve(policy.Base{Dir: p.workspace, Home: p.home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Ask(ctx, Request{Tools: []string{"npm"}, Environ: []string{"HOME=" + p.home}, LookupEnv: func(string) (string, bool) { return "", false },
+		Patience: testkit.Patience, Sandbox: backend.Request{Spec: spec, Home: p.home, Path: p.path, StateDir: filepath.Join(p.home, "state")}})
+	if err == nil {
+		t.Error("it has answered")
+	}
+}
