@@ -223,7 +223,7 @@ func (w *wrapping) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.copy, err = newSettings(w.agent, w.env.Lookup, w.env.StateDir(), resolved.Workspace.Source); err != nil {
+	if w.copy, err = newSettings(w.agent, w.env.Lookup, w.env.StateDir(), resolved); err != nil {
 		return err
 	}
 	if err := w.identify(ctx); err != nil {
@@ -354,8 +354,8 @@ func (w *wrapping) open() error {
 	api := policy.NetworkRule{Host: w.agent.api, Ports: []policy.Port{443}}
 	if address, _ := w.env.Lookup(w.agent.base); w.agent.base != "" && address != "" {
 		u, err := url.Parse(address)
-		refuse := func(reason string) error {
-			return &policy.FieldError{Field: w.agent.base, Value: address, Reason: reason, Hint: "unset it, or name the address of an API, such as https://api.example.com"}
+		refuse := func(reason string) error { // the address may have a password in it
+			return &policy.FieldError{Field: w.agent.base, Reason: reason, Hint: "unset it, or name the address of an API, such as https://api.example.com"}
 		}
 		if err != nil || u.Hostname() == "" || u.User != nil {
 			return refuse("it is not the address of a server")
