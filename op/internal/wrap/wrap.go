@@ -354,8 +354,12 @@ func (w *wrapping) open() error {
 	api := policy.NetworkRule{Host: w.agent.api, Ports: []policy.Port{443}}
 	if address, _ := w.env.Lookup(w.agent.base); w.agent.base != "" && address != "" {
 		u, err := url.Parse(address)
-		refuse := func(reason string) error { // the address may have a password in it
-			return &policy.FieldError{Field: w.agent.base, Reason: reason, Hint: "unset it, or name the address of an API, such as https://api.example.com"}
+		refuse := func(reason string) error {
+			shown := url.URL{} // without a name and a password
+			if err == nil {
+				shown = url.URL{Scheme: u.Scheme, Host: u.Host}
+			}
+			return &policy.FieldError{Field: w.agent.base, Value: shown.String(), Reason: reason, Hint: "unset it, or name the address of an API, such as https://api.example.com"}
 		}
 		if err != nil || u.Hostname() == "" || u.User != nil {
 			return refuse("it is not the address of a server")
