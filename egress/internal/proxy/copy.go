@@ -57,7 +57,7 @@ func copyAll(to io.Writer, from net.Conn) error {
 		if end || err != nil {
 			return err
 		}
-		big = n >= smallBuffer
+		big = big || n >= smallBuffer
 	}
 }
 
