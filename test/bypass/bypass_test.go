@@ -528,7 +528,7 @@ func driveTo(w io.Writer, cmd *exec.Cmd, env []string) error {
 	if err != nil {
 		return err
 	}
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -326,15 +326,15 @@ func encrypted(host, outer string) string {
 		return err.Error()
 	}
 	defer conn.Close()
-	whose := ""
 	client := tls.Client(conn, &tls.Config{ServerName: evil, MinVersion: tls.VersionTLS13, EncryptedClientHelloConfigList: config,
-		EncryptedClientHelloRejectionVerify: func(state tls.ConnectionState) error {
-			whose = state.PeerCertificates[0].Subject.CommonName
-			return nil
-		}})
+		EncryptedClientHelloRejectionVerify: func(tls.ConnectionState) error { return nil }})
 	err = client.Handshake()
 	if _, rejected := err.(*tls.ECHRejectionError); rejected { //nolint:errorlint // it is not wrapped
-		return mark + " a host has answered, of " + whose + ": " + err.Error()
+		whose := "nobody"
+		if chain := client.ConnectionState().PeerCertificates; len(chain) > 0 {
+			whose = chain[0].Subject.CommonName
+		}
+		return mark + " a host has answered, " + whose + ": " + err.Error()
 	}
 	return fmt.Sprint(err)
 }
