@@ -130,7 +130,7 @@ test-bypass: export PADDOCK_TEST_BYPASS = 1
 test-bypass: ## try everything that might lead around the rules of a network, behind each wall that keeps them and print what gets through (as root; first: make engines-deps bypass-deps)
 	@$(call tests,./test/bypass,-timeout=20m $(TESTARGS))
 
-bypass-deps: ## get the sandbox that test-bypass compares with (Debian, as root; npm)
+bypass-deps: ## get the sandboxes that test-bypass compares with (Debian, as root; npm)
 	@sh test/bypass/deps.sh
 
 test-mcp: export PADDOCK_TEST_MCP = all

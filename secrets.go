@@ -78,6 +78,15 @@ func readSecrets(ctx context.Context, req *backend.Request) (all []backend.Secre
 		}
 		all = append(all, known)
 	}
+	for _, one := range all {
+		for _, other := range all {
+			// Where the shorter one is replaced in an answer, the rest of the longer one is left.
+			if one.Value != other.Value && strings.Contains(one.Value, other.Value) {
+				errs = append(errs, &policy.FieldError{Field: "network.allow", Reason: "the value of " + other.Name + " is a part of that of " + one.Name + ": answers could not be searched for both",
+					Hint: "use secrets that have nothing in common"})
+			}
+		}
+	}
 	return all, errors.Join(errs...)
 }
 

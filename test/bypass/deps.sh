@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the sandbox that test/bypass compares with: sandbox-runtime by npm, into .cache/bypass,
-# and what it needs (Debian, as root). The version and the hashes of its packages are those of
-# test/bypass/package-lock.json, which names no registry: npm's own settings do.
+# Installs the sandboxes that test/bypass compares with: sandbox-runtime and codex by npm, into
+# .cache/bypass, and what they need (Debian, as root). The versions and the hashes of their packages
+# are those of test/bypass/package-lock.json, which names no registry: npm's own settings do.
 set -eu
 cd "$(dirname "$0")/../.."
 command -v npm >/dev/null || { echo "npm is not installed: there is nothing to compare with" >&2; exit 1; }

@@ -10,6 +10,8 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -32,6 +34,7 @@ const resolverAt = "198.51.100.2"
 var addresses = map[string]string{
 	"api.test": "203.0.113.10", "other.test": "203.0.113.30", "drop.test": "203.0.113.40", "new.test": "203.0.113.50",
 	"loop.test": "127.0.0.1", "own.test": hostAt, "private.test": "10.1.2.3", "metadata.test": "169.254.169.254",
+	"keys.test": "203.0.113.80", "stand.test": "203.0.113.81", "narrow.test": "203.0.113.82",
 }
 
 const (
@@ -90,7 +93,7 @@ func certificate() (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"*.test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "of the world"}, DNSNames: []string{"*.test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
@@ -135,7 +138,7 @@ func serveWorld() error {
 	})
 	eachPacket(quic, func([]byte) []byte { return []byte("mark: a datagram") })
 	eachPacket(lookups, z.answer)
-	fmt.Println("ready")
+	fmt.Println(base64.StdEncoding.EncodeToString(cert.Certificate[0])) // it is ready
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	return nil
 }
@@ -174,12 +177,15 @@ func eachPacket(p net.PacketConn, handle func([]byte) []byte) {
 // serveTLS answers requests over TLS with a mark, and text that is not TLS too.
 func serveTLS(l net.Listener, cert tls.Certificate, who string) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "mark:%s %s for %s at %s\n", who, r.TLS.ServerName, r.Host, r.Context().Value(http.LocalAddrContextKey))
+		fmt.Fprintf(w, "mark:%s %s %s for %s at %s %v\n", who, r.Method, r.TLS.ServerName, r.Host, r.Context().Value(http.LocalAddrContextKey), r.Header)
 	})
-	// A hello in small records is whole for the server, too.
-	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}, ErrorLog: nil}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+	server := &http.Server{Handler: handler, TLSConfig: config, Protocols: protocols}
 	inner := &handed{addr: l.Addr(), conns: make(chan net.Conn)}
-	go func() { _ = server.ServeTLS(inner, "", "") }()
+	go func() { _ = server.Serve(inner) }()
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -193,7 +199,16 @@ func serveTLS(l net.Listener, cert tls.Certificate, who string) {
 					_ = conn.Close()
 					return
 				}
-				inner.conns <- &peeked{conn, r}
+				secure := tls.Server(&peeked{conn, r}, config)
+				_ = secure.SetDeadline(time.Now().Add(time.Minute))
+				if err := secure.Handshake(); err != nil {
+					_ = conn.Close()
+					return
+				}
+				_ = secure.SetDeadline(time.Time{})
+				if !echoes(secure) {
+					inner.conns <- secure
+				}
 			}()
 		}
 	}()
@@ -218,23 +233,13 @@ func (h *handed) Addr() net.Addr            { return h.addr }
 // servePlain answers with everything that came, as a server would that reads too much into it.
 // It upgrades to an echo.
 func servePlain(conn net.Conn, z *zone) {
-	var got []byte
-	buffer := make([]byte, 64<<10)
-	for len(got) < 64<<10 {
-		_ = conn.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
-		n, err := conn.Read(buffer)
-		got = append(got, buffer[:n]...)
-		if bytes.Contains(got, []byte("/ws ")) && bytes.Contains(got, []byte("\r\n\r\n")) {
-			_ = conn.SetReadDeadline(time.Time{})
-			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
-			_, rest, _ := bytes.Cut(got, []byte("\r\n\r\n"))
-			_, _ = conn.Write(rest)
-			_, _ = io.Copy(conn, conn)
-			return
-		}
-		if err != nil {
-			break
-		}
+	got := received(conn, upgrades)
+	if upgrades(got) {
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+		_, rest, _ := bytes.Cut(got, []byte("\r\n\r\n"))
+		_, _ = conn.Write(rest)
+		_, _ = io.Copy(conn, conn)
+		return
 	}
 	body := fmt.Sprintf("mark:%q", got)
 	if _, rest, ok := strings.Cut(string(got), "/asked?"); ok {
@@ -244,4 +249,9 @@ func servePlain(conn net.Conn, z *zone) {
 		}
 	}
 	fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+}
+
+// upgrades reports whether a whole head asks for a WebSocket.
+func upgrades(got []byte) bool {
+	return bytes.Contains(got, []byte("/ws ")) && bytes.Contains(got, []byte("\r\n\r\n"))
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paddock-dev/paddock/egress"
 )
@@ -82,6 +83,33 @@ func TestRedactReasons(t *testing.T) {
 	}
 	if failed == 0 {
 		t.Errorf("the log: %+v", l.kept())
+	}
+}
+
+// TestRanges: of a host that gets a secret nobody gets an answer in pieces; of another one, as ever.
+func TestRanges(t *testing.T) {
+	l := look(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "a.txt", time.Time{}, strings.NewReader("before "+r.Header.Get("Authorization")+" after"))
+	})
+	for name, two := range protocols {
+		c := l.client(two)
+		got := ""
+		for at := range 12 {
+			answer, text := l.do(c, "GET", l.url("/"), nil, "Range", fmt.Sprintf("bytes=%d-%d", 5*at, 5*at+4), "If-Range", `"x"`)
+			if answer.StatusCode != http.StatusOK || strings.Contains(text, tokenValue) {
+				t.Errorf("%s: %d %s", name, answer.StatusCode, text)
+			}
+			got += text
+		}
+		if strings.Contains(got, tokenValue) {
+			t.Errorf("%s: the pieces are %q", name, got)
+		}
+		if sent := l.last().Header; sent.Get("Range") != "" || sent.Get("If-Range") != "" {
+			t.Errorf("%s: the host was asked for %v", name, sent)
+		}
+		if answer, text := l.do(c, "GET", fmt.Sprintf("https://other.test:%d/", l.tls), nil, "Range", "bytes=0-4"); answer.StatusCode != http.StatusPartialContent || text != "befor" {
+			t.Errorf("%s: of a host without a secret: %d %q", name, answer.StatusCode, text)
+		}
 	}
 }
 

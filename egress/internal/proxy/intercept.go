@@ -71,7 +71,7 @@ func newInterceptor(s *Server, o *Options) (*interceptor, error) {
 		return nil, err
 	}
 	i.inside.SetSessionTicketKeys([][32]byte{ticket})
-	i.outside = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ClientSessionCache: tls.NewLRUClientSessionCache(policy.MaxIntercepted)}
+	i.outside = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Time: o.Now, ClientSessionCache: tls.NewLRUClientSessionCache(policy.MaxIntercepted)}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)

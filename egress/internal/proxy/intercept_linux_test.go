@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -35,6 +36,12 @@ type looking struct {
 // look starts one. change changes the rule for api.test.
 func look(t *testing.T, change func(*policy.NetworkRule), handler http.HandlerFunc) *looking {
 	t.Helper()
+	return lookWith(t, nil, change, handler)
+}
+
+// lookWith starts one with options that set changes.
+func lookWith(t *testing.T, set func(*Options), change func(*policy.NetworkRule), handler http.HandlerFunc) *looking {
+	t.Helper()
 	l := &looking{ca: newAuthority(t, "api.test", "other.test"), roots: x509.NewCertPool(), now: time.Now}
 	own, err := egress.NewAuthority()
 	if err != nil {
@@ -54,6 +61,9 @@ func look(t *testing.T, change func(*policy.NetworkRule), handler http.HandlerFu
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return l.now()
+		}
+		if set != nil {
+			set(o)
 		}
 	})
 	for _, name := range []string{"api.test", "other.test", "copied.test"} {
@@ -291,6 +301,47 @@ func TestHostOfInterceptedFails(t *testing.T) {
 	l.record(0, func(r egress.Record) bool {
 		return r.Kind == egress.KindDenied && strings.Contains(r.Reason, "10.1.2.3")
 	})
+}
+
+// TestOperatorsProxyRefusesIntercepted: what is looked into goes through the operator's proxy, too,
+// and nowhere when that refuses.
+func TestOperatorsProxyRefusesIntercepted(t *testing.T) {
+	refusing := listen(t, func(conn *net.TCPConn) {
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			_, _ = io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	l := lookWith(t, func(o *Options) { o.Proxy = map[string]string{"HTTPS_PROXY": "http://" + refusing.Addr().String()} }, nil,
+		func(w http.ResponseWriter, r *http.Request) { t.Error("the host got a request") })
+	for name, two := range protocols {
+		if answer, text := l.do(l.client(two), "GET", l.url("/"), nil); answer.StatusCode != http.StatusBadGateway || !strings.Contains(text, "403 Forbidden") {
+			t.Errorf("%s: %d %s", name, answer.StatusCode, text)
+		}
+	}
+	if asked := l.hosts.questions(); len(asked) > 0 {
+		t.Errorf("the host was asked for %q", asked)
+	}
+	l.wants(0, egress.KindFailed, "api.test", "403 Forbidden")
+}
+
+// TestHostExpires: a host whose certificate expires while the sandbox lives gets nothing more.
+func TestHostExpires(t *testing.T) {
+	l := look(t, nil, func(w http.ResponseWriter, r *http.Request) {})
+	if answer, text := l.do(l.client(true), "GET", l.url("/"), nil); answer.StatusCode != http.StatusOK {
+		t.Fatalf("before: %d %s", answer.StatusCode, text)
+	}
+	before := l.count()
+	l.mu.Lock()
+	l.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	l.mu.Unlock()
+	for name, two := range protocols {
+		if answer, text := l.do(l.client(two), "GET", l.url("/"), nil); answer.StatusCode != http.StatusBadGateway || !strings.Contains(text, "its certificate is not trusted") || !strings.Contains(text, "expired") {
+			t.Errorf("%s: %d %s", name, answer.StatusCode, text)
+		}
+	}
+	if l.count() != before {
+		t.Error("the host got a request")
+	}
 }
 
 // TestGoAway: a host that ends its connection gets the next request over a new one.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdh"
 	"crypto/rand"
 	"crypto/tls"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -49,7 +47,7 @@ func plain(text string) func() string {
 }
 
 func attacks() []attack {
-	return slices.Concat(names(), insides(), others())
+	return slices.Concat(names(), insides(), lookedInto(), others())
 }
 
 // names are attempts by names and by addresses.
@@ -107,10 +105,10 @@ func insides() []attack {
 		{"a TLS hello in single bytes, another server name", says(mark, func() string { return pieces(1, 0) })},
 		{"a TLS hello in records of 50 bytes, another server name", says(mark, func() string { return pieces(0, 50) })},
 		{"a slow TLS hello", says(mark, slow)},
-		{"encrypted TLS hello, another outer name", says(mark, func() string { return encrypted("front.test") })},
-		{"encrypted TLS hello, allowed outer name", says(mark, func() string { return encrypted("api.test") })},
+		{"encrypted TLS hello, another outer name", says(mark, func() string { return encrypted("api.test", "front.test") })},
+		{"encrypted TLS hello, allowed outer name", says(mark, func() string { return encrypted("api.test", "api.test") })},
 		{"Host of another inside TLS", says(mark, func() string { return named("api.test", "api.test", evil) })},
-		{":authority of another, HTTP/2", says(mark, authority)},
+		{":authority of another, HTTP/2", says(mark, func() string { return authority("api.test") })},
 		{"another port", says(mark, func() string {
 			conn, err := reach("api.test", 22)
 			if err != nil {
@@ -308,8 +306,9 @@ func slow() string {
 	return fmt.Sprint(len(got), " bytes, ", err)
 }
 
-// encrypted makes a TLS connection to api.test whose inner hello names another host.
-func encrypted(outer string) string {
+// encrypted makes a TLS connection to a host whose inner hello names another host, and says
+// whose certificate it gets.
+func encrypted(host, outer string) string {
 	key, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return err.Error()
@@ -322,7 +321,7 @@ func encrypted(outer string) string {
 	config = append(config, 0, 0)
 	config = append(binary.BigEndian.AppendUint16([]byte{0xfe, 0x0d}, uint16(len(config))), config...)
 	config = append(binary.BigEndian.AppendUint16(nil, uint16(len(config))), config...)
-	conn, err := reach("api.test", 443)
+	conn, err := reach(host, 443)
 	if err != nil {
 		return err.Error()
 	}
@@ -331,34 +330,13 @@ func encrypted(outer string) string {
 		EncryptedClientHelloRejectionVerify: func(tls.ConnectionState) error { return nil }})
 	err = client.Handshake()
 	if _, rejected := err.(*tls.ECHRejectionError); rejected { //nolint:errorlint // it is not wrapped
-		return mark + " the host has answered: " + err.Error()
+		whose := "nobody"
+		if chain := client.ConnectionState().PeerCertificates; len(chain) > 0 {
+			whose = chain[0].Subject.CommonName
+		}
+		return mark + " a host has answered, " + whose + ": " + err.Error()
 	}
 	return fmt.Sprint(err)
-}
-
-// authority asks for another host in a connection of HTTP/2.
-func authority() string {
-	transport := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		conn, err := reach("api.test", 443)
-		if err != nil {
-			return nil, err
-		}
-		client := tls.Client(conn, &tls.Config{ServerName: "api.test", NextProtos: []string{"h2"}, InsecureSkipVerify: true}) // who answers is all that matters
-		err = client.HandshakeContext(ctx)
-		return client, err
-	}}
-	defer transport.CloseIdleConnections()
-	request, err := http.NewRequest(http.MethodGet, "https://evil.test/", nil)
-	if err != nil {
-		return err.Error()
-	}
-	answer, err := transport.RoundTrip(request)
-	if err != nil {
-		return err.Error()
-	}
-	defer answer.Body.Close()
-	got, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
-	return answer.Proto + " " + string(got)
 }
 
 // resolves asks a server for a name.

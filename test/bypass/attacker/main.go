@@ -5,7 +5,7 @@
 //
 // Programs of people are told of a proxy by variables. So is this one: where there is a proxy, an
 // attempt goes through it. With the argument "still" it asks for nothing, and leaves out what
-// depends on that.
+// depends on that, and what depends on secrets and on rules of requests.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,7 +36,7 @@ type attack struct {
 func main() {
 	all := attacks()
 	if len(os.Args) < 2 || os.Args[1] != "still" {
-		all = append(all, changes()...)
+		all = slices.Concat(all, within(), changes())
 	}
 	for _, a := range all {
 		through, detail := a.try()
