@@ -200,7 +200,7 @@ func checkSecret(value string, secret policy.NetworkSecret, spec Spec) (reason, 
 	case value == "":
 		return "it is empty", ""
 	case len(value) < minSecret:
-		return "it is shorter than 8 bytes", "answers are searched for it, and what is so short is everywhere"
+		return "it is shorter than 8 bytes", "use a longer one: answers are searched for it, and what is so short is everywhere"
 	case len(value) > maxSecret:
 		return "it is longer than 16KiB", ""
 	case strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' }):

@@ -44,6 +44,8 @@ type refusedError struct {
 	address netip.Addr
 	rule    string
 	reason  string
+	// opens: a rule for the address is what somebody may want, as it is for a private one.
+	opens bool
 }
 
 func (e *refusedError) Error() string { return e.reason }
@@ -57,29 +59,29 @@ func (u *upstream) checkAddress(table *egress.Table, to netip.AddrPort) error {
 		return nil
 	}
 	if d, ok := table.DeniedAddress(address); ok {
-		return &refusedError{address, d.Rule, "it is at " + address.String() + ": " + d.Reason}
+		return &refusedError{address: address, rule: d.Rule, reason: "it is at " + address.String() + ": " + d.Reason}
 	}
 	named, exactly := table.Names(address, to.Port())
 	if exactly {
 		return nil
 	}
-	refuse := func(what string) error {
-		return &refusedError{address: address, reason: "it is at " + address.String() + ", which is " + what + ", and no rule names that address"}
+	refuse := func(what string, opens bool) error {
+		return &refusedError{address: address, opens: opens, reason: "it is at " + address.String() + ", which is " + what + ", and no rule names that address"}
 	}
 	if address.Zone() != "" {
-		return refuse("a link-local address")
+		return refuse("a link-local address", false)
 	}
 	for _, class := range addressClasses {
 		if class.network.Contains(address) {
 			if named && !class.exactly {
 				break
 			}
-			return refuse(class.what)
+			return refuse(class.what, !class.exactly)
 		}
 	}
 	own, err := hostHas(netip.AddrPortFrom(address, to.Port()))
 	if err == nil && own {
-		return refuse("an address of the host's own")
+		return refuse("an address of the host's own", false)
 	}
 	return err
 }

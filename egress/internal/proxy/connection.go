@@ -246,6 +246,9 @@ func (c *connection) connect() (net.Conn, error) {
 	s.mu.Unlock()
 	outside, err := s.upstream.connect(c.ctx, table, c.to)
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
+		if refused.opens {
+			c.at = netip.AddrPortFrom(refused.address, c.to.port)
+		}
 		return nil, &deniedError{refused.rule, refused.reason}
 	}
 	if err != nil {
