@@ -56,11 +56,11 @@ var peers = []struct {
 	},
 }
 
-// peer adds the column of a sandbox of others.
+// peers adds the columns of sandboxes of others.
 func (g *grid) peers(t *testing.T, attacker string) {
 	t.Helper()
 	hosts := []string{}
-	for _, rule := range allowed().Allow {
+	for _, rule := range looking(allowed()).Allow {
 		hosts = append(hosts, rule.Host)
 	}
 	for _, p := range peers {
