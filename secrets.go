@@ -124,6 +124,9 @@ func readSecret(ctx context.Context, req *backend.Request, secret policy.Network
 		text, err = outputOf(ctx, rest)
 	}
 	if err != nil {
+		if kind == policy.SecretFromFile {
+			return "", "cannot read " + strconv.Quote(rest) + ": " + hostpath.Reason(err), ""
+		}
 		return "", hostpath.Reason(err), ""
 	}
 	return strings.TrimRight(string(text), "\r\n"), "", ""

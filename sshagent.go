@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -33,20 +34,23 @@ func showSSHAgent(req *backend.Request, seen *hostpath.Seen) error {
 	}
 	for _, path := range files {
 		own := backend.OwnFile{Path: path, What: "the list of known hosts", Replaced: true, Spare: true}
-		data, err := os.ReadFile(path)
-		if err == nil {
-			_, err = seen.TrustProgram(own)
+		req.Own = append(req.Own, own)
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
+		way, err := seen.TrustProgram(own) // before it is opened: commands could have made it anything
+		if err != nil {
 			return err
 		}
-		req.Own = append(req.Own, own)
+		data, err := hostpath.Read(context.Background(), filepath.Dir(way.Path), filepath.Base(way.Path), knownhosts.MaxSize)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // a link that leads nowhere
+		case errors.Is(err, hostpath.ErrTooLarge) || len(req.KnownHosts)+len(data) > knownhosts.MaxSize:
+			return &Error{Message: "cannot use the SSH agent: the lists of known hosts are larger than 1MiB together", Hint: "remove hosts from ~/.ssh/known_hosts (ssh-keygen -R HOST)"}
+		case err != nil:
+			return &Error{Message: "cannot use the SSH agent: " + path + ": " + hostpath.Reason(err), Hint: "make it a regular file, or leave out `ssh_agent`"}
+		}
 		req.KnownHosts = append(append(req.KnownHosts, data...), '\n')
-	}
-	if len(req.KnownHosts) > knownhosts.MaxSize {
-		return &Error{Message: "cannot use the SSH agent: the lists of known hosts are larger than 1MiB together", Hint: "remove hosts from ~/.ssh/known_hosts (ssh-keygen -R HOST)"}
 	}
 	return nil
 }

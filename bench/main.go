@@ -80,8 +80,8 @@ func main() {
 		}
 		return
 	}
-	if ask := os.Getenv(clientEnv); ask != "" {
-		if err := networkClient(ask); err != nil {
+	if text := os.Getenv(clientEnv); text != "" {
+		if err := runErrand(text); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: error:", err)
 			os.Exit(1)
 		}

@@ -11,39 +11,48 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// clientEnv makes this program a client of the servers whose addresses it has, as JSON.
-const clientEnv = "PADDOCK_BENCH_NETWORK"
+// The names that ./egress knows. Connections to one are copied, requests to the other are read.
+const (
+	copiedHost      = "copied.bench.test"
+	interceptedHost = "intercepted.bench.test"
+)
 
-// networkAsk is what a client does, and networkTold what it prints.
-type networkAsk struct {
-	TLS, Raw string // addresses
-	Short    int    // connections, one after another
-	AtOnce   int
-	Bytes    int64 // to read in one connection
-}
-
-type networkTold struct {
-	Short             time.Duration // median of a TLS connection with one byte each way
-	AtOnce            time.Duration // until the last of those at once was done
-	TLSBytes, RawRate float64       // MiB a second
+// measureNetwork compares connections of commands that reach a host by a rule with direct ones
+// of the same program on the host, and looks at the process that they go through.
+func measureNetwork(ctx context.Context, b *bench) error {
+	if err := measureNetworkStart(ctx, b); err != nil {
+		return err
+	}
+	w, err := b.openWorld(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for _, measure := range []func(context.Context) error{w.measureIdle, w.measureConnections, w.measureHeld, w.measureRules, w.measureLeft} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // measureNetworkStart compares starts with rules with starts without.
@@ -63,147 +72,275 @@ func measureNetworkStart(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// measureNetwork compares connections of commands that reach a host by a rule with direct ones
-// of the same program on the host, and starts with rules with starts without.
-func measureNetwork(ctx context.Context, b *bench) error {
-	if err := measureNetworkStart(ctx, b); err != nil {
-		return err
+// world is a sandbox with rules for the servers of the benchmark, and the process that keeps
+// them.
+type world struct {
+	*bench
+	at     servers
+	box    *paddock.Sandbox
+	client string
+	egress int // its process
+	ends   []func()
+}
+
+func (w *world) close() {
+	for _, end := range slices.Backward(w.ends) {
+		end()
 	}
-	address := ownAddress()
-	names := []string{"short TLS connections by a rule, to direct ones", "bulk over TLS by a rule, to direct", "raw bulk by a rule, to direct"}
-	if address == "" {
-		const why = "this host has no address but loopback"
-		for i, p := range []promise{atMost(names[0], 0, 1.7, "×"), atLeast(names[1], 0, 0.7, "×"), atLeast(names[2], 0, 0.4, "×")} {
-			p.Name = names[i]
-			b.add(table{Title: names[i]}, p.unless(why))
-		}
-		return nil
-	}
-	ask, stop, err := networkServers(address)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	ask.Short, ask.AtOnce, ask.Bytes = b.rounds(1000, 100), b.rounds(500, 50), int64(b.rounds(1<<30, 1<<27))
-	box, client, err := b.networkBox(ctx, ask)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = box.Close() }()
-	env, err := json.Marshal(ask)
-	if err != nil {
-		return err
-	}
-	var direct, inside []networkTold
-	for range b.rounds(6, 2) {
-		told, err := toldBy(func(out io.Writer) error {
-			cmd := exec.CommandContext(ctx, client)
-			cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), clientEnv+"="+string(env)), out, os.Stderr
-			return cmd.Run()
-		})
+}
+
+// openWorld opens a sandbox with rules for the two servers, in which this program is visible.
+func (b *bench) openWorld(ctx context.Context) (_ *world, err error) {
+	w := &world{bench: b}
+	defer func() {
 		if err != nil {
-			return err
+			w.close()
 		}
-		direct = append(direct, told)
-		told, err = toldBy(func(out io.Writer) error {
-			cmd := box.Command(ctx, client)
-			cmd.AddEnv, cmd.Stdout, cmd.Stderr = []string{clientEnv + "=" + string(env)}, out, os.Stderr
-			return cmd.Run()
+	}()
+	var root []byte
+	var stop func()
+	if w.at, root, stop, err = startServers("127.0.0.1"); err != nil {
+		return nil, err
+	}
+	w.ends = append(w.ends, stop)
+	if w.client, err = b.ownProgram(); err != nil {
+		return nil, err
+	}
+	program, trusted := filepath.Join(b.dir, "egress"), filepath.Join(b.dir, "trusted.pem")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./bench/egress")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("cannot build the egress process: %w: %s", err, out)
+	}
+	if err := os.WriteFile(trusted, root, 0o644); err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{paddock.EgressEnv: program, "SSL_CERT_FILE": trusted, "HTTPS_PROXY": "", "https_proxy": "", "ALL_PROXY": "", "all_proxy": ""} {
+		old, was := os.LookupEnv(name)
+		if err := os.Setenv(name, value); err != nil {
+			return nil, err
+		}
+		w.ends = append(w.ends, func() {
+			if _ = os.Unsetenv(name); was {
+				_ = os.Setenv(name, old)
+			}
 		})
-		if err != nil {
-			return err
+	}
+	spec := paddock.Spec{Workspace: paddock.Workspace{Source: b.workspace}, Mounts: []paddock.Mount{{Source: filepath.Dir(w.client)}}, Network: w.network()}
+	if w.box, err = paddock.Open(ctx, spec, paddock.Options{Agent: b.agent, StateDir: b.state}); err != nil {
+		return nil, err
+	}
+	w.ends = append(w.ends, func() { _ = w.box.Close() })
+	for _, p := range processes() {
+		if p.parent == os.Getpid() && p.argv == "paddock-egress" {
+			w.egress = p.pid
 		}
-		inside = append(inside, told)
 	}
-	middle := func(all []networkTold, of func(networkTold) float64) float64 {
-		values := make([]float64, len(all))
-		for i, t := range all {
-			values[i] = of(t)
+	if w.egress == 0 {
+		return nil, errors.New("there is no egress process")
+	}
+	return w, nil
+}
+
+// network returns the rules of the sandbox.
+func (w *world) network() policy.Network {
+	var ports []policy.Port
+	for _, at := range []string{w.at.HTTPS, w.at.Raw} {
+		_, port, _ := net.SplitHostPort(at)
+		n, _ := strconv.ParseUint(port, 10, 16)
+		ports = append(ports, policy.Port(n))
+	}
+	return policy.Network{
+		Allow: []policy.NetworkRule{
+			{Host: copiedHost, Ports: ports},
+			{Host: interceptedHost, Ports: ports[:1], HTTP: []policy.HTTPRule{{Methods: []string{http.MethodGet}, Paths: []string{"/**"}}}},
+		},
+		Limits: policy.NetworkLimits{Connections: 1024},
+	}
+}
+
+// named returns an address of a server under a name.
+func named(host, address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return net.JoinHostPort(host, port)
+}
+
+// outside does an errand on the host.
+func (b *bench) outside(ctx context.Context, client string, e errand) (told, error) {
+	cmd := exec.CommandContext(ctx, client)
+	var out bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), clientEnv+"="+e.String()), &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return told{}, err
+	}
+	return parseTold(out.Bytes())
+}
+
+// inside does an errand in the sandbox.
+func (w *world) inside(ctx context.Context, e errand) (told, error) {
+	cmd := w.box.Command(ctx, w.client)
+	var out bytes.Buffer
+	cmd.AddEnv, cmd.Stdout, cmd.Stderr = []string{clientEnv + "=" + e.String()}, &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return told{}, err
+	}
+	return parseTold(out.Bytes())
+}
+
+func parseTold(line []byte) (t told, err error) { return t, json.Unmarshal(line, &t) }
+
+// reached is what errands of one kind took.
+type reached struct {
+	wall, cpu sample // cpu: of the client, the server and the egress process
+}
+
+// measureConnections compares connections by rules with direct ones.
+func (w *world) measureConnections(ctx context.Context) error {
+	bulk := int64(w.rounds(1<<30, 1<<27))
+	type kind struct {
+		name     string
+		errand   errand
+		once     func(told) time.Duration // nil: the time of all of them
+		promises [2]promise               // copied, intercepted
+	}
+	short, many := w.rounds(1000, 100), w.rounds(500, 50)
+	first := func(t told) time.Duration { return t.Median }
+	all := func(t told) time.Duration { return t.AtOnce }
+	kinds := []kind{
+		{fmt.Sprintf("a request, median of %d", short), errand{HTTPS: true, Times: short, Bytes: 1}, first,
+			[2]promise{{Name: "short TLS connections by a rule, to direct ones", Bound: "≤", Limit: 1.7}, {Name: "short TLS connections that are intercepted, to direct ones", Bound: "≤", Limit: 1.8}}},
+		{fmt.Sprintf("%d requests at once, none failed", many), errand{HTTPS: true, AtOnce: many, Bytes: 1}, all, [2]promise{}},
+		{fmt.Sprintf("%d MiB over TLS", bulk>>20), errand{HTTPS: true, AtOnce: 1, Bytes: bulk}, all,
+			[2]promise{{Name: "bulk over TLS by a rule, to direct", Bound: "≥", Limit: 0.7}, {Name: "bulk over TLS that is intercepted, to direct", Bound: "≥", Limit: 0.2}}},
+		{fmt.Sprintf("%d MiB, raw", bulk>>20), errand{AtOnce: 1, Bytes: bulk}, all, [2]promise{{Name: "raw bulk by a rule, to direct", Bound: "≥", Limit: 0.4}, {}}},
+	}
+	rounds := w.rounds(6, 2)
+	ways := []string{"direct", "copied", "intercepted"}
+	took := make([][3]reached, len(kinds))
+	for round := range rounds {
+		for k, kind := range kinds {
+			for i := range ways {
+				if round%2 == 1 { // no way always comes after the same one
+					i = len(ways) - 1 - i
+				}
+				if i == 2 && !kind.errand.HTTPS {
+					continue
+				}
+				e := kind.errand
+				e.Address = w.at.Raw
+				if e.HTTPS {
+					e.Address = w.at.HTTPS
+				}
+				run := func() (told, error) { return w.outside(ctx, w.client, e) }
+				if i > 0 {
+					e.Address = named([]string{"", copiedHost, interceptedHost}[i], e.Address)
+					run = func() (told, error) { return w.inside(ctx, e) }
+				}
+				self, egress := usedBySelf(), processorTime(w.egress)
+				t, err := run()
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", kind.name, ways[i], err)
+				}
+				r := &took[k][i]
+				r.wall = append(r.wall, kind.once(t))
+				r.cpu = append(r.cpu, (t.CPU+usedBySelf()-self+processorTime(w.egress)-egress)/time.Duration(max(e.Times, 1)))
+			}
 		}
-		slices.Sort(values)
-		return values[len(values)/2]
 	}
-	t := table{Title: fmt.Sprintf("connections to %s, %d rounds", address, len(direct))}
-	both := func(what, unit string, of func(networkTold) float64) float64 {
-		d, i := middle(direct, of), middle(inside, of)
-		t.Rows = append(t.Rows, row{Name: what + ", direct", Median: d, Unit: unit}, row{Name: what + ", by a rule", Median: i, Unit: unit})
-		return i / d
+	t := table{Title: fmt.Sprintf("connections of commands by rules, %d rounds; processor time is that of client, server and egress process together", rounds)}
+	var promises []promise
+	for k, kind := range kinds {
+		for i, way := range ways {
+			wall, cpu := took[k][i].wall.median(), took[k][i].cpu.median()
+			if wall == 0 {
+				continue
+			}
+			r := ratio(wall, took[k][0].wall.median())
+			t.Rows = append(t.Rows,
+				row{Name: kind.name + ", " + way, Median: wall.Seconds() * 1e3, P90: took[k][i].wall.quantile(0.9).Seconds() * 1e3, Unit: "ms", Ratio: r},
+				row{Name: "  processor time", Median: cpu.Seconds() * 1e3, Unit: "ms", Ratio: ratio(cpu, took[k][0].cpu.median())})
+			if i == 0 {
+				continue
+			}
+			switch p := kind.promises[i-1]; p.Bound {
+			case "≤":
+				promises = append(promises, atMost(p.Name, r, p.Limit, "×"))
+			case "≥":
+				promises = append(promises, atLeast(p.Name, 1/r, p.Limit, "×"))
+			}
+		}
 	}
-	short := both(fmt.Sprintf("TLS connection, median of %d", ask.Short), "ms", func(t networkTold) float64 { return t.Short.Seconds() * 1e3 })
-	both(fmt.Sprintf("%d TLS connections at once, none failed", ask.AtOnce), "ms", func(t networkTold) float64 { return t.AtOnce.Seconds() * 1e3 })
-	bulk := both("bulk over TLS", "MiB/s", func(t networkTold) float64 { return t.TLSBytes })
-	raw := both("bulk, raw", "MiB/s", func(t networkTold) float64 { return t.RawRate })
-	b.add(t, atMost(names[0], short, 1.7, "×"), atLeast(names[1], bulk, 0.7, "×"), atLeast(names[2], raw, 0.4, "×"))
+	w.add(t, promises...)
 	return nil
 }
 
-// ownAddress returns an IPv4 address of the host that is not loopback, or "".
-func ownAddress() string {
-	addresses, _ := net.InterfaceAddrs()
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
-			return n.IP.String()
-		}
-	}
-	return ""
-}
+// servers are where the servers of the benchmark listen.
+type servers struct{ HTTPS, Raw string }
 
-// networkServers starts a TLS server and a raw one, which answer a byte with a byte, or with
-// as many as a line asks for.
-func networkServers(address string) (ask networkAsk, stop func(), err error) {
+// startServers starts a server that answers a request for /N with N bytes, and one that does so
+// for a line with N. It returns what to trust the first one by.
+func startServers(address string) (at servers, root []byte, stop func(), err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return ask, nil, err
+		return at, nil, nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{copiedHost, interceptedHost},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return ask, nil, err
+		return at, nil, nil, err
 	}
 	raw, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
-		return ask, nil, err
+		return at, nil, nil, err
 	}
-	plain, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	encrypted, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		_ = raw.Close()
-		return ask, nil, err
+		return at, nil, nil, err
 	}
-	encrypted := tls.NewListener(plain, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, SessionTicketsDisabled: true})
-	for _, l := range []net.Listener{raw, encrypted} {
-		go func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go answerBytes(conn)
+	go func() {
+		for {
+			conn, err := raw.Accept()
+			if err != nil {
+				return
 			}
-		}()
+			go answerLines(conn)
+		}
+	}()
+	server := &http.Server{
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", r.URL.Path[1:])
+			sendBytes(w, r.URL.Path[1:])
+		}),
 	}
-	ask.Raw, ask.TLS = raw.Addr().String(), plain.Addr().String()
-	return ask, func() { _ = errors.Join(raw.Close(), encrypted.Close()) }, nil
+	go func() { _ = server.ServeTLS(encrypted, "", "") }()
+	stop = func() { _ = errors.Join(raw.Close(), server.Close()) }
+	return servers{HTTPS: encrypted.Addr().String(), Raw: raw.Addr().String()}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), stop, nil
 }
 
-// answerBytes sends as many bytes as a line of the connection says.
-func answerBytes(conn net.Conn) {
+// answerLines answers each line of a connection.
+func answerLines(conn net.Conn) {
 	defer conn.Close()
 	var line [32]byte
-	n, err := conn.Read(line[:])
-	if err != nil {
-		return
-	}
-	count, err := strconv.ParseInt(strings.TrimSpace(string(line[:n])), 10, 64)
-	if err != nil {
-		return
-	}
-	for block := make([]byte, 1<<20); count > 0; {
-		n, err := conn.Write(block[:min(count, int64(len(block)))])
-		if err != nil {
+	for {
+		n, err := conn.Read(line[:])
+		if err != nil || !sendBytes(conn, strings.TrimSpace(string(line[:n]))) {
 			return
 		}
+	}
+}
+
+// sendBytes writes as many bytes as a text says.
+func sendBytes(w io.Writer, text string) bool {
+	count, err := strconv.ParseInt(text, 10, 64)
+	for block := make([]byte, min(max(count, 0), 1<<20)); count > 0 && err == nil; {
+		var n int
+		n, err = w.Write(block[:min(count, int64(len(block)))])
 		count -= int64(n)
 	}
+	return err == nil
 }
 
 // ownProgram returns a copy of this program, in a directory of its own for sandboxes to see.
@@ -221,94 +358,4 @@ func (b *bench) ownProgram() (string, error) {
 		return "", err
 	}
 	return client, os.WriteFile(client, program, 0o755)
-}
-
-// networkBox opens a sandbox with rules for the two servers, in which this program is visible.
-func (b *bench) networkBox(ctx context.Context, ask networkAsk) (*paddock.Sandbox, string, error) {
-	client, err := b.ownProgram()
-	if err != nil {
-		return nil, "", err
-	}
-	spec := paddock.Spec{Workspace: paddock.Workspace{Source: b.workspace}, Mounts: []paddock.Mount{{Source: filepath.Dir(client)}}}
-	for _, at := range []string{ask.TLS, ask.Raw} {
-		rule, err := policy.ParseNetworkRule(at)
-		if err != nil {
-			return nil, "", err
-		}
-		spec.Network.Allow = append(spec.Network.Allow, rule)
-	}
-	spec.Network.Limits.Connections = 1024
-	box, err := paddock.Open(ctx, spec, paddock.Options{Agent: b.agent, StateDir: b.state})
-	return box, client, err
-}
-
-func toldBy(run func(io.Writer) error) (told networkTold, err error) {
-	var out bytes.Buffer
-	if err = run(&out); err == nil {
-		err = json.Unmarshal(out.Bytes(), &told)
-	}
-	return told, err
-}
-
-// networkClient is this program as a client.
-func networkClient(text string) error {
-	var ask networkAsk
-	if err := json.Unmarshal([]byte(text), &ask); err != nil {
-		return err
-	}
-	var told networkTold
-	var sample []time.Duration
-	for range ask.Short {
-		began := time.Now()
-		if err := readBytes(ask.TLS, true, 1); err != nil {
-			return err
-		}
-		sample = append(sample, time.Since(began))
-	}
-	slices.Sort(sample)
-	told.Short = sample[len(sample)/2]
-	began := time.Now()
-	errs := make([]error, ask.AtOnce)
-	var wg sync.WaitGroup
-	for i := range ask.AtOnce {
-		wg.Go(func() { errs[i] = readBytes(ask.TLS, true, 1) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	told.AtOnce = time.Since(began)
-	rate := func(address string, encrypted bool) (float64, error) {
-		began := time.Now()
-		err := readBytes(address, encrypted, ask.Bytes)
-		return float64(ask.Bytes) / (1 << 20) / time.Since(began).Seconds(), err
-	}
-	var err error
-	if told.TLSBytes, err = rate(ask.TLS, true); err != nil {
-		return err
-	}
-	if told.RawRate, err = rate(ask.Raw, false); err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(told)
-}
-
-// readBytes asks a server for bytes, and reads them.
-func readBytes(address string, encrypted bool, count int64) error {
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if encrypted {
-		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
-	}
-	if _, err := fmt.Fprintf(conn, "%d\n", count); err != nil {
-		return err
-	}
-	got, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(conn, count), make([]byte, 256<<10))
-	if err == nil && got != count {
-		err = fmt.Errorf("%d bytes came, not %d", got, count)
-	}
-	return err
 }

@@ -12,23 +12,22 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 )
 
-// serverEnv makes this program the two servers of [networkServers] on loopback, until its
+// serverEnv makes this program the two servers of [startServers] on loopback, until its
 // standard input ends. It prints their addresses as JSON.
 const serverEnv = "PADDOCK_BENCH_PORTS"
 
 func portServer() error {
-	ask, stop, err := networkServers("127.0.0.1")
+	at, _, stop, err := startServers("127.0.0.1")
 	if err != nil {
 		return err
 	}
 	defer stop()
-	if err := json.NewEncoder(os.Stdout).Encode(ask); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(at); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
@@ -57,116 +56,106 @@ func measurePorts(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var told [2][]networkTold
-	for range b.rounds(6, 2) {
-		for i, ask := range []networkAsk{direct, published} {
-			ask.Short, ask.AtOnce, ask.Bytes = b.rounds(1000, 100), b.rounds(500, 50), int64(b.rounds(1<<30, 1<<27))
-			text, err := json.Marshal(ask)
-			if err != nil {
-				return err
-			}
-			t, err := toldBy(func(out io.Writer) error {
-				cmd := exec.CommandContext(ctx, program)
-				cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), clientEnv+"="+string(text)), out, os.Stderr
-				return cmd.Run()
-			})
-			if err != nil {
-				return err
-			}
-			told[i] = append(told[i], t)
-		}
-	}
-	t := table{Title: fmt.Sprintf("connections of the host to a published port, %d rounds; × is to the same server on the host", len(told[0]))}
+	short, many, bulk := b.rounds(1000, 100), b.rounds(500, 50), int64(b.rounds(1<<30, 1<<27))
+	first := func(t told) time.Duration { return t.Median }
+	all := func(t told) time.Duration { return t.AtOnce }
+	rounds := b.rounds(6, 2)
+	t := table{Title: fmt.Sprintf("connections of the host to a published port, %d rounds; the ratio is to the same server on the host", rounds)}
 	for _, r := range []struct {
-		name, unit string
-		of         func(networkTold) float64
+		name   string
+		errand errand
+		took   func(told) time.Duration
 	}{
-		{"TLS connection", "ms", func(t networkTold) float64 { return t.Short.Seconds() * 1e3 }},
-		{"TLS connections at once, none failed", "ms", func(t networkTold) float64 { return t.AtOnce.Seconds() * 1e3 }},
-		{"bulk over TLS", "MiB/s", func(t networkTold) float64 { return t.TLSBytes }},
-		{"bulk, raw", "MiB/s", func(t networkTold) float64 { return t.RawRate }},
+		{fmt.Sprintf("a request over TLS, median of %d", short), errand{HTTPS: true, Times: short, Bytes: 1}, first},
+		{fmt.Sprintf("%d requests at once, none failed", many), errand{HTTPS: true, AtOnce: many, Bytes: 1}, all},
+		{fmt.Sprintf("%d MiB over TLS", bulk>>20), errand{HTTPS: true, AtOnce: 1, Bytes: bulk}, all},
+		{fmt.Sprintf("%d MiB, raw", bulk>>20), errand{AtOnce: 1, Bytes: bulk}, all},
 	} {
-		var middle [2]float64
-		for i, all := range told {
-			values := make([]float64, len(all))
-			for j, t := range all {
-				values[j] = r.of(t)
+		var cases [2]*benchCase
+		for i, at := range []servers{direct, published} {
+			e := r.errand
+			if e.Address = at.Raw; e.HTTPS {
+				e.Address = at.HTTPS
 			}
-			slices.Sort(values)
-			middle[i] = values[len(values)/2]
+			cases[i] = &benchCase{name: r.name + []string{", direct", ", published"}[i], run: func(ctx context.Context) (time.Duration, error) {
+				answer, err := b.outside(ctx, program, e)
+				return r.took(answer), err
+			}}
 		}
-		t.Rows = append(t.Rows, row{Name: r.name + ", direct", Median: middle[0], Unit: r.unit},
-			row{Name: fmt.Sprintf("%s, published (%.2f ×)", r.name, middle[1]/middle[0]), Median: middle[1], Unit: r.unit})
+		if err := interleave(ctx, 0, rounds, cases[:]...); err != nil {
+			return err
+		}
+		t.Rows = append(t.Rows, times("", time.Millisecond, cases[0], cases[:]...).Rows...)
 	}
 	b.add(t)
 	return nil
 }
 
 // serverOutside starts this program's servers on the host.
-func (b *bench) serverOutside(ctx context.Context, program string) (ask networkAsk, end func(), err error) {
+func (b *bench) serverOutside(ctx context.Context, program string) (at servers, end func(), err error) {
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env, cmd.Stderr = append(os.Environ(), serverEnv+"=1"), os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return ask, nil, err
+		return at, nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return ask, nil, err
+		return at, nil, err
 	}
 	end = func() {
 		_ = in.Close()
 		_ = cmd.Wait()
 	}
-	if err := readAsk(out, &ask); err != nil {
+	if err := readServers(out, &at); err != nil {
 		end()
-		return ask, nil, err
+		return at, nil, err
 	}
-	return ask, end, nil
+	return at, end, nil
 }
 
 // serverInside starts this program's servers in a sandbox, and publishes their ports.
-func serverInside(ctx context.Context, box *paddock.Sandbox, program string) (ask networkAsk, err error) {
+func serverInside(ctx context.Context, box *paddock.Sandbox, program string) (at servers, err error) {
 	cmd := box.Command(ctx, program)
 	cmd.AddEnv, cmd.Stderr = []string{serverEnv + "=1"}, os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil {
-		return ask, err
+		return at, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return ask, err
+		return at, err
 	}
 	go func() { _ = cmd.Wait() }() // it ends with the sandbox
-	if err := readAsk(out, &ask); err != nil {
-		return ask, err
+	if err := readServers(out, &at); err != nil {
+		return at, err
 	}
-	for _, at := range []*string{&ask.TLS, &ask.Raw} {
-		_, port, err := net.SplitHostPort(*at)
+	for _, address := range []*string{&at.HTTPS, &at.Raw} {
+		_, port, err := net.SplitHostPort(*address)
 		if err != nil {
-			return ask, err
+			return at, err
 		}
 		p, err := box.Publish(port, nil)
 		if err != nil {
-			return ask, err
+			return at, err
 		}
-		*at = p.Address
+		*address = p.Address
 	}
-	return ask, nil
+	return at, nil
 }
 
-// readAsk reads the line that a server prints.
-func readAsk(r io.Reader, ask *networkAsk) error {
+// readServers reads the line that a server prints.
+func readServers(r io.Reader, at *servers) error {
 	line := make(chan error, 1)
 	go func() {
 		text, err := bufio.NewReader(r).ReadBytes('\n')
 		if err == nil {
-			err = json.Unmarshal(text, ask)
+			err = json.Unmarshal(text, at)
 		}
 		line <- err
 	}()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // process is one process of the host, as /proc tells it.
@@ -73,4 +74,19 @@ func statusField(pid int, name string) int64 {
 		}
 	}
 	return 0
+}
+
+// processorTime is what all threads of a process have used of the processors, to a tick of the
+// kernel's clock.
+func processorTime(pid int) time.Duration {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(data), ") ") // its name is before that
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	const tick = time.Second / 100
+	return time.Duration(user+system) * tick
 }

@@ -89,9 +89,9 @@ func wallFields() []FieldRow {
 			}},
 		{Field: "network", Value: NetworkAllow, written: text("network", func(s Spec) string { return s.Network.Asked() }),
 			By: map[string]Support{
-				BackendHost:    {Reason: "commands use the host's network", Remedy: remedy},
+				BackendHost:    {Reason: "commands use the host's network", Remedy: "use backend linux or docker, or leave it out: commands reach what this host reaches, its 127.0.0.1 too"},
 				BackendCodex:   {Reason: "this backend cannot open single hosts", Remedy: "use backend linux or docker, or `network` none or host"},
-				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
+				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "use backend linux or docker, which keep rules, or leave it out, and bound the network in `wrapper.command`"},
 			}},
 		{Field: "network", Value: NetworkObserve, written: text("network", func(s Spec) string { return s.Network.Asked() }),
 			By: map[string]Support{

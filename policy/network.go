@@ -302,7 +302,7 @@ func checkNetwork(network netip.Prefix) (reason, hint string) {
 	case !first.Is4():
 		return "IPv6 addresses cannot be named", names
 	case covers("127.0.0.0/8"), network.Bits() == 32 && first.IsUnspecified():
-		return "this is the sandbox's own loopback", "a service inside can be reached without a rule"
+		return "this is the sandbox's own loopback", "a service inside can be reached without a rule, and `network.host_ports` opens a port of the host's"
 	case covers("224.0.0.0/3"):
 		return "there are no hosts at multicast and reserved addresses", ""
 	case covers(NetworkNames.String()):
@@ -320,7 +320,7 @@ func checkName(name string) (reason, hint string) {
 	case name == HostName:
 		return "this is the host's own loopback", "open a port of it with `network.host_ports`"
 	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
-		return "this is the sandbox's own loopback", "a service inside can be reached without a rule"
+		return "this is the sandbox's own loopback", "a service inside can be reached without a rule, and `network.host_ports` opens a port of the host's"
 	case before != "" && port != "" && strings.Trim(port, "0123456789,") == "":
 		return "it has a port", "name the host alone: " + ShellWord(before)
 	case len(name) > 253:

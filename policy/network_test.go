@@ -218,7 +218,9 @@ func TestResolveNetworkRefuses(t *testing.T) {
 		{Spec{Network: Network{Allow: allowing("**").Allow, Limits: NetworkLimits{Connections: 4097}}}, `cannot use network.limits.connections "4097": it must be at most 4096`, "", 1},
 		{Spec{Network: Network{Allow: allowing("**").Allow, Limits: NetworkLimits{BytesOut: -1}}}, `cannot use network.limits.bytes_out: it must not be negative`, "", 1},
 		{Spec{Level: LevelLandlock, Network: allowing("a.example")}, `cannot use network "allow": the landlock level can restrict ports, not names`, "use `level` full, or `network` none", 1},
-		{Spec{Backend: BackendHost, Network: allowing("a.example")}, `cannot use network "allow": commands use the host's network`, "leave it out, or use backend linux", 1},
+		{Spec{Backend: BackendHost, Network: allowing("a.example")}, `cannot use network "allow": commands use the host's network`, "use backend linux or docker, or leave it out: commands reach what this host reaches, its 127.0.0.1 too", 1},
+		{Spec{Backend: BackendHost, Network: Network{HostPorts: []Port{5432}}}, `cannot use network "allow": commands use the host's network`, "use backend linux or docker, or leave it out: commands reach what this host reaches, its 127.0.0.1 too", 1},
+		{Spec{Backend: BackendWrapper, Wrapper: &Wrapper{Command: []string{"ssh", "host"}}, Network: Network{HostPorts: []Port{5432}}}, `cannot use network "allow": the wrapper decides about the network`, "use backend linux or docker, which keep rules, or leave it out, and bound the network in `wrapper.command`", 1},
 		{Spec{Backend: BackendCodex, Network: allowing("a.example")}, `cannot use network "allow": backend codex cannot open single hosts`, "use backend linux or docker, or `network` none or host", 1},
 		{Spec{Backend: BackendDocker, Docker: &Docker{NetworkEnabled: true}, Network: allowing("a.example")}, `cannot use docker.network_enabled "true": network says something else: "allow"`, "leave one of the two out", 1},
 	} {

@@ -183,6 +183,7 @@ func (p *Process) Serve(ctx context.Context, order egress.Config, sockets []int)
 }
 
 func (p *Process) handOver(order egress.Config, sockets []int) (ready egress.Ready, err error) {
+	order.Network.Publish = nil // the host side listens for those itself
 	order.Build, order.Sockets, order.Proxy = wire.Build, len(sockets), map[string]string{}
 	for _, name := range []string{"HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"} {
 		for _, name := range []string{strings.ToLower(name), name} {

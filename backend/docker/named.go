@@ -44,9 +44,6 @@ func (b *build) nameHosts(spec policy.Spec, e *engine, dir string) error {
 	if i := slices.IndexFunc(spec.Network.Allow, policy.NetworkRule.Intercepts); i >= 0 {
 		return hostpath.Refuse(fmt.Sprintf("network.allow[%d]", i), spec.Network.Allow[i].Host, "requests are looked into, and the programs of an image cannot be made to trust a certificate for that", "leave out http and secret, or use backend linux")
 	}
-	if ports := spec.Network.HostPorts; len(ports) > 0 {
-		return hostpath.Refuse("network.host_ports", fmt.Sprint(ports[0]), "a container's commands reach no port of this host's loopback", "use backend linux")
-	}
 	b.lowPorts = true
 	for _, m := range []mount{
 		{source: filepath.Join(dir, state.ResolvName), target: resolvPath, why: "names are asked for at the egress process"},

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -102,19 +103,14 @@ func TestByName(t *testing.T) {
 		}
 		b.want("wget -q -O - http://api.test/ && wget -q -O - http://api.test:8081/", "hello from api.test\nhello from api.test:8081\n")
 		// A command listens at the port of another rule: nothing changes.
-		listener, err := b.Start(t.Context(), wire.ExecRequest{Argv: []string{"nc", "-l", "-p", "8082"}}, wire.Streams{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.want("while ! grep -q ':1F92 ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done", "")
+		ends := b.listens("0.0.0.0", 8082)
 		var refused *egress.Error
 		if _, err := client.Set(t.Context(), rules(t, policy.NetworkRule{Host: "other.test", Ports: []policy.Port{80, 8082}})); !errors.As(err, &refused) ||
 			!strings.Contains(refused.Message, "cannot open port 8082 in the sandbox: address already in use") || refused.Hint == "" {
 			t.Errorf("with a port that is taken: %v", err)
 		}
 		b.want("wget -q -O - http://api.test:8081/", "hello from api.test:8081\n")
-		_ = listener.Signal("KILL")
-		_, _ = listener.Wait()
+		ends()
 		// Another process asks, too.
 		attached, err := state.Attach(req.StateDir, b.ID())
 		if err != nil {
@@ -128,6 +124,21 @@ func TestByName(t *testing.T) {
 			t.Errorf("ids are lent still: %v", ids)
 		}
 	})
+}
+
+// listens has a command listen at an address, and returns when it does. The command ends with
+// the returned function.
+func (b *box) listens(address string, port policy.Port) (end func()) {
+	b.t.Helper()
+	cmd, err := b.Start(b.t.Context(), wire.ExecRequest{Argv: []string{"httpd", "-f", "-p", fmt.Sprintf("%s:%d", address, port)}}, wire.Streams{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.want(fmt.Sprintf("while ! grep -q ':%04X 00000000:0000 0A' /proc/net/tcp; do sleep 0.05; done", int(port)), "")
+	return func() {
+		_ = cmd.Signal("KILL")
+		_, _ = cmd.Wait()
+	}
 }
 
 func must(t *testing.T) func(*os.Root, error) *os.Root {

@@ -4,6 +4,7 @@ package linux
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha1" //nolint:gosec // the format has it
 	"encoding/binary"
 	"encoding/pem"
@@ -17,6 +18,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
@@ -166,14 +168,19 @@ func ownRoots() []byte {
 	return []byte(text)
 }
 
-// hostBundle returns the certificates that programs of the host trust.
+// hostBundle returns the certificates that programs of the root file system trust.
 func hostBundle(spec policy.Spec) []byte {
 	if own := ownRoots(); own != nil {
 		return append(own, '\n')
 	}
 	for _, name := range bundles {
-		text, err := os.ReadFile(rootOf(spec, name))
-		if err == nil && len(text) > 0 && len(text) <= mostBundle {
+		var text []byte
+		if spec.RootFS == policy.RootHost {
+			text = []byte(hostFile(name))
+		} else { // commands of another sandbox may have made it
+			text, _ = hostpath.Read(context.Background(), spec.RootFS, name[1:], mostBundle) // another of the bundles may do
+		}
+		if len(text) > 0 {
 			return append(text, '\n')
 		}
 	}

@@ -8,6 +8,7 @@ package namedhosts
 
 import (
 	"context"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -114,6 +115,9 @@ func origin(address string) string {
 	return scheme + "://" + host
 }
 
+// metadata are addresses of metadata services that are not link-local.
+var metadata = []string{"100.100.100.200", "168.63.129.16", "192.0.0.192"}
+
 // ports are the ports of schemes that have one.
 var ports = map[string]policy.Port{"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
@@ -143,6 +147,10 @@ func ruleFor(address string) (rule policy.NetworkRule, ok bool) {
 	}
 	host, reason, _ := policy.CanonicalHost(u.Hostname())
 	if reason != "" || strings.ContainsAny(host, "*/") {
+		return rule, false
+	}
+	// Nobody downloads from the metadata services of clouds, so no advice opens them.
+	if address, err := netip.ParseAddr(host); err == nil && (address.IsLinkLocalUnicast() || slices.Contains(metadata, host)) {
 		return rule, false
 	}
 	return policy.NetworkRule{Host: host, Ports: []policy.Port{port}}, true

@@ -98,7 +98,7 @@ func TestFindInHostileFiles(t *testing.T) {
 		fmt.Fprintf(&many, "\"resolved\": \"https://h%d.example/\"\n", i)
 	}
 	dir := workspace(t, map[string]string{
-		"requirements.txt":  "https://a.example\x1b[31m/\nhttps://\x00evil/\nhttp://127.0.0.1/\nhttp://[::1]/\nhttps://*.example/\nhttps://0x7f.1/\nhttps://x:99999/\nhttps://" + strings.Repeat("l", 5000) + "/\nhttps://ok.example/\n",
+		"requirements.txt":  "https://a.example\x1b[31m/\nhttps://\x00evil/\nhttp://127.0.0.1/\nhttp://169.254.169.254/\nhttps://168.63.129.16/\nhttp://[::1]/\nhttps://*.example/\nhttps://0x7f.1/\nhttps://x:99999/\nhttps://" + strings.Repeat("l", 5000) + "/\nhttps://ok.example/\n",
 		"package-lock.json": many.String(),
 		"uv.lock":           `url = "https://large.example/" ` + strings.Repeat(" ", maxFile),
 	})

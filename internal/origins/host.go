@@ -165,7 +165,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 func run(ctx context.Context, dir string, env []string, program string, args ...string) (out, errOut string, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	stdout, stderr := &bounded{most: maxOutput}, &bounded{most: maxErrors}
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(env, "PWD="+dir), stdout, stderr
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, slices.Concat(env, []string{"PWD=" + dir}), stdout, stderr // env is shared
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

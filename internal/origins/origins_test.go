@@ -226,6 +226,15 @@ func TestAskCannot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "cannot be trusted", false},
+		{"configuration in the workspace to which npm's prefix leads", []string{"npm"}, func(t *testing.T, p *place) {
+			at := p.write(t, "work/etc/npmrc", "registry=https://evil.example")
+			p.tool(t, "npm", `echo '{"registry":"https://evil.example","globalconfig":"`+at+`"}'`)
+		}, "cannot be trusted", false},
+		{"configuration in the workspace to which XDG_CONFIG_DIRS leads", []string{"pip"}, func(t *testing.T, p *place) {
+			at := p.write(t, "work/pip/pip.conf", "")
+			p.env = append(p.env, "XDG_CONFIG_DIRS=/etc/xdg:"+filepath.Dir(filepath.Dir(at)))
+			p.tool(t, "pip", ran)
+		}, "cannot be trusted", false},
 		{"a home that is the workspace", []string{"npm"}, func(t *testing.T, p *place) {
 			p.tool(t, "npm", ran)
 			p.write(t, ".npmrc", "registry=https://evil.example")

@@ -83,6 +83,14 @@ func (q *question) npm(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(out), &settings); err != nil {
 		return errors.New("its answer is not JSON")
 	}
+	for _, name := range []string{"userconfig", "globalconfig"} { // where its prefix and other settings led it
+		var file string
+		if json.Unmarshal(settings[name], &file) == nil {
+			if _, err := q.trust(file); err != nil {
+				return err
+			}
+		}
+	}
 	var registry string
 	if json.Unmarshal(settings["registry"], &registry) != nil || registry == "" {
 		return errors.New("it names no registry")
@@ -175,7 +183,11 @@ func (q *question) pip(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own, err := q.trust(q.env("PIP_CONFIG_FILE"), filepath.Join(q.config(), "pip", "pip.conf"), filepath.Join(q.Sandbox.Home, ".pip", "pip.conf"))
+	files := []string{q.env("PIP_CONFIG_FILE"), filepath.Join(q.config(), "pip", "pip.conf"), filepath.Join(q.Sandbox.Home, ".pip", "pip.conf")}
+	for _, dir := range filepath.SplitList(q.env("XDG_CONFIG_DIRS")) {
+		files = append(files, filepath.Join(dir, "pip", "pip.conf"))
+	}
+	own, err := q.trust(files...)
 	if err != nil {
 		return err
 	}

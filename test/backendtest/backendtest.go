@@ -73,7 +73,7 @@ type cell struct {
 const cellTime = 2 * time.Minute
 
 func cells() []cell {
-	return slices.Concat(execCells(), treeCells(), terminalCells(), shellCells(), sessionCells(), fileCells(), limitCells(), wallCells(), portCells(), lifeCells())
+	return slices.Concat(execCells(), treeCells(), terminalCells(), shellCells(), sessionCells(), fileCells(), limitCells(), wallCells(), networkCells(), portCells(), lifeCells())
 }
 
 // Run takes one wall through the suite.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -361,6 +362,18 @@ func TestSSHAgentStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(home, ".ssh", "known_hosts"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	known := filepath.Join(home, ".ssh", "known_hosts")
+	if err := os.Truncate(known, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	fails("endless known_hosts", "larger than 1MiB", spec)
+	if err := errors.Join(os.Remove(known), syscall.Mkfifo(known, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	fails("known_hosts that nobody writes", "not a regular file", spec)
+	if err := errors.Join(os.Remove(known), os.WriteFile(known, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	within := spec

@@ -149,9 +149,12 @@ func rows() []row {
 
 		// docs/network.md
 		{of: "paddock run --allow example.com -- curl -sS https://example.org", steps: []step{{status: 6, see: []string{"--allow example.org opens it"}}}},
-		{of: "paddock run --spec api.yaml -- ./fetch", why: noLoopback},
+		{of: "# api.yaml", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"443; Authorization gets API_TOKEN"}}}},
+		{of: "paddock run --spec api.yaml -- sh -c 'env | grep TOKEN; curl -sS https://api.example.com/user'", steps: []step{
+			{instead: "API_TOKEN=tok-of-these-docs paddock run --spec ~/api.yaml -- sh -c 'env | grep -q -e TOKEN -e tok-of || echo not inside'", see: []string{"not inside"}, never: []string{"tok-of-these-docs"}},
+		}},
 		{of: "paddock run --network host -- curl -sS https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
-		{of: "network:", path: "api.yaml", steps: []step{{instead: "paddock plan --spec ~/api.yaml", see: []string{"open    *.example.org          8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
+		{of: "network:", path: "hosts.yaml", steps: []step{{instead: "paddock plan --spec ~/hosts.yaml", see: []string{"open    *.example.org          8443", "closed  telemetry.example.org  not needed: set DO_NOT_TRACK=1"}}}},
 		{of: "paddock run --allow-from npm -- npm install left-pad", why: registries},
 		{of: "paddock run --allow-from npm -- npm ci", why: registries},
 		{of: "paddock run --allow-from go,pip -- make test", why: registries},

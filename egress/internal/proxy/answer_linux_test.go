@@ -58,6 +58,34 @@ func TestRedactBodies(t *testing.T) {
 	}
 }
 
+// TestRedactReasons: what the log says of an answer that is no HTTP has no value, either.
+func TestRedactReasons(t *testing.T) {
+	l := look(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+r.Header.Get("Authorization")+"\r\n\r\n")
+		_ = conn.Close()
+	})
+	answer, text := l.do(l.client(false), "GET", l.url("/"), nil)
+	if answer.StatusCode != http.StatusBadGateway || strings.Contains(text, tokenValue) {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	failed := 0
+	for _, r := range l.kept() {
+		if r.Kind == egress.KindFailed && strings.Contains(r.Reason, "malformed") {
+			failed++
+		}
+		if strings.Contains(r.Reason, tokenValue) {
+			t.Errorf("the log has the value: %+v", r)
+		}
+	}
+	if failed == 0 {
+		t.Errorf("the log: %+v", l.kept())
+	}
+}
+
 // TestRanges: of a host that gets a secret nobody gets an answer in pieces; of another one, as ever.
 func TestRanges(t *testing.T) {
 	l := look(t, nil, func(w http.ResponseWriter, r *http.Request) {

@@ -218,7 +218,7 @@ func (c *connection) checkServer(server string, needed bool) error {
 func (c *connection) readFirst() (start []byte, end bool, err error) {
 	var first bytes.Buffer
 	for first.Len() < 2 && !end {
-		if end, err = copyOnce(&first, c.inside); err != nil {
+		if _, end, err = copyOnce(&first, c.inside, false); err != nil {
 			return nil, false, err
 		}
 		if c.received.Load() > 0 || first.Len() > 0 && first.Bytes()[0] != 22 {

@@ -17,7 +17,7 @@ const (
 	bigBuffer   = 128 << 10
 	smallBuffer = 16 << 10
 	// Connections whose peers read slowly hold buffers: more big ones than these are not
-	// used at once.
+	// used at once. A connection gets one after it has filled a small one.
 	mostBigBuffers = 64
 	// The kernel lets the buffers of a connection grow to megabytes, from memory that all
 	// programs of the host share. If more connections than these are open, those of new ones
@@ -32,16 +32,19 @@ var (
 	bigInUse     atomic.Int64
 )
 
-// takeBuffer returns a buffer and how it is given back.
-func takeBuffer() ([]byte, func()) {
-	if bigInUse.Add(1) <= mostBigBuffers {
-		b := bigBuffers.Get().(*[bigBuffer]byte)
-		return b[:], func() {
-			bigBuffers.Put(b)
-			bigInUse.Add(-1)
+// takeBuffer returns a buffer, a big one if that is wanted and not too many are in use, and how
+// it is given back.
+func takeBuffer(big bool) ([]byte, func()) {
+	if big {
+		if bigInUse.Add(1) <= mostBigBuffers {
+			b := bigBuffers.Get().(*[bigBuffer]byte)
+			return b[:], func() {
+				bigBuffers.Put(b)
+				bigInUse.Add(-1)
+			}
 		}
+		bigInUse.Add(-1)
 	}
-	bigInUse.Add(-1)
 	b := smallBuffers.Get().(*[smallBuffer]byte)
 	return b[:], func() { smallBuffers.Put(b) }
 }
@@ -49,27 +52,27 @@ func takeBuffer() ([]byte, func()) {
 // copyAll copies what from has until it ends. It uses no splice(2): that takes a pipe for each
 // direction, from a budget that all programs of a user share.
 func copyAll(to io.Writer, from net.Conn) error {
-	for {
-		end, err := copyOnce(to, from)
+	for big := false; ; {
+		n, end, err := copyOnce(to, from, big)
 		if end || err != nil {
 			return err
 		}
+		big = big || n >= smallBuffer
 	}
 }
 
 // copyOnce waits until from has something and copies it. While it waits it has no buffer.
-func copyOnce(to io.Writer, from net.Conn) (end bool, err error) {
+func copyOnce(to io.Writer, from net.Conn, big bool) (n int, end bool, err error) {
 	var buffer []byte
 	var release func()
-	n := 0
 	if tcp, ok := from.(*net.TCPConn); ok {
 		raw, err := tcp.SyscallConn()
 		if err != nil {
-			return false, err
+			return 0, false, err
 		}
 		var readErr error
 		err = raw.Read(func(fd uintptr) bool {
-			buffer, release = takeBuffer()
+			buffer, release = takeBuffer(big)
 			if n, readErr = readNow(fd, buffer); errors.Is(readErr, syscall.EAGAIN) {
 				release()
 				return false
@@ -77,15 +80,15 @@ func copyOnce(to io.Writer, from net.Conn) (end bool, err error) {
 			return true
 		})
 		if err != nil {
-			return false, err
+			return 0, false, err
 		}
 		defer release()
 		if readErr != nil {
-			return false, &net.OpError{Op: "read", Net: "tcp", Addr: tcp.RemoteAddr(), Err: os.NewSyscallError("read", readErr)}
+			return 0, false, &net.OpError{Op: "read", Net: "tcp", Addr: tcp.RemoteAddr(), Err: os.NewSyscallError("read", readErr)}
 		}
 		end = n == 0
 	} else {
-		buffer, release = takeBuffer()
+		buffer, release = takeBuffer(big)
 		defer release()
 		n, err = from.Read(buffer)
 		if end = errors.Is(err, io.EOF); end {
@@ -94,10 +97,10 @@ func copyOnce(to io.Writer, from net.Conn) (end bool, err error) {
 	}
 	if n > 0 {
 		if _, err := to.Write(buffer[:n]); err != nil {
-			return end, err
+			return n, end, err
 		}
 	}
-	return end, err
+	return n, end, err
 }
 
 // narrow gives a connection small buffers in the kernel.

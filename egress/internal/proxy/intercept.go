@@ -221,7 +221,7 @@ func (i *intercepted) prepare(two bool) {
 	i.transport = &http.Transport{
 		DialContext: i.dial, TLSClientConfig: outside, TLSHandshakeTimeout: i.server.upstream.timeout, Protocols: protocols,
 		DisableCompression: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: idleUpstream, ExpectContinueTimeout: continueTimeout,
-		MaxResponseHeaderBytes: mostAnswerHead, ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		MaxResponseHeaderBytes: mostAnswerHead, ReadBufferSize: 2 << 10, WriteBufferSize: 2 << 10,
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 512 << 10},
 	}
 	i.proxy = &httputil.ReverseProxy{

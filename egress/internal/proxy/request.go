@@ -75,6 +75,7 @@ func (i *intercepted) serveRequest(w http.ResponseWriter, r *http.Request) {
 		case e.err != nil:
 			record.Kind, record.Reason = egress.KindFailed, (&failedError{e.err}).Error()
 		}
+		record.Reason = e.redact.text(record.Reason) // it may repeat what the host sent
 		i.server.records.add(record)
 	}()
 	i.proxy.ServeHTTP(e, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
@@ -202,8 +203,11 @@ func (i *intercepted) rewrite(r *httputil.ProxyRequest) {
 	}
 	for _, s := range i.secrets {
 		e.redact = e.redact.add(s.Value, s.StandIn)
-		if escaped := url.QueryEscape(s.Value); escaped != s.Value {
-			e.redact = e.redact.add(escaped, "")
+		quoted := strconv.QuoteToASCII(s.Value) // as in errors and in JSON
+		for _, escaped := range []string{url.QueryEscape(s.Value), quoted[1 : len(quoted)-1]} {
+			if escaped != s.Value {
+				e.redact = e.redact.add(escaped, "")
+			}
 		}
 	}
 	if len(i.secrets) > 0 {

@@ -19,8 +19,8 @@ import (
 
 const serviceDoc = `A service is a command that keeps running after the call that started it: a
 server, a database, a watcher. Commands and services of a sandbox share its loopback
-network: exec can reach what listens on 127.0.0.1 there, and the outside cannot. A
-service ends with its sandbox.`
+network: exec can reach what listens on 127.0.0.1 there, and the outside only what is
+published. A service ends with its sandbox.`
 
 // ServiceOutput is the output of service_start and service_status.
 type ServiceOutput struct {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/ownfile"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -59,7 +60,7 @@ func (c *settings) back(ctx context.Context, sandbox *paddock.Sandbox, a *agent)
 
 // replace replaces the login on the host, if it still is the one that went in.
 func (c *settings) replace(ctx context.Context, merged []byte) error {
-	now, err := hostpath.Read(ctx, path.Dir(c.loginAt), path.Base(c.loginAt), maxLogin)
+	now, err := read(ctx, c.loginAt, maxLogin)
 	switch {
 	case err != nil:
 		return err
@@ -67,6 +68,10 @@ func (c *settings) replace(ctx context.Context, merged []byte) error {
 		return errors.New("it has changed on this host meanwhile")
 	case !ownfile.Owned(c.loginAt):
 		return errors.New("it is not a file of yours on this host")
+	}
+	// Commands that could change the directories on the way could have it written elsewhere.
+	if _, err := hostpath.ToolFile(backend.Request{Spec: c.spec, StateDir: c.state}, "/", c.loginAt); err != nil {
+		return fmt.Errorf("on this host, %w", err)
 	}
 	info, err := os.Lstat(c.loginAt)
 	if err != nil {
@@ -151,7 +156,11 @@ func (l login) merge(before, after []byte) ([]byte, error) {
 		if was == nil || reflect.DeepEqual(was, is) {
 			continue
 		}
-		if s, ok := is.(string); ok && (s == "" || len(s) > maxToken || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })) {
+		s, ok := is.(string)
+		if number, isNumber := is.(json.Number); isNumber {
+			s, ok = number.String(), true
+		}
+		if !ok || (s == "" || len(s) > maxToken || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })) {
 			return nil, fmt.Errorf("%s is empty, longer than %s, or has characters that no token has", at, policy.Size(maxToken))
 		}
 		in, name := holder(old, at)

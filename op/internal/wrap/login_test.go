@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // jwt returns a JSON Web Token of a subject.
@@ -136,7 +137,7 @@ func TestReplace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := filepath.Join(t.TempDir(), "login")
 			testkit.Write(t, at, "before", 0o600)
-			c := settings{login: []byte("before"), loginAt: at}
+			c := settings{login: []byte("before"), loginAt: at, state: t.TempDir(), spec: policy.Spec{Workspace: policy.Workspace{Source: t.TempDir()}}}
 			tt.change(t, at)
 			err := c.replace(context.Background(), []byte("after"))
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {

@@ -13,8 +13,11 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -23,6 +26,7 @@ const (
 	maxFiles    = 4096
 	maxSettings = 64 << 20 // bytes
 	maxDepth    = 16
+	maxNames    = 1 << 16
 	maxLogin    = 64 << 10
 )
 
@@ -34,10 +38,11 @@ type settings struct {
 	at    string // the same below HOME inside
 	files []file
 	size  int64
+	names int // that were looked at
 	notes []string
-	// workspace is the one of the host, whose settings are those of /workspace inside.
-	workspace string
-	bare      bool // only the login is wanted
+	// spec is the sandbox's. The settings of its workspace are those of /workspace inside.
+	spec policy.Spec
+	bare bool // only the login is wanted
 
 	// login is what went in of a login, and loginAt where it lies on the host, without links.
 	login   []byte
@@ -52,12 +57,12 @@ type file struct {
 }
 
 // newSettings finds where an agent keeps its settings.
-func newSettings(a *agent, lookup func(string) (string, bool), state, workspace string) (*settings, error) {
+func newSettings(a *agent, lookup func(string) (string, bool), state string, spec policy.Spec) (*settings, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the settings of %s: %w", a.name, err)
 	}
-	c := &settings{state: state, home: home, dir: path.Join(home, a.dir), at: a.dir, workspace: workspace}
+	c := &settings{state: state, home: home, dir: path.Join(home, a.dir), at: a.dir, spec: spec}
 	if dir, ok := lookup(a.dirVar); ok && dir != "" {
 		if !path.IsAbs(dir) {
 			return nil, &policy.FieldError{Field: a.dirVar, Value: dir, Reason: "it is not an absolute path"}
@@ -69,15 +74,15 @@ func newSettings(a *agent, lookup func(string) (string, bool), state, workspace 
 
 // readLogin reads the file with the login, which may not exist.
 func (c *settings) readLogin(ctx context.Context, a *agent) error {
-	at, info, err := c.find(path.Join(c.dir, a.login.file))
-	if err != nil || info == nil {
+	way, err := c.find(path.Join(c.dir, a.login.file))
+	if err != nil || way == nil {
 		return err
 	}
-	text, err := hostpath.Read(ctx, path.Dir(at), path.Base(at), maxLogin)
+	text, err := read(ctx, way.Path, maxLogin)
 	if err != nil {
-		return c.unreadable(at, err)
+		return c.unreadable(way.Path, err)
 	}
-	c.login, c.loginAt = text, at
+	c.login, c.loginAt = text, way.Path
 	c.put(path.Join(c.at, a.login.file), 0o600, text)
 	return nil
 }
@@ -93,7 +98,7 @@ func (c *settings) dropLogin(a *agent) {
 func (c *settings) read(ctx context.Context, a *agent) error {
 	if !c.bare {
 		for _, name := range a.shows {
-			if err := c.add(ctx, path.Join(c.dir, name), path.Join(c.at, name), 0); err != nil {
+			if err := c.add(ctx, path.Join(c.dir, name), path.Join(c.at, name), hostpath.Real(c.dir), 0); err != nil {
 				return err
 			}
 		}
@@ -105,37 +110,67 @@ func (c *settings) read(ctx context.Context, a *agent) error {
 	return nil
 }
 
-// find returns where a name leads, and what is there, nil for nothing. It follows no link that
-// commands of a sandbox could have made.
-func (c *settings) find(name string) (string, fs.FileInfo, error) {
+// find returns where a name leads, nil for nothing. It follows no link that commands of a
+// sandbox could have made.
+func (c *settings) find(name string) (*hostpath.Way, error) {
 	way, err := hostpath.LocateOwn(c.state, name)
 	if err == nil && !way.Exists || errors.Is(err, fs.ErrNotExist) {
-		return "", nil, nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", nil, c.unreadable(name, err)
+		return nil, c.unreadable(name, err)
 	}
-	info, err := os.Lstat(way.Path)
-	if err != nil {
-		return "", nil, c.unreadable(name, err)
+	return way, nil
+}
+
+// read reads a regular file whose path is free of links, and follows none that has come since.
+func read(ctx context.Context, at string, limit int64) ([]byte, error) {
+	return hostpath.Read(ctx, "/", strings.TrimPrefix(at, "/"), limit)
+}
+
+// tree returns the directory of the host out of which no link of a repository's may lead, at a
+// name of the copy that was found in another: within itself, if it came from there, or where a
+// link of the user's leads. It returns false for a link that somebody else may have made: one
+// that came with what was cloned, into these settings or anywhere else.
+func (c *settings) tree(way *hostpath.Way, within string, depth int) (string, bool) {
+	if hostpath.Under(way.Path, within) {
+		return within, true
 	}
-	return way.Path, info, nil
+	own := hostpath.Real(c.dir)
+	for _, l := range way.Links {
+		dir := path.Dir(l.Path)
+		system := slices.Contains([]string{"/", "/home", "/var"}, dir) || slices.ContainsFunc(systemDirs, func(at string) bool { return hostpath.Under(dir, at) })
+		mine := depth <= 1 && (dir == own || path.Dir(dir) == own || dir == c.home)
+		if !system && !mine {
+			return "", false
+		}
+	}
+	return way.Path, true
 }
 
 // add adds a file, or a directory with all that is in it. What is neither is left out, and so are
-// repositories of git.
-func (c *settings) add(ctx context.Context, name, as string, depth int) error {
-	at, info, err := c.find(name)
-	switch {
-	case err != nil || info == nil || path.Base(name) == ".git":
+// repositories of git, and links that lead out of within and are not the user's own.
+func (c *settings) add(ctx context.Context, name, as, within string, depth int) error {
+	way, err := c.find(name)
+	if err != nil || way == nil || path.Base(name) == ".git" {
 		return err
-	case info.Mode().IsRegular():
-		text, err := hostpath.Read(ctx, path.Dir(at), path.Base(at), maxSettings)
+	}
+	if c.names++; c.names > maxNames {
+		return c.unreadable(c.dir, fmt.Errorf("they are more than %d names", maxNames))
+	}
+	within, ok := c.tree(way, within, depth)
+	if !ok {
+		c.notes = append(c.notes, text.Escape("~/"+as)+" is left out: it is a link to "+text.Escape(way.Path)+", which may have come with a repository")
+		return nil
+	}
+	switch kind := way.Mode & unix.S_IFMT; {
+	case kind == unix.S_IFREG:
+		text, err := read(ctx, way.Path, maxSettings)
 		if err != nil {
 			return c.unreadable(name, err)
 		}
 		mode := int64(0o600)
-		if info.Mode()&0o111 != 0 {
+		if way.Mode&0o111 != 0 {
 			mode = 0o700
 		}
 		c.put(as, mode, text)
@@ -143,17 +178,17 @@ func (c *settings) add(ctx context.Context, name, as string, depth int) error {
 			return c.unreadable(c.dir, fmt.Errorf("they are more than %d files, or than %s", maxFiles, policy.Size(maxSettings)))
 		}
 		return nil
-	case !info.IsDir():
+	case kind != unix.S_IFDIR:
 		return nil
 	case depth == maxDepth:
 		return c.unreadable(name, fmt.Errorf("it is deeper than %d directories", maxDepth))
 	}
-	entries, err := os.ReadDir(at)
+	entries, err := os.ReadDir(way.Path)
 	if err != nil {
 		return c.unreadable(name, err)
 	}
 	for _, e := range entries {
-		if err := c.add(ctx, path.Join(at, e.Name()), path.Join(as, e.Name()), depth+1); err != nil {
+		if err := c.add(ctx, path.Join(way.Path, e.Name()), path.Join(as, e.Name()), within, depth+1); err != nil {
 			return err
 		}
 	}
@@ -202,7 +237,7 @@ func prepareClaude(ctx context.Context, c *settings, standIn string) error {
 	if c.dir != path.Join(c.home, c.at) {
 		host = path.Join(c.dir, name)
 	}
-	if err := c.add(ctx, host, name, 0); err != nil {
+	if err := c.add(ctx, host, name, hostpath.Real(path.Dir(host)), 0); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(c.files, func(f file) bool { return f.name == name }) {
@@ -211,7 +246,7 @@ func prepareClaude(ctx context.Context, c *settings, standIn string) error {
 	c.edit(name, func(object map[string]any) bool {
 		project := map[string]any{}
 		if all, ok := object["projects"].(map[string]any); ok {
-			if own, ok := all[c.workspace].(map[string]any); ok {
+			if own, ok := all[c.spec.Workspace.Source].(map[string]any); ok {
 				project = own
 			}
 		}

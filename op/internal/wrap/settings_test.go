@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // copied reads the settings of an agent in a home, as wrap does, and lists the copy.
@@ -47,7 +48,7 @@ func home(t *testing.T, variables map[string]string, files map[string]string) (*
 	c, err := newSettings(a, func(name string) (string, bool) {
 		v, ok := variables[name]
 		return strings.ReplaceAll(v, "$HOME", dir), ok
-	}, path.Join(dir, "state"), path.Join(dir, "ws"))
+	}, path.Join(dir, "state"), policy.Spec{Workspace: policy.Workspace{Source: path.Join(dir, "ws")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,5 +136,45 @@ func TestCopyHostile(t *testing.T) {
 				t.Errorf("copied %v, %v; want %q", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestCopyLinks: links of the user's own may lead anywhere; those that came with a repository,
+// which nobody has used as a workspace yet, show nothing else of the home.
+func TestCopyLinks(t *testing.T) {
+	c, a := home(t, nil, map[string]string{
+		".ssh/id": "secret", "dotfiles/md": "own", "repo/skills/SKILL.md": "cloned", "repo/skills/sub/x": "cloned",
+		".claude/plugins/cloned/x/a": "plugin", ".claude/skills/x": "own",
+	})
+	for at, to := range map[string]string{
+		".claude/CLAUDE.md": "$HOME/dotfiles/md", ".claude/skills/cloned": "$HOME/repo/skills", // the user's
+		"repo/skills/key": "$HOME/.ssh/id", "repo/skills/dir": "../../.ssh", "repo/skills/inner": "sub", "repo/hooks": "../.ssh", // the repository's
+		".claude/hooks": "$HOME/repo/hooks", ".claude/plugins/cloned/x/key": "../../../../.ssh/id", ".claude/plugins/cloned/x/b": "a",
+	} {
+		must(t, os.Symlink(strings.ReplaceAll(to, "$HOME", c.home), path.Join(c.home, at)))
+	}
+	got, err := copied(t, a, c, a.keys[0].standIn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		".claude/CLAUDE.md 600 own", ".claude/plugins/cloned/x/a 600 plugin", ".claude/plugins/cloned/x/b 600 plugin",
+		".claude/skills/cloned/SKILL.md 600 cloned", ".claude/skills/cloned/inner/x 600 cloned", ".claude/skills/cloned/sub/x 600 cloned", ".claude/skills/x 600 own",
+	}
+	if diff := cmp.Diff(want, got[1:]); diff != "" { // the first is .claude.json
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if len(c.notes) != 4 || !strings.Contains(strings.Join(c.notes, "\n"), "~/.claude/skills/cloned/key is left out: it is a link to ") {
+		t.Errorf("notes: %q", c.notes)
+	}
+}
+
+// TestLoginInWorkspace: a login in what commands can change is not written to: they could have
+// replaced the directories above it.
+func TestLoginInWorkspace(t *testing.T) {
+	c, a := home(t, map[string]string{"CLAUDE_CONFIG_DIR": "$HOME/ws/conf"}, map[string]string{"ws/conf/.credentials.json": `{"claudeAiOauth":{"accessToken":"a"}}`})
+	must(t, c.readLogin(t.Context(), a))
+	if err := c.replace(t.Context(), []byte("{}")); err == nil || !strings.Contains(err.Error(), "commands can change it") {
+		t.Errorf("written: %v", err)
 	}
 }

@@ -223,7 +223,7 @@ func (w *wrapping) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.copy, err = newSettings(w.agent, w.env.Lookup, w.env.StateDir(), resolved.Workspace.Source); err != nil {
+	if w.copy, err = newSettings(w.agent, w.env.Lookup, w.env.StateDir(), resolved); err != nil {
 		return err
 	}
 	if err := w.identify(ctx); err != nil {
@@ -355,7 +355,11 @@ func (w *wrapping) open() error {
 	if address, _ := w.env.Lookup(w.agent.base); w.agent.base != "" && address != "" {
 		u, err := url.Parse(address)
 		refuse := func(reason string) error {
-			return &policy.FieldError{Field: w.agent.base, Value: address, Reason: reason, Hint: "unset it, or name the address of an API, such as https://api.example.com"}
+			shown := url.URL{} // without a name and a password
+			if err == nil {
+				shown = url.URL{Scheme: u.Scheme, Host: u.Host}
+			}
+			return &policy.FieldError{Field: w.agent.base, Value: shown.String(), Reason: reason, Hint: "unset it, or name the address of an API, such as https://api.example.com"}
 		}
 		if err != nil || u.Hostname() == "" || u.User != nil {
 			return refuse("it is not the address of a server")

@@ -44,6 +44,14 @@ func run(args []string) error {
 			return err
 		}
 		return conn.Close()
+	case "read": // a byte at least
+		conn, err := net.DialTimeout("tcp", value, 3*time.Second)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = io.ReadFull(conn, make([]byte, 1))
+		return err
 	case "echo":
 		return echo(value)
 	case "alloc":
