@@ -47,7 +47,7 @@ func serveEcho(conn net.Conn) {
 	got := received(conn, nil)
 	text := fmt.Sprintf("mark:%q", got)
 	if bytes.Contains(got, []byte(standSecret)) {
-		text = "has stand " + text
+		text = "mark:has stand " + text
 	}
 	answer := func(status, header, body string) {
 		fmt.Fprintf(conn, "HTTP/1.1 %s\r\n%sConnection: close\r\n\r\n%s", status, header, body)

@@ -56,11 +56,11 @@ var peers = []struct {
 	},
 }
 
-// peer adds the column of a sandbox of others.
+// peers adds the columns of sandboxes of others.
 func (g *grid) peers(t *testing.T, attacker string) {
 	t.Helper()
 	hosts := []string{}
-	for _, rule := range allowed().Allow {
+	for _, rule := range looking(allowed()).Allow {
 		hosts = append(hosts, rule.Host)
 	}
 	for _, p := range peers {
@@ -72,8 +72,13 @@ func (g *grid) peers(t *testing.T, attacker string) {
 			t.Logf("there is no %s to compare with (make bypass-deps): %v", p.name, err)
 			continue
 		}
-		dir, err := os.MkdirTemp(binDir, "peer-") //nolint:usetesting // every user reaches what is there
-		if err = errors.Join(err, p.settings(dir, hosts)); err != nil {
+		// Not among temporary files, where codex makes no programs of its own.
+		dir, err := os.MkdirTemp(filepath.Join(filepath.Dir(cli), "../.."), "peer-") //nolint:usetesting // see above
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		if err := p.settings(dir, hosts); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(cli, p.command(dir, attacker)...)

@@ -129,6 +129,49 @@ func TestConnectionLimit(t *testing.T) {
 	ping(t, e.dial("api.test", e.other))
 }
 
+// A host that neither reads nor closes keeps its connections and no others, until rules end them.
+func TestHostNeverCloses(t *testing.T) {
+	e := start(t, func(o *Options) { o.Network.Limits.Connections = 3 }, "api.test:other", "mute.test:other")
+	e.hosts.set("api.test", "127.0.0.1")
+	e.hosts.set("mute.test", "127.0.0.1")
+	stop, reached := make(chan struct{}), make(chan struct{}, 2)
+	e.hosts.serveAt(e.other, listen(t, func(conn *net.TCPConn) {
+		first := make([]byte, 4)
+		if _, err := io.ReadFull(conn, first); err != nil {
+			return
+		}
+		if string(first) == "mute" {
+			reached <- struct{}{}
+			<-stop
+			return
+		}
+		_, _ = conn.Write(first)
+		echo(conn)
+	}))
+	t.Cleanup(func() { close(stop) }) // before the listener waits for its connections
+	var open []*net.TCPConn
+	for range 2 {
+		conn := e.dial("mute.test", e.other)
+		if _, err := io.WriteString(conn, "mute and more"); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		<-reached
+		open = append(open, conn)
+	}
+	ping(t, e.dial("api.test", e.other))
+	if _, err := e.Set(e.network("api.test:other")); err != nil {
+		t.Fatal(err)
+	}
+	for _, conn := range open {
+		e.mustBeReset(conn)
+	}
+	e.wants(0, egress.KindConnection, "mute.test", "no rule opens it")
+	ping(t, e.dial("api.test", e.other))
+}
+
 func ping(t *testing.T, conn net.Conn) {
 	t.Helper()
 	if _, err := io.WriteString(conn, "ping"); err != nil {

@@ -47,7 +47,7 @@ func plain(text string) func() string {
 }
 
 func attacks() []attack {
-	return slices.Concat(names(), insides(), lookedInto(), others())
+	return slices.Concat(names(), insides(), others())
 }
 
 // names are attempts by names and by addresses.

@@ -5,7 +5,8 @@
 //
 // Programs of people are told of a proxy by variables. So is this one: where there is a proxy, an
 // attempt goes through it. With the argument "still" it asks for nothing, and leaves out what
-// depends on that, and what depends on secrets and on rules of requests.
+// depends on that, and what depends on secrets and on rules of requests. With "copied" it leaves
+// out what depends on rules that look into TLS.
 package main
 
 import (
@@ -34,9 +35,18 @@ type attack struct {
 }
 
 func main() {
-	all := attacks()
-	if len(os.Args) < 2 || os.Args[1] != "still" {
-		all = slices.Concat(all, within(), changes())
+	how := ""
+	if len(os.Args) > 1 {
+		how = os.Args[1]
+	}
+	var all []attack
+	switch how {
+	case "still":
+		all = slices.Concat(attacks(), lookedInto())
+	case "copied":
+		all = slices.Concat(attacks(), changes())
+	default:
+		all = slices.Concat(attacks(), lookedInto(), within(), changes())
 	}
 	for _, a := range all {
 		through, detail := a.try()
