@@ -187,26 +187,34 @@ func (w *world) inside(ctx context.Context, e errand) (told, error) {
 	return parseTold(out.Bytes())
 }
 
-func parseTold(line []byte) (t told, err error) { return t, json.Unmarshal(line, &t) }
+func parseTold(line []byte) (t told, err error) {
+	err = json.Unmarshal(line, &t)
+	return t, err
+}
 
 // reached is what errands of one kind took.
 type reached struct {
 	wall, cpu sample // cpu: of the client, the server and the egress process
 }
 
+// connectionWays are the ways of a connection that are compared.
+var connectionWays = [...]string{"direct", "copied", "intercepted"}
+
+// connectionKind is a kind of connection, and what of it is measured.
+type connectionKind struct {
+	name     string
+	errand   errand
+	once     func(told) time.Duration
+	promises [2]promise // copied, intercepted
+}
+
 // measureConnections compares connections by rules with direct ones.
 func (w *world) measureConnections(ctx context.Context) error {
 	bulk := int64(w.rounds(1<<30, 1<<27))
-	type kind struct {
-		name     string
-		errand   errand
-		once     func(told) time.Duration // nil: the time of all of them
-		promises [2]promise               // copied, intercepted
-	}
 	short, many := w.rounds(1000, 100), w.rounds(500, 50)
 	first := func(t told) time.Duration { return t.Median }
 	all := func(t told) time.Duration { return t.AtOnce }
-	kinds := []kind{
+	kinds := []connectionKind{
 		{fmt.Sprintf("a request, median of %d", short), errand{HTTPS: true, Times: short, Bytes: 1}, first,
 			[2]promise{{Name: "short TLS connections by a rule, to direct ones", Bound: "≤", Limit: 1.7}, {Name: "short TLS connections that are intercepted, to direct ones", Bound: "≤", Limit: 1.8}}},
 		{fmt.Sprintf("%d requests at once, none failed", many), errand{HTTPS: true, AtOnce: many, Bytes: 1}, all, [2]promise{}},
@@ -215,13 +223,12 @@ func (w *world) measureConnections(ctx context.Context) error {
 		{fmt.Sprintf("%d MiB, raw", bulk>>20), errand{AtOnce: 1, Bytes: bulk}, all, [2]promise{{Name: "raw bulk by a rule, to direct", Bound: "≥", Limit: 0.4}, {}}},
 	}
 	rounds := w.rounds(6, 2)
-	ways := []string{"direct", "copied", "intercepted"}
 	took := make([][3]reached, len(kinds))
 	for round := range rounds {
 		for k, kind := range kinds {
-			for i := range ways {
+			for i := range connectionWays {
 				if round%2 == 1 { // no way always comes after the same one
-					i = len(ways) - 1 - i
+					i = len(connectionWays) - 1 - i
 				}
 				if i == 2 && !kind.errand.HTTPS {
 					continue
@@ -239,7 +246,7 @@ func (w *world) measureConnections(ctx context.Context) error {
 				self, egress := usedBySelf(), processorTime(w.egress)
 				t, err := run()
 				if err != nil {
-					return fmt.Errorf("%s, %s: %w", kind.name, ways[i], err)
+					return fmt.Errorf("%s, %s: %w", kind.name, connectionWays[i], err)
 				}
 				r := &took[k][i]
 				r.wall = append(r.wall, kind.once(t))
@@ -247,10 +254,16 @@ func (w *world) measureConnections(ctx context.Context) error {
 			}
 		}
 	}
+	w.addConnections(kinds, took, rounds)
+	return nil
+}
+
+// addConnections reports what connections took, beside direct ones.
+func (w *world) addConnections(kinds []connectionKind, took [][3]reached, rounds int) {
 	t := table{Title: fmt.Sprintf("connections of commands by rules, %d rounds; processor time is that of client, server and egress process together", rounds)}
 	var promises []promise
 	for k, kind := range kinds {
-		for i, way := range ways {
+		for i, way := range connectionWays {
 			wall, cpu := took[k][i].wall.median(), took[k][i].cpu.median()
 			if wall == 0 {
 				continue
@@ -271,7 +284,6 @@ func (w *world) measureConnections(ctx context.Context) error {
 		}
 	}
 	w.add(t, promises...)
-	return nil
 }
 
 // servers are where the servers of the benchmark listen.

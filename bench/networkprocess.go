@@ -80,8 +80,9 @@ func (w *world) await(ctx context.Context, connections int) error {
 // measureIdle looks at the process before the first connection.
 func (w *world) measureIdle(ctx context.Context) error {
 	const name = "memory of an egress process that is idle"
-	idle, err := use{}, error(nil)
+	var idle use
 	if whyNotSeen() == "" {
+		var err error
 		if idle, err = w.use(ctx, 0); err != nil {
 			return err
 		}

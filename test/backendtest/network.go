@@ -44,12 +44,20 @@ func namesHosts(ctx context.Context, b *box) error {
 
 func reachesHost(ctx context.Context, b *box) error {
 	var ports [2]policy.Port
+	var listeners [2]net.Listener
+	defer func() {
+		for _, l := range listeners {
+			if l != nil {
+				_ = l.Close()
+			}
+		}
+	}()
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
-		defer l.Close()
+		listeners[i] = l
 		go func() {
 			for {
 				conn, err := l.Accept()

@@ -73,11 +73,11 @@ func (g *grid) peers(t *testing.T, attacker string) {
 			continue
 		}
 		// Not among temporary files, where codex makes no programs of its own.
-		dir, err := os.MkdirTemp(filepath.Join(filepath.Dir(cli), "../.."), "peer-") //nolint:usetesting // see above
+		dir, err := os.MkdirTemp(filepath.Dir(filepath.Dir(filepath.Dir(cli))), "peer-") //nolint:usetesting // see above
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer os.RemoveAll(dir)
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		if err := p.settings(dir, hosts); err != nil {
 			t.Fatal(err)
 		}

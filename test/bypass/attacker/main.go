@@ -46,7 +46,7 @@ func main() {
 	case "copied":
 		all = slices.Concat(attacks(), changes())
 	default:
-		all = slices.Concat(attacks(), lookedInto(), within(), changes())
+		all = slices.Concat(attacks(), lookedInto(), within(), sentBack(), changes())
 	}
 	for _, a := range all {
 		through, detail := a.try()
