@@ -40,10 +40,11 @@ var peers = []struct {
 	},
 	{
 		// Its lists of names count only with its proxy, which is a feature that is off by default.
+		// Where commands may write, it makes names in /tmp for a while, which other tests see.
 		name: "codex", program: "codex",
 		settings: func(dir string, hosts []string) error {
 			var text strings.Builder
-			fmt.Fprint(&text, "default_permissions = \"names\"\n[features]\nnetwork_proxy = true\n[permissions.names]\nextends = \":workspace\"\n",
+			fmt.Fprint(&text, "default_permissions = \"names\"\n[features]\nnetwork_proxy = true\n[permissions.names]\nextends = \":read-only\"\n",
 				"[permissions.names.network]\nenabled = true\n[permissions.names.network.domains]\n")
 			for _, host := range hosts {
 				fmt.Fprintf(&text, "%q = \"allow\"\n", host)

@@ -30,16 +30,17 @@ import (
 // resolverAt is where this host asks for names.
 const resolverAt = "198.51.100.2"
 
-// addresses are those of names outside. Names that are not in it have that of evil.test.
+// addresses are those of names outside. Names that are not in it have that of evil.test. Those
+// for documentation would not do: codex takes them for local ones.
 var addresses = map[string]string{
-	"api.test": "203.0.113.10", "other.test": "203.0.113.30", "drop.test": "203.0.113.40", "new.test": "203.0.113.50",
+	"api.test": "203.0.114.10", "other.test": "203.0.114.30", "drop.test": "203.0.114.40", "new.test": "203.0.114.50",
 	"loop.test": "127.0.0.1", "own.test": hostAt, "private.test": "10.1.2.3", "metadata.test": "169.254.169.254",
-	"keys.test": "203.0.113.80", "stand.test": "203.0.113.81", "narrow.test": "203.0.113.82",
+	"keys.test": "203.0.114.80", "stand.test": "203.0.114.81", "narrow.test": "203.0.114.82",
 }
 
 const (
 	hostAt = "198.51.100.1" // of this host, towards the world
-	evilAt = "203.0.113.66"
+	evilAt = "203.0.114.66"
 )
 
 // zone answers questions for names, and knows which were asked for.
@@ -65,7 +66,7 @@ func (z *zone) answer(packet []byte) []byte {
 	z.mu.Lock()
 	z.asked[name] = true
 	if name == "rebind.test" && kind == 1 {
-		to = []string{"203.0.113.70", "127.0.0.1"}[z.rebind%2]
+		to = []string{"203.0.114.70", "127.0.0.1"}[z.rebind%2]
 		z.rebind++
 	}
 	z.mu.Unlock()

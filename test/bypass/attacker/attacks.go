@@ -18,8 +18,8 @@ import (
 // loop, own, private and metadata addresses, at 443 and 80.
 const (
 	evil     = "evil.test"
-	evilAt   = "203.0.113.66"
-	resolver = "203.0.113.53" // of somebody else
+	evilAt   = "203.0.114.66"
+	resolver = "203.0.114.53" // of somebody else
 )
 
 // secure is a TLS request for a host, as browsers make one.
