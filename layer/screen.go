@@ -1,0 +1,222 @@
+//go:build linux
+
+package layer
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Level says what becomes of a change that screening has found something about.
+type Level int
+
+// Levels, the least first.
+const (
+	Mark  Level = iota + 1 // it lands, and deserves a look
+	Hold                   // it is held back until its path is accepted
+	Never                  // it never lands
+)
+
+// Finding is what screening has found about a change.
+type Finding struct {
+	Path      string // of the change
+	At        string // the path that it is about, if that is another one
+	Level     Level
+	Tool, Why string
+}
+
+// ScreenOptions is what screening must know of the host.
+type ScreenOptions struct {
+	// Homes are the homes of users in the source, relative to it; "." is the source itself.
+	Homes []string
+	// Named are paths that git's configuration, hooks and links in the source name, as they
+	// are protected where commands work in the source itself.
+	Named []Named
+	// Search are the directories in which the host's shells look for programs.
+	Search []string
+}
+
+// Named is a path, relative to the source, that programs of the host run or obey.
+type Named struct{ Path, Why string }
+
+// entry is an entry of the inventory, with the names of its path.
+type entry struct {
+	*policy.Obeyed
+	parts []string
+}
+
+// entries are the entries of the inventory, by the first names of their paths, folded.
+type entries struct{ project, git, home map[string][]entry }
+
+var inventory = sync.OnceValue(func() entries {
+	all := entries{map[string][]entry{}, map[string][]entry{}, map[string][]entry{}}
+	list := policy.Inventory()
+	for i := range list {
+		e := entry{&list[i], strings.Split(list[i].Path, "/")}
+		to := map[policy.Under]map[string][]entry{policy.Project: all.project, policy.GitDir: all.git, policy.Home: all.home}[e.Under]
+		first := foldName(e.parts[0])
+		to[first] = append(to[first], e)
+	}
+	return all
+})
+
+// matched is an entry that a path belongs to.
+type matched struct {
+	*policy.Obeyed
+	top   bool // it is the entry's own path
+	alike bool // its name is the entry's where file systems do not tell them apart
+}
+
+// surroundings are what screening must know of the directories above a path, after the commit.
+type surroundings interface {
+	isGitDir(dir string) bool          // its name is that of a repository's own directory, or the source has one there
+	isProject(dir string) bool         // it has a repository's directory, or had one
+	has(path string) bool              // something is there after the commit
+	same(dir, name, entry string) bool // the file system takes two names for one
+	folds() bool                       // the file system does not tell all names apart
+	homes() []string                   // relative to the source
+	leads(path string) *policy.Obeyed  // the entry that leads there over a link, or nil
+}
+
+// landsIn are the names in a repository's own directory that land: its history, and what its
+// branches are.
+var landsIn = []string{"objects", "refs", "index", "HEAD", "logs", "packed-refs", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "MERGE_MSG", "AUTO_MERGE"}
+
+// otherGit stands for what else is in a repository's own directory.
+var otherGit = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Tool: "git", Why: "of a repository's own directory only objects, refs, the index, HEAD and logs land"}
+
+// shape is what is, or was, at a path.
+type shape struct{ dir, link, gone bool }
+
+// obeyed returns the entry of the inventory that a path belongs to.
+func obeyed(s surroundings, p string, is shape) (matched, bool) {
+	names := strings.Split(p, "/")
+	filled := false
+	for i, name := range names {
+		dir := strings.Join(names[:i], "/")
+		if s.isGitDir(dir) {
+			return inGitDir(s, dir, names[i:], is)
+		}
+		root, project := i == 0, s.isProject(dir)
+		if m, ok := match(s, inventory().project, dir, names[i:], is, func(o *policy.Obeyed) bool {
+			return (root || o.Nested || project) && (!filled || o.Everywhere || project && o.Class == policy.Unasked)
+		}); ok {
+			return m, true
+		}
+		if slices.ContainsFunc(s.homes(), func(h string) bool { return h == dir || h == "." && dir == "" }) {
+			if m, ok := match(s, inventory().home, dir, names[i:], is, nil); ok {
+				return m, true
+			}
+		}
+		filled = filled || snapshot.Fills(name)
+	}
+	if o := s.leads(p); o != nil {
+		return matched{Obeyed: o}, true
+	}
+	dir, name := splitPath(p)
+	for _, half := range [][2]string{{"objects", "refs"}, {"refs", "objects"}} { // the rest of a repository
+		if name == half[0] && !is.gone && s.has(joinPath(dir, half[1])) && s.has(joinPath(dir, "HEAD")) {
+			return matched{Obeyed: inventory().project["head"][0].Obeyed}, true
+		}
+	}
+	return matched{}, false
+}
+
+// inGitDir returns what obeys a path in a repository's own directory. What lands of it belongs to
+// nothing.
+func inGitDir(s surroundings, dir string, names []string, is shape) (matched, bool) {
+	if m, ok := match(s, inventory().git, dir, names, is, nil); ok {
+		return m, true
+	}
+	needed := len(names) == 1 && is.gone && slices.Contains([]string{"objects", "refs", "HEAD"}, names[0])
+	if slices.Contains(landsIn, names[0]) && !is.link && !needed {
+		return matched{}, false
+	}
+	return matched{Obeyed: otherGit}, true
+}
+
+// match returns the first entry that fits a path below a directory, preferring those that are
+// obeyed unasked.
+func match(s surroundings, by map[string][]entry, dir string, names []string, is shape, applies func(*policy.Obeyed) bool) (found matched, ok bool) {
+	list := by[foldName(names[0])]
+	if s.folds() {
+		for first, more := range by {
+			if first != foldName(names[0]) && s.same(dir, names[0], more[0].parts[0]) {
+				list = slices.Concat(list, more)
+			}
+		}
+	}
+	for _, e := range list {
+		if applies != nil && !applies(e.Obeyed) {
+			continue
+		}
+		m, fits := e.fits(s, dir, names, is)
+		if fits && (!ok || found.Class != policy.Unasked && m.Class == policy.Unasked) {
+			found, ok = m, true
+		}
+	}
+	return found, ok
+}
+
+// fits reports whether an entry is about a path.
+func (e entry) fits(s surroundings, dir string, names []string, is shape) (matched, bool) {
+	m := matched{Obeyed: e.Obeyed}
+	n := 0
+	for ; n < min(len(e.parts), len(names)); n++ {
+		if e.parts[n] == names[n] {
+			continue
+		}
+		at := strings.Join(append([]string{dir}, names[:n]...), "/")
+		alike := foldName(e.parts[n]) == foldName(names[n]) && (e.Class == policy.Unasked || s.folds())
+		if !alike && !s.same(strings.TrimPrefix(at, "/"), names[n], e.parts[n]) {
+			return m, false
+		}
+		m.alike = true
+	}
+	m.top = n == len(names)
+	switch {
+	case n < len(e.parts):
+		return m, m.top && is.link // a directory above it comes to be a link
+	case e.With != nil && !is.gone && slices.ContainsFunc(e.With, func(o string) bool { return !s.has(joinPath(dir, o)) }):
+		return m, false
+	case m.top:
+		return m, is.link || is.dir == e.Dir || e.Path == ".git"
+	}
+	return m, e.Dir && !slices.Contains(e.Except, names[n])
+}
+
+// shadows are the names that make prefers to others, and those others.
+var shadows = map[string][]string{"GNUmakefile": {"makefile", "Makefile"}, "makefile": {"Makefile"}}
+
+// shadowed returns the file that a new one takes the place of, or "".
+func shadowed(s surroundings, p string) string {
+	dir, name := splitPath(p)
+	for _, other := range shadows[name] {
+		if s.has(joinPath(dir, other)) {
+			return other
+		}
+	}
+	return ""
+}
+
+// executed returns the part of a file that is executed, or that selects what is.
+func executed(name string, text []byte) string {
+	switch name {
+	case "package.json":
+		return string(snapshot.Executed(text))
+	case ".gitattributes":
+		var lines []string
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			if strings.HasPrefix(line, "[attr]") || strings.Contains(line, "filter") || strings.Contains(line, "diff=") || strings.Contains(line, "merge=") {
+				lines = append(lines, line)
+			}
+		}
+		return strings.Join(lines, "\n")
+	}
+	return string(text)
+}
