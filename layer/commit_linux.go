@@ -156,18 +156,19 @@ func (c *commit) choose(ctx context.Context, changes []Change) error {
 			trees[changes[i].Path] = true
 		}
 	}
-	wanted := map[string]bool{}
+	wanted, passed := map[string]bool{}, map[string]bool{}
 	for i := range changes {
 		if p := changes[i].Path; len(c.opt.Paths) == 0 || slices.ContainsFunc(c.opt.Paths, func(top string) bool { return within(p, top) }) {
-			wanted[p] = true
-			for dir := range above(p) {
-				if trees[dir] {
-					wanted[dir] = true
+			for dir := p; dir != "" && !wanted[dir]; dir, _ = splitPath(dir) {
+				wanted[dir] = dir == p || trees[dir]
+				if dir != p && passed[dir] {
+					break
 				}
+				passed[dir] = true
 			}
 		}
 	}
-	out := map[string]bool{}
+	out := newInherited[string]() // directories that are held back
 	for i := range changes {
 		ch := changes[i]
 		if !wanted[ch.Path] {
@@ -175,22 +176,19 @@ func (c *commit) choose(ctx context.Context, changes []Change) error {
 		}
 		f, is := held[ch.Path]
 		is = is && (f.Level == Never || !c.accepted(ch))
-		if !is {
-			for dir := range above(ch.Path) {
-				if out[dir] {
-					f, is = Finding{Path: ch.Path, At: dir, Level: Hold, Why: "it is in a directory that is held back"}, true
-					break
-				}
-			}
+		if dir := out.above(ch.Path); !is && dir != "" {
+			f, is = Finding{Path: ch.Path, At: dir, Level: Hold, Why: "it is in a directory that is held back"}, true
 		}
-		if is {
-			out[ch.Path] = trees[ch.Path]
-			if !slices.ContainsFunc(c.out.Held, func(o Finding) bool { return o == f }) {
-				c.out.Held = append(c.out.Held, f)
-			}
+		if !is {
+			c.chosen = append(c.chosen, ch)
 			continue
 		}
-		c.chosen = append(c.chosen, ch)
+		if trees[ch.Path] {
+			out.own[ch.Path] = ch.Path
+		}
+		if n := len(c.out.Held); n == 0 || c.out.Held[n-1] != f {
+			c.out.Held = append(c.out.Held, f)
+		}
 	}
 	for _, f := range findings {
 		if f.Level == Mark && wanted[f.Path] {
@@ -221,11 +219,11 @@ func unmatched(changes []Change, paths []string) (missing []string) {
 // group makes the units of what was chosen. A path of which something else was deleted before a
 // renamed directory came there is one unit.
 func (c *commit) group() {
-	trees := map[string]*unit{}
+	trees := newInherited[*unit]()
 	var last *unit
 	for i := range c.chosen {
 		ch := c.chosen[i]
-		if in := treeAbove(trees, ch.Path); in != nil {
+		if in := trees.above(ch.Path); in != nil {
 			in.below = append(in.below, ch)
 			continue
 		}
@@ -236,18 +234,9 @@ func (c *commit) group() {
 			c.units = append(c.units, last)
 		}
 		if ch.makesTree() && !(ch.Kind == Added && c.hasDir(ch.Path)) {
-			trees[ch.Path] = last
+			trees.own[ch.Path] = last
 		}
 	}
-}
-
-func treeAbove(trees map[string]*unit, p string) *unit {
-	for dir := range above(p) {
-		if u := trees[dir]; u != nil {
-			return u
-		}
-	}
-	return nil
 }
 
 // hasDir reports whether the source has a directory at a path, made since the layer began.

@@ -163,15 +163,26 @@ func within(p, top string) bool {
 	return top == "" || top == "." || p == top || strings.HasPrefix(p, top) && p[len(top)] == '/'
 }
 
-// above yields the directories of a path, the outermost first, without the top itself.
-func above(p string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for i := range len(p) {
-			if p[i] == '/' && !yield(p[:i]) {
-				return
-			}
+// inherited finds what the nearest of a path's directories has. It takes each directory's parent
+// once, because paths can have thousands of names.
+type inherited[T any] struct{ own, found map[string]T }
+
+func newInherited[T any]() inherited[T] { return inherited[T]{map[string]T{}, map[string]T{}} }
+
+// above returns what the nearest directory above a path has.
+func (i inherited[T]) above(p string) (v T) {
+	dir, _ := splitPath(p)
+	if dir == "" {
+		return v
+	}
+	v, there := i.own[dir]
+	if !there {
+		if v, there = i.found[dir]; !there {
+			v = i.above(dir)
+			i.found[dir] = v
 		}
 	}
+	return v
 }
 
 // still reports whether two identities are of the same file with the same content, as far as its

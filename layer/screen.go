@@ -73,6 +73,7 @@ type matched struct {
 
 // surroundings are what screening must know of the directories above a path, after the commit.
 type surroundings interface {
+	where(dir string) *where           // newWhere of it, remembered
 	isGitDir(dir string) bool          // its name is that of a repository's own directory, or the source has one there
 	isProject(dir string) bool         // it has a repository's directory, or had one
 	has(path string) bool              // something is there after the commit
@@ -92,34 +93,82 @@ var otherGit = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Tool:
 // shape is what is, or was, at a path.
 type shape struct{ dir, link, gone bool }
 
+// where is what a directory is in.
+type where struct {
+	git    string // the repository's own directory that it is, or is in, and
+	inGit  bool   // that it is in one
+	filled bool   // tools fill it, or a directory above it
+	by     *matched
+}
+
+// newWhere finds what a directory is in.
+func newWhere(s surroundings, dir string) *where {
+	w := &where{}
+	name := ""
+	if dir != "" {
+		var parent string
+		parent, name = splitPath(dir)
+		*w = *s.where(parent)
+	}
+	w.filled = w.filled || snapshot.Fills(name)
+	switch {
+	case w.inGit:
+	case s.isGitDir(dir):
+		w.git, w.inGit = dir, true
+	case dir != "":
+		if m, ok := obeyed(s, dir, shape{dir: true}); ok && m.Dir {
+			w.by = &m
+		} else {
+			w.by = nil
+		}
+	}
+	return w
+}
+
+// mostParts is how many names the paths of the inventory have at most.
+var mostParts = sync.OnceValue(func() (most int) {
+	for _, o := range policy.Inventory() {
+		most = max(most, strings.Count(o.Path, "/")+1)
+	}
+	return most
+})
+
 // obeyed returns the entry of the inventory that a path belongs to.
 func obeyed(s surroundings, p string, is shape) (matched, bool) {
-	names := strings.Split(p, "/")
-	filled := false
-	for i, name := range names {
-		dir := strings.Join(names[:i], "/")
-		if s.isGitDir(dir) {
-			return inGitDir(s, dir, names[i:], is)
-		}
-		root, project := i == 0, s.isProject(dir)
-		if m, ok := match(s, inventory().project, dir, names[i:], is, func(o *policy.Obeyed) bool {
-			return (root || o.Nested || project) && (!filled || o.Everywhere || project && o.Class == policy.Unasked)
+	parent, name := splitPath(p)
+	w := s.where(parent)
+	if w.inGit {
+		return inGitDir(s, w.git, strings.Split(strings.TrimPrefix(p[len(w.git):], "/"), "/"), is)
+	}
+	if w.by != nil && (!w.by.top || !slices.Contains(w.by.Except, name)) {
+		m := *w.by
+		m.top = false
+		return m, true
+	}
+	dir := parent
+	for n := 0; n < mostParts(); n++ {
+		at, names := s.where(dir), strings.Split(strings.TrimPrefix(p[len(dir):], "/"), "/")
+		root, project := dir == "", s.isProject(dir)
+		if m, ok := match(s, inventory().project, dir, names, is, func(o *policy.Obeyed) bool {
+			return (root || o.Nested || project) && (!at.filled || o.Everywhere || project && o.Class == policy.Unasked)
 		}); ok {
 			return m, true
 		}
 		if slices.ContainsFunc(s.homes(), func(h string) bool { return h == dir || h == "." && dir == "" }) {
-			if m, ok := match(s, inventory().home, dir, names[i:], is, nil); ok {
+			if m, ok := match(s, inventory().home, dir, names, is, nil); ok {
 				return m, true
 			}
 		}
-		filled = filled || snapshot.Fills(name)
+		if dir == "" {
+			break
+		}
+		dir, _ = splitPath(dir)
 	}
 	if o := s.leads(p); o != nil {
 		return matched{Obeyed: o}, true
 	}
-	dir, name := splitPath(p)
 	for _, half := range [][2]string{{"objects", "refs"}, {"refs", "objects"}} { // the rest of a repository
-		if name == half[0] && !is.gone && s.has(joinPath(dir, half[1])) && s.has(joinPath(dir, "HEAD")) {
+		if name == half[0] && !is.gone && s.has(joinPath(parent, half[1])) && s.has(joinPath(parent, "HEAD")) {
 			return matched{Obeyed: inventory().project["head"][0].Obeyed}, true
 		}
 	}
@@ -186,7 +235,7 @@ func (e entry) fits(s surroundings, dir string, names []string, is shape) (match
 	case m.top:
 		return m, is.link || is.dir == e.Dir || e.Path == ".git"
 	}
-	return m, e.Dir && !slices.Contains(e.Except, names[n])
+	return m, false // what is below is found by its directory
 }
 
 // shadows are the names that make prefers to others, and those others.

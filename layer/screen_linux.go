@@ -29,10 +29,15 @@ const (
 // returns what it has found in the order of the changes.
 func (l *Layer) Screen(ctx context.Context, changes []Change, opt ScreenOptions) ([]Finding, error) {
 	s := &screen{opt: opt, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), byPath: make(map[string]*Change, len(changes)),
-		gitDirs: map[string]bool{}, projects: map[string]bool{}, programs: map[string]bool{}, aliases: map[string]*policy.Obeyed{}, linked: map[string]bool{}}
+		gitDirs: map[string]bool{}, projects: map[string]bool{}, programs: map[string]bool{}, over: newInherited[*Change](), in: map[string][]string{}, places: map[string]*where{}, aliases: map[string]*policy.Obeyed{}, linked: map[string]bool{}}
 	for i := range changes {
 		if ch := &changes[i]; s.byPath[ch.Path] == nil || ch.Kind == Renamed {
 			s.byPath[ch.Path] = ch
+			dir, name := splitPath(ch.Path)
+			s.in[dir] = append(s.in[dir], name)
+			if ch.Kind != Modified {
+				s.over.own[ch.Path] = ch
+			}
 		}
 	}
 	s.folding = folding(s.source)
@@ -56,11 +61,14 @@ type screen struct {
 	path          string // of the source
 	folding       bool
 	byPath        map[string]*Change
-	gitDirs       map[string]bool // what isGitDir has found
-	projects      map[string]bool // what isProject has found
-	programs      map[string]bool // what isProgram has found
-	aliases       map[string]*policy.Obeyed
-	linked        map[string]bool // directories whose links were looked for
+	over          inherited[*Change]  // those that say what is below their paths
+	in            map[string][]string // the names that change in a directory
+	gitDirs       map[string]bool     // what isGitDir has found
+	projects      map[string]bool     // what isProject has found
+	programs      map[string]bool     // what isProgram has found
+	places        map[string]*where
+	aliases       map[string]*policy.Obeyed // by where links lead
+	linked        map[string]bool           // directories whose links were looked for
 	found         []Finding
 }
 
@@ -117,22 +125,13 @@ func (s *screen) after(p string) (e Entry, there bool) {
 	if ch := s.byPath[p]; ch != nil {
 		return ch.New, ch.Kind != Deleted
 	}
-	from := p
-	for i := len(p) - 1; i > 0; i-- {
-		if p[i] != '/' {
-			continue
-		}
-		ch := s.byPath[p[:i]]
-		if ch == nil || ch.Kind == Modified {
-			continue
-		}
-		if ch.Kind != Renamed {
-			return e, false
-		}
-		from = ch.From + p[i:]
-		break
+	switch ch := s.over.above(p); {
+	case ch == nil:
+		return s.before(p)
+	case ch.Kind == Renamed:
+		return s.before(ch.From + p[len(ch.Path):])
 	}
-	return s.before(from)
+	return e, false
 }
 
 // before returns what the source has at a path.
@@ -146,6 +145,15 @@ func (s *screen) before(p string) (e Entry, there bool) {
 		e.Link, _ = linkAt(s.source, p)
 	}
 	return e, true
+}
+
+func (s *screen) where(dir string) *where {
+	w := s.places[dir]
+	if w == nil {
+		w = newWhere(s, dir)
+		s.places[dir] = w
+	}
+	return w
 }
 
 func (s *screen) has(p string) bool {
@@ -216,19 +224,15 @@ func (s *screen) resolve(p string) (to string, inside bool) {
 func (s *screen) findLinks(changes []Change) {
 	for i := range changes {
 		dir, _ := splitPath(changes[i].Path)
-		s.linksIn("")
-		for d := range above(changes[i].Path) {
-			s.linksIn(d)
+		for !s.linked[dir] {
+			s.linksIn(dir)
+			dir, _ = splitPath(dir)
 		}
-		s.linksIn(dir)
 	}
 }
 
 // linksIn finds where the links of a directory lead that stand at paths of the inventory.
 func (s *screen) linksIn(dir string) {
-	if s.linked[dir] {
-		return
-	}
 	s.linked[dir] = true
 	all := inventory()
 	lists := []map[string][]entry{all.project}
@@ -269,10 +273,8 @@ func (s *screen) presentIn(dir string) map[string]bool {
 	for _, n := range list {
 		present[foldName(n)] = true
 	}
-	for p := range s.byPath {
-		if d, n := splitPath(p); d == dir {
-			present[foldName(n)] = true
-		}
+	for _, n := range s.in[dir] {
+		present[foldName(n)] = true
 	}
 	return present
 }
@@ -297,13 +299,11 @@ func (s *screen) follow(dir string, e entry) {
 }
 
 func (s *screen) leads(p string) *policy.Obeyed {
-	if o := s.aliases[p]; o != nil {
-		return o
-	}
-	for d := range above(p) {
-		if o := s.aliases[d]; o != nil {
+	for len(s.aliases) > 0 && p != "" {
+		if o := s.aliases[p]; o != nil {
 			return o
 		}
+		p, _ = splitPath(p)
 	}
 	return nil
 }
