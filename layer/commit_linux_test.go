@@ -1,17 +1,12 @@
 package layer
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -423,100 +418,5 @@ func TestCommitLarge(t *testing.T) {
 	l.land(CommitOptions{})
 	if _, err := os.Lstat(filepath.Join(l.source, "dir")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the deep tree is not removed: %v", err)
-	}
-}
-
-func init() {
-	if at := os.Getenv("PADDOCK_TEST_CRASH"); at != "" {
-		crash(at)
-	}
-}
-
-// crash commits or recovers in a process that is killed before the step of a number.
-func crash(at string) {
-	n, _ := strconv.Atoi(at)
-	die := func(string) {
-		if n--; n < 0 {
-			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-			select {}
-		}
-	}
-	top := os.Getenv("PADDOCK_TEST_LAB")
-	open := func(name string) *os.File {
-		fd, err := unix.Open(filepath.Join(top, name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			panic(err)
-		}
-		return os.NewFile(uintptr(fd), name)
-	}
-	t := &testing.T{}
-	l := &lab{t: t, source: filepath.Join(top, "source"), upper: filepath.Join(top, "upper"), layer: &Layer{Source: open("source"), Upper: open("upper"), Marks: UserMarks}}
-	l.layer.Began, _ = Now()
-	l.layer.Began.Realtime = l.layer.Began.Realtime.Add(time.Hour) // nothing is in conflict
-	clock := func() (Began, error) { return l.layer.Began, nil }
-	for line := range strings.SplitSeq(os.Getenv("PADDOCK_TEST_CHANGES"), "|") {
-		p, err := strconv.Unquote(line[1:])
-		if err != nil {
-			panic(err)
-		}
-		l.changed(Kind(line[0]), p, "")
-	}
-	opt := CommitOptions{Journal: filepath.Join(top, "journal"), Clock: clock, at: die}
-	if _, err := l.layer.Commit(context.Background(), l.changes, opt); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-	os.Exit(0)
-}
-
-// A process that is killed at any step leaves a source that Recover makes old or new.
-func TestCommitCrash(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	finished, undone := 0, 0
-	for n := 0; ; n++ {
-		l := tour(t)
-		before := show(t, l.source)
-		var list []string
-		for _, ch := range l.changes {
-			list = append(list, string(ch.Kind)+strconv.Quote(ch.Path))
-		}
-		cmd := exec.Command(self, "-test.run=^$")
-		cmd.Env = append(os.Environ(), "PADDOCK_TEST_CRASH="+strconv.Itoa(n), "PADDOCK_TEST_LAB="+filepath.Dir(l.source), "PADDOCK_TEST_CHANGES="+strings.Join(list, "|"))
-		var told bytes.Buffer
-		cmd.Stderr = &told
-		err := cmd.Run()
-		if err == nil {
-			same(t, "without a crash", show(t, l.source), toured)
-			break
-		}
-		if cmd.ProcessState.Exited() {
-			t.Fatalf("step %d: %v: %s", n, err, told.String())
-		}
-		state, _ := find(l.journal)
-		r, err := Recover(t.Context(), l.journal)
-		if err != nil {
-			t.Fatalf("recovery after step %d: %v", n, err)
-		}
-		what := fmt.Sprintf("recovery after step %d from %q: %s", n, state, r)
-		if r == Finished || r == Nothing && state == "" && undone > 0 && finished > 0 {
-			same(t, what, show(t, l.source), toured)
-			finished++
-		} else {
-			same(t, what, show(t, l.source), before)
-			undone++
-		}
-		l.noTraces()
-		if t.Failed() {
-			return
-		}
-		if again, err := Recover(t.Context(), l.journal); again != Nothing || err != nil {
-			t.Fatalf("a second recovery: %s, %v", again, err)
-		}
-	}
-	if finished < 10 || undone < 5 {
-		t.Errorf("%d commits were finished and %d undone, want many of both", finished, undone)
 	}
 }

@@ -188,22 +188,22 @@ func (c *commit) conflict(ctx context.Context, u *unit) (why string, err error) 
 			return "", nil
 		}
 		u.step.Deed = remove
-		return c.treeChanged(ctx, u.Path, isDir)
+		return c.treeChanged(ctx, u.Path)
 	case u.New.Mode.IsDir() && isDir && (u.Kind == Added || u.Kind == Modified):
 		return c.planMode(u, &st), nil
 	case u.Kind == Renamed:
 		u.step.Deed = place
-		if why, err = c.treeChanged(ctx, u.From, true); why != "" || err != nil || !there {
+		if why, err = c.treeChanged(ctx, u.From); why != "" || err != nil || !there {
 			return why, err
 		}
 		u.step.Deed = exchange
-		return c.treeChanged(ctx, u.Path, isDir)
+		return c.treeChanged(ctx, u.Path)
 	case there:
 		u.step.Deed = exchange
 		if u.Kind == Added && !c.opt.Known[u.Path].Landed {
 			return whyAppears, nil
 		}
-		return c.treeChanged(ctx, u.Path, isDir)
+		return c.treeChanged(ctx, u.Path)
 	}
 	u.step.Deed = place
 	if u.Kind != Added {
@@ -227,10 +227,7 @@ func (c *commit) planMode(u *unit, st *unix.Stat_t) (why string) {
 }
 
 // treeChanged looks at what the source has at a path, and at all that is below it.
-func (c *commit) treeChanged(ctx context.Context, p string, isDir bool) (why string, err error) {
-	if c.opt.OnConflict == Overwrite && isDir {
-		return "", nil
-	}
+func (c *commit) treeChanged(ctx context.Context, p string) (why string, err error) {
 	err = walkTree(ctx, c.source, p, func(rel string, st *unix.Stat_t) error {
 		w, err := c.changed(rel, st)
 		if w != "" && rel != p {

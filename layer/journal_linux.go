@@ -185,7 +185,9 @@ const (
 // and removes its journal. After it the source is as it was before the commit, or as it is after
 // it. An error leaves the journal, and Recover can be called again; a [KeptError] is about files
 // of which both contents are kept, and the journal is gone.
-func Recover(ctx context.Context, dir string) (Recovered, error) {
+func Recover(ctx context.Context, dir string) (Recovered, error) { return recoverAt(ctx, dir, nil) }
+
+func recoverAt(ctx context.Context, dir string, at func(string)) (Recovered, error) {
 	s, err := find(dir)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the journal: %w", err)
@@ -202,7 +204,7 @@ func Recover(ctx context.Context, dir string) (Recovered, error) {
 	if err := json.Unmarshal(body, j); err != nil {
 		return "", fmt.Errorf("cannot read the journal %s: %w", text.QuoteName(filepath.Join(dir, string(s))), err)
 	}
-	j.dir, j.state = dir, s
+	j.dir, j.state, j.at = dir, s, at
 	if s == landing { // a crash between two files of the journal leaves both
 		if err := os.Remove(filepath.Join(dir, string(staging))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("cannot read the journal: %w", err)

@@ -143,6 +143,9 @@ func (c *commit) stage(ctx context.Context, u *unit) error {
 	at := func(i item) string { return temp + strings.TrimPrefix(i.path, u.Path) }
 	for n := range u.items {
 		i := &u.items[n]
+		if c.opt.at != nil {
+			c.opt.at("copy " + i.path)
+		}
 		err := ctx.Err()
 		if err == nil {
 			err = c.make(ctx, parent, at(*i), i, who)
