@@ -64,9 +64,22 @@ type Identity struct {
 
 // Change is one path that differs. Paths are relative to the source, of any bytes but NUL,
 // with "/" between names.
+//
+// Each change is about its own path alone. A renamed directory has, at Path, what the source
+// has at From, but for the changes below Path; that From is gone is a Deleted of its own. If
+// the source has something at Path, too, a Deleted of it comes first. A directory that is
+// deleted, or became another type, is one change: what the source has in it is not listed.
 type Change struct {
 	Path     string
 	Kind     Kind
-	From     string // for Renamed: the path that it had
+	From     string // where the source has Old, if not at Path: of Renamed, and of changes below one
 	Old, New Entry
+}
+
+// OldPath returns where the source has Old.
+func (c *Change) OldPath() string {
+	if c.From != "" {
+		return c.From
+	}
+	return c.Path
 }

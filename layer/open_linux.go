@@ -1,0 +1,200 @@
+package layer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree is one of the two directories, with what errors call it.
+type tree struct {
+	root   *os.File
+	name   string
+	source bool
+}
+
+func (l *Layer) source() tree { return tree{l.Source, "the source", true} }
+func (l *Layer) upper() tree  { return tree{l.Upper, "the layer", false} }
+
+// fail returns an error about a path.
+func (t tree) fail(verb, path string, err error) error {
+	return fmt.Errorf("cannot %s %s of %s: %w", verb, shortName(path), t.name, err)
+}
+
+// open opens a path below the root, "" for the root itself. It follows no link and crosses
+// no mount. A path may be longer than the kernel takes at once.
+func (t tree) open(path string, flags uint64) (int, error) {
+	const most = 4000 // bytes; the kernel takes 4,095
+	at, rest := int(t.root.Fd()), path
+	for {
+		part, f := rest, flags
+		if len(rest) > most {
+			cut := strings.LastIndexByte(rest[:most], '/')
+			if cut < 0 {
+				return -1, unix.ENAMETOOLONG
+			}
+			part, rest, f = rest[:cut], rest[cut+1:], unix.O_PATH|unix.O_DIRECTORY
+		} else {
+			rest = ""
+		}
+		fd, err := openBeneath(at, part, f)
+		if at != int(t.root.Fd()) {
+			_ = unix.Close(at)
+		}
+		if err != nil || rest == "" {
+			return fd, err
+		}
+		at = fd
+	}
+}
+
+func openBeneath(dir int, path string, flags uint64) (int, error) {
+	if path == "" {
+		path = "."
+	}
+	how := unix.OpenHow{Flags: flags | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV}
+	for tries := 0; ; tries++ {
+		fd, err := unix.Openat2(dir, path, &how)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) && tries < 64 {
+			continue
+		}
+		return fd, err
+	}
+}
+
+// openDir opens a directory to list it.
+func (t tree) openDir(path string) (*os.File, error) {
+	fd, err := t.open(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, t.fail("open", path, err)
+	}
+	return os.NewFile(uintptr(fd), "."), nil
+}
+
+// openFile opens a regular file that is still the one that was looked at.
+func (t tree) openFile(path string, e Entry) (*os.File, error) {
+	fd, err := t.open(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		if gone(err) || errors.Is(err, unix.ENXIO) {
+			return nil, &ChangedError{path, t.source}
+		}
+		return nil, t.fail("open", path, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return nil, t.fail("read", path, err)
+	}
+	if identityOf(&st) != e.Identity {
+		_ = unix.Close(fd)
+		return nil, &ChangedError{path, t.source}
+	}
+	return os.NewFile(uintptr(fd), "."), nil
+}
+
+// stat returns what is at a path, if anything is there.
+func (t tree) stat(path string) (e Entry, ok bool, err error) {
+	if path == "" {
+		return statAt(int(t.root.Fd()), ".")
+	}
+	parent, name := splitPath(path)
+	dir, err := t.open(parent, unix.O_PATH|unix.O_DIRECTORY)
+	if gone(err) {
+		return Entry{}, false, nil
+	}
+	if err != nil {
+		return Entry{}, false, t.fail("open", parent, err)
+	}
+	defer unix.Close(dir)
+	if e, ok, err = statAt(dir, name); err != nil {
+		err = t.fail("read", path, err)
+	}
+	return e, ok, err
+}
+
+func splitPath(path string) (parent, name string) {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return "", path
+}
+
+func joinPath(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// gone reports whether an error means that nothing is at a path.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
+// statAt returns what a name in a directory is, if anything is there.
+func statAt(dir int, name string) (e Entry, ok bool, err error) {
+	var st unix.Stat_t
+	switch err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case errors.Is(err, unix.ENOENT):
+		return Entry{}, false, nil
+	case err != nil:
+		return Entry{}, false, err
+	}
+	e, err = entryAt(dir, name, &st)
+	return e, err == nil, err
+}
+
+// entryAt returns the entry of a name whose attributes were read.
+func entryAt(dir int, name string, st *unix.Stat_t) (Entry, error) {
+	e := Entry{Mode: modeOf(st.Mode), Size: st.Size, Identity: identityOf(st)}
+	e.ModTime = e.Identity.Mtime
+	if e.Mode&fs.ModeSymlink == 0 {
+		return e, nil
+	}
+	var target [4096]byte
+	n, err := unix.Readlinkat(dir, name, target[:])
+	if err != nil {
+		return Entry{}, err
+	}
+	e.Link = string(target[:n])
+	return e, nil
+}
+
+func identityOf(st *unix.Stat_t) Identity {
+	return Identity{Dev: st.Dev, Ino: st.Ino, Size: st.Size, //nolint:unconvert,nolintlint // the width differs by architecture
+		Mtime: time.Unix(st.Mtim.Unix()), Ctime: time.Unix(st.Ctim.Unix())}
+}
+
+func modeOf(m uint32) fs.FileMode {
+	mode := fs.FileMode(m & 0o777)
+	switch m & unix.S_IFMT {
+	case unix.S_IFDIR:
+		mode |= fs.ModeDir
+	case unix.S_IFLNK:
+		mode |= fs.ModeSymlink
+	case unix.S_IFIFO:
+		mode |= fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		mode |= fs.ModeSocket
+	case unix.S_IFBLK:
+		mode |= fs.ModeDevice
+	case unix.S_IFCHR:
+		mode |= fs.ModeDevice | fs.ModeCharDevice
+	}
+	if m&unix.S_ISUID != 0 {
+		mode |= fs.ModeSetuid
+	}
+	if m&unix.S_ISGID != 0 {
+		mode |= fs.ModeSetgid
+	}
+	if m&unix.S_ISVTX != 0 {
+		mode |= fs.ModeSticky
+	}
+	return mode
+}
