@@ -1,0 +1,525 @@
+package layer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// limits bound what a walk reads and keeps.
+type limits struct {
+	entries int64 // names that are looked at
+	depth   int   // levels of directories
+	bytes   int64 // of paths that are kept
+}
+
+var usualLimits = limits{entries: 2_000_000, depth: 4096, bytes: 512 << 20}
+
+// Changes returns what the upper directory changes, sorted by the bytes of the paths, so that
+// a directory comes before what is in it. It grows with the directories of the upper
+// directory, not with the source. A path that only lies in the upper directory, with the
+// source's mode and content, is no change. The mode of the root itself is not looked at.
+//
+// The sandbox must be stopped. Besides errors of the file systems it returns a [CorruptError],
+// [LimitError], [ChangedError] or [LostError].
+func (l *Layer) Changes(ctx context.Context) ([]Change, error) { return l.changes(ctx, usualLimits) }
+
+func (l *Layer) changes(ctx context.Context, most limits) ([]Change, error) {
+	if l.Marks != TrustedMarks && l.Marks != UserMarks {
+		return nil, errors.New("unknown marks " + string(l.Marks) + "; want trusted or userxattr")
+	}
+	const workers = 8
+	w := &walk{Layer: l, most: most, todo: []dir{{base: base{merged: true}}}}
+	w.wake = sync.NewCond(&w.mu)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { w.end(ctx.Err()) })
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() { w.work(ctx) })
+	}
+	all.Wait()
+	stop()
+	switch {
+	case w.err != nil:
+		return nil, w.err
+	case len(w.lost) > 0:
+		slices.SortFunc(w.lost, func(a, b Rename) int { return strings.Compare(a.Path, b.Path) })
+		return nil, &LostError{w.lost}
+	}
+	// Of the two of one path, what was deleted there comes first.
+	slices.SortStableFunc(w.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return w.changes, nil
+}
+
+// walk is one walk over the upper directory, by several workers.
+type walk struct {
+	*Layer
+	most           limits
+	entries, bytes atomic.Int64
+
+	mu      sync.Mutex
+	wake    *sync.Cond
+	todo    []dir
+	busy    int
+	err     error
+	changes []Change
+	lost    []Rename
+}
+
+// dir is a directory of the upper one that is still to be read.
+type dir struct {
+	path   string
+	levels int
+	entry  Entry
+	base   base // of its parent
+}
+
+// base is what a directory is compared with.
+type base struct {
+	path   string // in the source
+	none   bool   // the source has no such directory
+	merged bool   // commands saw both: a name that only the source has is there
+}
+
+// end ends the walk, with the first error.
+func (w *walk) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.wake.Broadcast()
+}
+
+// work reads directories until none is left. The last ones found come first, so that few wait.
+func (w *walk) work(ctx context.Context) {
+	for {
+		w.mu.Lock()
+		for w.err == nil && len(w.todo) == 0 && w.busy > 0 {
+			w.wake.Wait()
+		}
+		if w.err != nil || len(w.todo) == 0 {
+			w.wake.Broadcast()
+			w.mu.Unlock()
+			return
+		}
+		d := w.todo[len(w.todo)-1]
+		w.todo = w.todo[:len(w.todo)-1]
+		w.busy++
+		w.mu.Unlock()
+
+		v := visit{walk: w, ctx: ctx, dir: d}
+		err := v.read()
+
+		w.mu.Lock()
+		w.busy--
+		w.changes = append(w.changes, v.changes...)
+		w.lost = append(w.lost, v.lost...)
+		if w.err == nil {
+			w.err = err
+		}
+		w.wake.Broadcast()
+		w.mu.Unlock()
+	}
+}
+
+// count counts names that were looked at, and the bytes of a path that is kept.
+func (w *walk) count(entries int, path string) error {
+	if w.entries.Add(int64(entries)) > w.most.entries {
+		return &LimitError{"entries", w.most.entries, path}
+	}
+	return nil
+}
+
+func (w *walk) keep(path string) error {
+	if w.bytes.Add(int64(len(path))) > w.most.bytes {
+		return &LimitError{"bytes of paths", w.most.bytes, path}
+	}
+	return nil
+}
+
+// visit is the reading of one directory.
+type visit struct {
+	*walk
+	ctx     context.Context
+	dir     dir
+	base    base
+	upper   *os.File
+	source  int // with base.none: -1
+	changes []Change
+	lost    []Rename
+}
+
+func (v *visit) read() (err error) {
+	if v.upper, err = v.Layer.upper().openDir(v.dir.path); err != nil {
+		return err
+	}
+	defer v.upper.Close()
+	marks, err := v.marks(v.upper, v.dir.path)
+	if err != nil {
+		return err
+	}
+	if v.base = v.dir.base; v.dir.path != "" {
+		if err := v.compareDir(marks); err != nil {
+			return err
+		}
+	}
+	v.source = -1
+	if !v.base.none {
+		if v.source, err = v.Layer.source().open(v.base.path, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+			if gone(err) {
+				return &ChangedError{v.base.path, true}
+			}
+			return v.Layer.source().fail("open", v.base.path, err)
+		}
+		defer func() { _ = unix.Close(v.source) }()
+	}
+	var seen map[string]struct{} // nil: what else the source has is not asked for
+	if !v.base.none && !v.base.merged {
+		seen = make(map[string]struct{})
+	}
+	err = v.eachName(v.upper, v.dir.path, func(name string) error {
+		if seen != nil {
+			seen[name] = struct{}{}
+		}
+		return v.compare(name)
+	})
+	if err != nil || seen == nil {
+		return err
+	}
+	return v.hidden(seen)
+}
+
+// compareDir records what has become of the directory itself, and finds what its names are
+// compared with.
+func (v *visit) compareDir(m dirMarks) error {
+	parent := v.dir.base
+	_, name := splitPath(v.dir.path)
+	from := joinPath(parent.path, name)
+	var old Entry
+	var exists bool
+	var err error
+	if !parent.none {
+		if old, exists, err = v.sourceEntry(from); err != nil {
+			return err
+		}
+	}
+	merged := parent.merged && !m.opaque
+	if m.redirect != "" && !m.opaque {
+		source, err := v.redirected(m)
+		if err != nil {
+			return err
+		}
+		if source != from {
+			if exists {
+				if err := v.add(Change{Path: v.dir.path, Kind: Deleted, From: from, Old: old}); err != nil {
+					return err
+				}
+			}
+			return v.renamed(source, m.origin)
+		}
+		merged = true // it was moved back
+	}
+	v.base = base{path: from, none: !old.Mode.IsDir(), merged: merged && old.Mode.IsDir()}
+	change := Change{Path: v.dir.path, From: from, Old: old, New: v.dir.entry}
+	switch {
+	case !exists:
+		change.Kind, change.From = Added, ""
+	case !old.Mode.IsDir():
+		change.Kind = Retyped
+	case old.Mode != v.dir.entry.Mode:
+		change.Kind = Modified
+	default:
+		return nil
+	}
+	return v.add(change)
+}
+
+// redirected returns where the source has a directory, by its mark.
+func (v *visit) redirected(m dirMarks) (string, error) {
+	if from, fromRoot := strings.CutPrefix(m.redirect, "/"); fromRoot {
+		return from, nil
+	}
+	if !v.dir.base.merged {
+		return "", &CorruptError{v.dir.path, "a directory is marked as renamed in its parent, which has nothing of the source"}
+	}
+	return joinPath(v.dir.base.path, m.redirect), nil
+}
+
+// renamed records a directory that the source has at another path.
+func (v *visit) renamed(from string, origin []byte) error {
+	fd, err := v.Layer.source().open(from, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil && !gone(err) {
+		return v.Layer.source().fail("open", from, err)
+	}
+	found := err == nil && isOrigin(fd, origin)
+	var old Entry
+	if err == nil {
+		old, _, err = statAt(fd, ".")
+		_ = unix.Close(fd)
+		if err != nil {
+			return v.Layer.source().fail("read", from, err)
+		}
+	}
+	if !found {
+		v.base = base{none: true}
+		v.lost = append(v.lost, Rename{From: from, Path: v.dir.path})
+		return v.keep(from)
+	}
+	v.base = base{path: from, merged: true}
+	return v.add(Change{Path: v.dir.path, Kind: Renamed, From: from, Old: old, New: v.dir.entry})
+}
+
+// compare records what has become of a name of the upper directory. Directories are left to
+// a visit of their own.
+func (v *visit) compare(name string) error {
+	path := joinPath(v.dir.path, name)
+	var st unix.Stat_t
+	err := unix.Fstatat(int(v.upper.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		return &ChangedError{path, false}
+	}
+	if err != nil {
+		return v.Layer.upper().fail("read", path, err)
+	}
+	e, err := entryAt(int(v.upper.Fd()), name, &st)
+	if err != nil {
+		return v.Layer.upper().fail("read", path, err)
+	}
+	if e.Mode.IsDir() {
+		return v.later(path, e)
+	}
+	if e.Mode.IsRegular() && st.Blocks < (st.Size+511)/512 {
+		if err := v.checkData(path, e); err != nil {
+			return err
+		}
+	}
+	return v.compareEntry(name, path, e, &st)
+}
+
+// later leaves a directory to another visit.
+func (v *visit) later(path string, e Entry) error {
+	d := dir{path: path, levels: v.dir.levels + 1, entry: e, base: v.base}
+	if d.levels > v.most.depth {
+		return &LimitError{"levels of directories", int64(v.most.depth), path}
+	}
+	if err := v.keep(path); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.todo = append(v.todo, d)
+	v.wake.Signal()
+	return nil
+}
+
+// compareEntry compares what is no directory with the source's entry of its name.
+func (v *visit) compareEntry(name, path string, e Entry, st *unix.Stat_t) error {
+	for range 3 {
+		var old Entry
+		var oldRdev uint64
+		if !v.base.none {
+			var was unix.Stat_t
+			switch err := unix.Fstatat(v.source, name, &was, unix.AT_SYMLINK_NOFOLLOW); {
+			case errors.Is(err, unix.ENOENT):
+			case err != nil:
+				return v.Layer.source().fail("read", joinPath(v.base.path, name), err)
+			case !isWhiteout(&was):
+				oldRdev = was.Rdev
+				if old, err = entryAt(v.source, name, &was); err != nil {
+					return v.Layer.source().fail("read", joinPath(v.base.path, name), err)
+				}
+			}
+		}
+		change := Change{Path: path, From: joinPath(v.base.path, name), Old: old, New: e}
+		same := true
+		switch {
+		case isWhiteout(st):
+			if old == (Entry{}) {
+				return nil
+			}
+			change.Kind, change.New = Deleted, Entry{}
+			return v.add(change)
+		case old == (Entry{}):
+			change.Kind, change.From = Added, ""
+			return v.add(change)
+		case old.Mode.Type() != e.Mode.Type():
+			change.Kind = Retyped
+			return v.add(change)
+		case old.Mode != e.Mode, old.Link != e.Link, oldRdev != st.Rdev, e.Mode.IsRegular() && old.Size != e.Size:
+			same = false
+		case e.Mode.IsRegular():
+			var err error
+			same, err = v.sameContent(change)
+			var moved *ChangedError
+			if errors.As(err, &moved) && moved.Source {
+				continue // look again
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if same {
+			return nil
+		}
+		change.Kind = Modified
+		return v.add(change)
+	}
+	return &ChangedError{joinPath(v.base.path, name), true}
+}
+
+// isWhiteout reports whether a file is how overlays mark a name that is gone. In a source it
+// hides its own name.
+func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
+
+// sourceEntry is like stat, for what an overlay shows of the source.
+func (v *visit) sourceEntry(path string) (e Entry, ok bool, err error) {
+	parent, name := splitPath(path)
+	dir, err := v.Layer.source().open(parent, unix.O_PATH|unix.O_DIRECTORY)
+	if gone(err) {
+		return Entry{}, false, nil
+	}
+	if err != nil {
+		return Entry{}, false, v.Layer.source().fail("open", parent, err)
+	}
+	defer unix.Close(dir)
+	return v.entryOf(dir, name, path)
+}
+
+func (v *visit) entryOf(dir int, name, path string) (e Entry, ok bool, err error) {
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) || err == nil && isWhiteout(&st) {
+		return Entry{}, false, nil
+	}
+	if err == nil {
+		e, err = entryAt(dir, name, &st)
+	}
+	if err != nil {
+		err = v.Layer.source().fail("read", path, err)
+	}
+	return e, err == nil, err
+}
+
+// hidden records the names of the source's directory that commands did not see any more.
+func (v *visit) hidden(seen map[string]struct{}) error {
+	fd, err := v.Layer.source().openDir(v.base.path)
+	if err != nil {
+		return err
+	}
+	defer fd.Close()
+	return v.eachName(fd, v.base.path, func(name string) error {
+		if _, ok := seen[name]; ok {
+			return nil
+		}
+		from := joinPath(v.base.path, name)
+		old, ok, err := v.entryOf(v.source, name, from)
+		if err != nil || !ok {
+			return err
+		}
+		return v.add(Change{Path: joinPath(v.dir.path, name), Kind: Deleted, From: from, Old: old})
+	})
+}
+
+// add records a change.
+func (v *visit) add(c Change) error {
+	if c.From == c.Path {
+		c.From = ""
+	}
+	v.changes = append(v.changes, c)
+	if c.From != "" {
+		if err := v.keep(c.From); err != nil {
+			return err
+		}
+	}
+	return v.keep(c.Path)
+}
+
+// eachName calls do for the names in an open directory.
+func (v *visit) eachName(f *os.File, path string, do func(name string) error) error {
+	for {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		names, err := f.Readdirnames(256)
+		if err := v.count(len(names), path); err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := do(name); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return v.Layer.upper().fail("list", path, err)
+		}
+	}
+}
+
+// blocks are buffers to compare contents.
+var blocks = sync.Pool{New: func() any { return new([2][64 << 10]byte) }}
+
+// sameContent compares two files of equal size.
+func (v *visit) sameContent(c Change) (bool, error) {
+	if c.New.Size == 0 {
+		return true, nil
+	}
+	upper, err := v.Layer.upper().openFile(c.Path, c.New)
+	if err != nil {
+		return false, err
+	}
+	defer upper.Close()
+	source, err := v.Layer.source().openFile(c.From, c.Old)
+	if err != nil {
+		return false, err
+	}
+	defer source.Close()
+	buf := blocks.Get().(*[2][64 << 10]byte)
+	defer blocks.Put(buf)
+	for at := int64(0); at < c.New.Size; {
+		if err := v.ctx.Err(); err != nil {
+			return false, err
+		}
+		if at = min(nextData(upper, at), nextData(source, at)); at >= c.New.Size {
+			break
+		}
+		n := int(min(c.New.Size-at, int64(len(buf[0]))))
+		for i, f := range []*os.File{upper, source} {
+			if _, err := f.ReadAt(buf[i][:n], at); err != nil {
+				if errors.Is(err, io.EOF) {
+					return false, &ChangedError{c.Path, i == 1}
+				}
+				return false, []tree{v.Layer.upper(), v.Layer.source()}[i].fail("read", c.Path, err)
+			}
+		}
+		if string(buf[0][:n]) != string(buf[1][:n]) {
+			return false, nil
+		}
+		at += int64(n)
+	}
+	return true, nil
+}
+
+// nextData returns where the next data of a file begins: what lies between are zeros.
+func nextData(f *os.File, at int64) int64 {
+	next, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO):
+		return math.MaxInt64
+	case err != nil:
+		return at // the file system does not say
+	}
+	return next
+}

@@ -1,0 +1,3 @@
+package layer
+
+func changeAtRandom(seed int64) error { return nil }
