@@ -39,6 +39,7 @@ var allowRules = []allowRule{
 	{"op/internal/patch", []string{"github.com/bluekeyes/go-gitdiff"}, "it only computes, from what models write"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
+	{"layer", []string{"backend/hostpath/snapshot", "layer", "policy", "golang.org/x/sys"}, "it only reads and writes files"},
 	{"keeper", []string{"internal/clone", "internal/descent", "internal/relay", "internal/stdiomux", "wire", "golang.org/x/sys"}, "it is part of the agent's program, outside every wall"},
 	{"namespace", []string{"cgroup", "internal/clone", "internal/descent", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
 	{"egress/internal/proxy", []string{"egress", "internal/strictjson", "policy", "golang.org/x/net", "golang.org/x/sys"}, "it reads what is hostile, outside every sandbox"},
@@ -127,7 +128,7 @@ func full(name string) string {
 	switch first {
 	case ".":
 		return module
-	case "agent", "audit", "backend", "bench", "cgroup", "cmd", "confine", "egress", "internal", "keeper", "namespace",
+	case "agent", "audit", "backend", "bench", "cgroup", "cmd", "confine", "egress", "internal", "keeper", "layer", "namespace",
 		"op", "policy", "privilege", "server", "test", "wire":
 		return module + "/" + name
 	}
