@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -91,6 +92,7 @@ func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions)
 	if !slices.Contains([]OnConflict{Fail, Overwrite, Skip}, opt.OnConflict) {
 		return Result{}, fmt.Errorf("unknown way to treat conflicts %q: it must be fail, overwrite or skip", opt.OnConflict)
 	}
+	opt.Paths, opt.Accept = cleaned(opt.Paths), cleaned(opt.Accept)
 	c := &commit{Layer: l, opt: opt, source: int(l.Source.Fd()), upper: int(l.Upper.Fd())}
 	if err := c.choose(ctx, changes); err != nil {
 		return Result{}, err
@@ -206,6 +208,15 @@ func (c *commit) accepted(ch Change) bool {
 	})
 }
 
+// cleaned returns paths in the form that changes have.
+func cleaned(paths []string) []string {
+	clean := make([]string, len(paths))
+	for i, p := range paths {
+		clean[i] = path.Clean(p)
+	}
+	return clean
+}
+
 // unmatched returns the paths at or below which there is no change.
 func unmatched(changes []Change, paths []string) (missing []string) {
 	for _, p := range paths {
@@ -294,12 +305,17 @@ func (c *commit) commit(ctx context.Context) error {
 	if err != nil || c.opt.Journal == "" {
 		return errors.Join(errors.New("a commit needs a directory for its journal"), err)
 	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if s, err := find(dir); err != nil {
 		return fmt.Errorf("cannot read the journal: %w", err)
 	} else if s != "" {
 		return &UnfinishedError{dir}
 	}
-	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(c.source))
+	source, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(c.source))
 	if err != nil {
 		return fmt.Errorf("cannot name the source: %w", err)
 	}
@@ -307,7 +323,7 @@ func (c *commit) commit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot look at the source: %w", err)
 	}
-	j := &journal{Source: path, Dev: uint64(st.Dev), Ino: st.Ino, OnConflict: c.opt.OnConflict, dir: dir, at: c.opt.at} //nolint:unconvert // differs between platforms
+	j := &journal{Source: source, Dev: uint64(st.Dev), Ino: st.Ino, OnConflict: c.opt.OnConflict, dir: dir, at: c.opt.at} //nolint:unconvert // differs between platforms
 	for _, u := range c.units {
 		j.Steps = append(j.Steps, u.step)
 		if !u.step.stages() {

@@ -287,6 +287,15 @@ func TestCommitParts(t *testing.T) {
 	l.changes = rest
 	l.land(CommitOptions{Known: known})
 	same(t, "after the rest", show(t, l.source), toured)
+	unlock, err := lock(l.journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var busy *BusyError
+	if _, err := Recover(t.Context(), l.journal); !errors.As(err, &busy) {
+		t.Errorf("recovery while a commit is at work: %v", err)
+	}
+	unlock()
 	var missing *PathError
 	if _, err := l.commit(CommitOptions{Paths: []string{"no/such"}}); !errors.As(err, &missing) {
 		t.Errorf("committing what has not changed: %v", err)

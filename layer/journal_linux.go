@@ -77,6 +77,31 @@ func (e *UnfinishedError) Error() string {
 	return "an earlier commit did not end: its journal is in " + text.QuoteName(e.Journal) + "; finish or undo it first"
 }
 
+// BusyError is the error of a commit or a recovery while another one uses the same journal.
+type BusyError struct{ Journal string }
+
+// Error names the journal.
+func (e *BusyError) Error() string {
+	return "another commit is at work, with its journal in " + text.QuoteName(e.Journal)
+}
+
+// lock keeps others from a directory for a journal, until what it returns is called. The kernel
+// ends it when the process ends.
+func lock(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the directory of the journal: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &BusyError{dir}
+		}
+		return nil, fmt.Errorf("cannot lock the directory of the journal: %w", err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
 // find returns the state of the commit that a directory has the journal of, or "".
 func find(dir string) (state, error) {
 	for _, s := range []state{undoing, landed, landing, staging} {
@@ -188,6 +213,11 @@ const (
 func Recover(ctx context.Context, dir string) (Recovered, error) { return recoverAt(ctx, dir, nil) }
 
 func recoverAt(ctx context.Context, dir string, at func(string)) (Recovered, error) {
+	unlock, err := lock(dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	s, err := find(dir)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the journal: %w", err)

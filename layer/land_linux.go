@@ -190,6 +190,8 @@ func (j *journal) land(source int) error {
 		switch {
 		case err == nil:
 			continue
+		case errors.Is(err, unix.EINVAL):
+			return fmt.Errorf("cannot change %s: its file system cannot rename files as a commit needs it (RENAME_NOREPLACE, RENAME_EXCHANGE): %w", text.QuoteName(string(s.Path)), err)
 		case !errors.Is(err, errOther) && !gone(err):
 			return fmt.Errorf("cannot change %s: %w", text.QuoteName(string(s.Path)), err)
 		case j.OnConflict != Skip:

@@ -195,12 +195,25 @@ func (c *commit) make(ctx context.Context, root int, rel string, i *item, who *o
 	default:
 		return errors.New("it is a device or a socket")
 	}
-	if who != nil {
-		if err := unix.Fchownat(parent, name, who.uid, who.gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
+	if err := who.give(parent, name); err != nil {
+		return err
 	}
 	return setTimes(parent, name, i.entry)
+}
+
+// give gives a file, or the directory itself if name is "", to the owner, unless it is the owner's.
+func (o *owner) give(dir int, name string) error {
+	if o == nil {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH); err != nil {
+		return err
+	}
+	if int(st.Uid) == o.uid && int(st.Gid) == o.gid {
+		return nil
+	}
+	return unix.Fchownat(dir, name, o.uid, o.gid, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
 }
 
 func setTimes(dir int, name string, e Entry) error {
@@ -218,10 +231,8 @@ func finishDir(root int, rel string, i item, who *owner) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if who != nil {
-		if err := unix.Fchown(fd, who.uid, who.gid); err != nil {
-			return err
-		}
+	if err := who.give(fd, ""); err != nil {
+		return err
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -270,10 +281,8 @@ func (c *commit) copy(ctx context.Context, dir int, name string, i *item, who *o
 	if err := copyAttributes(fd, int(in.Fd())); err != nil {
 		return err
 	}
-	if who != nil {
-		if err := unix.Fchown(fd, who.uid, who.gid); err != nil {
-			return err
-		}
+	if err := who.give(fd, ""); err != nil {
+		return err
 	}
 	if err := unix.Fchmod(fd, landingMode(i.entry.Mode, 0)); err != nil {
 		return err
