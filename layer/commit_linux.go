@@ -323,7 +323,11 @@ func (c *commit) commit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot look at the source: %w", err)
 	}
-	j := &journal{Source: source, Dev: uint64(st.Dev), Ino: st.Ino, OnConflict: c.opt.OnConflict, dir: dir, at: c.opt.at} //nolint:unconvert // differs between platforms
+	when, err := born(c.source)
+	if err != nil {
+		return fmt.Errorf("cannot look at the source: %w", err)
+	}
+	j := &journal{Source: source, Ino: st.Ino, Born: when, OnConflict: c.opt.OnConflict, dir: dir, at: c.opt.at}
 	for _, u := range c.units {
 		j.Steps = append(j.Steps, u.step)
 		if !u.step.stages() {

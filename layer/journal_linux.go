@@ -40,7 +40,7 @@ const (
 type step struct {
 	Path, Temp []byte // bytes, because names need not be UTF-8
 	Deed       deed
-	Dev, Ino   uint64   // of what was staged
+	Ino        uint64   // of what was staged
 	Expect     Identity // of what it replaces
 	Any        bool     // whatever it replaces
 	Old, New   uint32   // permissions, for chmod
@@ -54,7 +54,8 @@ func (s *step) stages() bool { return s.Deed == place || s.Deed == exchange }
 // journal is what a commit does, durable before it is done.
 type journal struct {
 	Source     string // path
-	Dev, Ino   uint64 // of the source
+	Ino        uint64 // of the source
+	Born       int64
 	OnConflict OnConflict
 	Steps      []*step
 
@@ -245,10 +246,23 @@ func recoverAt(ctx context.Context, dir string, at func(string)) (Recovered, err
 		return "", fmt.Errorf("cannot open %s, into which a commit was interrupted: %w", text.QuoteName(j.Source), err)
 	}
 	defer func() { _ = unix.Close(source) }()
-	if st, err := look(source, ""); err != nil || uint64(st.Dev) != j.Dev || st.Ino != j.Ino { //nolint:unconvert // differs between platforms
+	if is, err := j.isSource(source); err != nil {
+		return "", fmt.Errorf("cannot look at %s: %w", text.QuoteName(j.Source), err)
+	} else if !is {
 		return "", fmt.Errorf("%s is not the directory into which a commit was interrupted: bring that back to its place", text.QuoteName(j.Source))
 	}
 	return j.resume(source)
+}
+
+// isSource reports whether a directory is the source. The number of its device may have changed
+// since.
+func (j *journal) isSource(dir int) (bool, error) {
+	st, err := look(dir, "")
+	if err != nil {
+		return false, err
+	}
+	when, err := born(dir)
+	return st.Ino == j.Ino && when == j.Born, err
 }
 
 // resume goes on from the state of the journal.

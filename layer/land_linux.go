@@ -46,7 +46,7 @@ func (s *step) staged(dir int, name string) (bool, error) {
 	if gone(err) {
 		return false, nil
 	}
-	return err == nil && uint64(st.Dev) == s.Dev && st.Ino == s.Ino, err //nolint:unconvert // differs between platforms
+	return err == nil && st.Ino == s.Ino, err
 }
 
 // do does a step, unless it is done, and then looks at what it has replaced.

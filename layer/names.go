@@ -7,8 +7,17 @@ import (
 
 // ignored are the characters that some file systems leave out when they compare names.
 func ignored(r rune) bool {
-	return r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff
+	switch {
+	case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f, // marks of direction, joiners
+		r == 0xad, r == 0x34f, r == 0x61c, r == 0x115f, r == 0x1160, r >= 0x17b4 && r <= 0x17b5, r >= 0x180b && r <= 0x180f, r == 0x3164,
+		r >= 0xfe00 && r <= 0xfe0f, r == 0xfeff, r == 0xffa0, r >= 0xfff0 && r <= 0xfff8, r >= 0xe0000 && r <= 0xe0fff: // variants
+		return true
+	}
+	return false
 }
+
+// expanded are the characters that some file systems compare as several letters of ASCII.
+var expanded = map[rune]string{'ß': "ss", 'ẞ': "ss", 'ﬀ': "ff", 'ﬁ': "fi", 'ﬂ': "fl", 'ﬃ': "ffi", 'ﬄ': "ffl", 'ﬅ': "st", 'ﬆ': "st"}
 
 // foldName returns a name as the least particular file systems compare it: in one case, without
 // invisible characters, blanks and dots at its end, and names of streams. The short names that
@@ -25,7 +34,9 @@ func foldName(name string) string {
 	if !plain {
 		var b strings.Builder
 		for _, r := range name {
-			if !ignored(r) {
+			if many, ok := expanded[r]; ok {
+				b.WriteString(many)
+			} else if !ignored(r) {
 				b.WriteRune(foldRune(r))
 			}
 		}

@@ -186,7 +186,21 @@ func (i inherited[T]) above(p string) (v T) {
 }
 
 // still reports whether two identities are of the same file with the same content, as far as its
-// modification time tells. A rename changes the time of the last change, so that it does not count.
+// modification time tells. A rename changes the time of the last change, and a start of the host
+// the number of the device, so that these do not count.
 func (i Identity) still(o Identity) bool {
-	return i.Dev == o.Dev && i.Ino == o.Ino && i.Size == o.Size && i.Mtime.Equal(o.Mtime)
+	return i.Ino == o.Ino && i.Size == o.Size && i.Mtime.Equal(o.Mtime)
+}
+
+// born returns when a file was made, in nanoseconds since 1970, or 0 if its file system does not
+// say.
+func born(fd int) (int64, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st); err != nil {
+		return 0, err
+	}
+	if st.Mask&unix.STATX_BTIME == 0 {
+		return 0, nil
+	}
+	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec), nil
 }

@@ -85,7 +85,7 @@ type surroundings interface {
 
 // landsIn are the names in a repository's own directory that land: its history, and what its
 // branches are.
-var landsIn = []string{"objects", "refs", "index", "HEAD", "logs", "packed-refs", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "MERGE_MSG", "AUTO_MERGE"}
+var landsIn = []string{"objects", "refs", "index", "HEAD", "logs", "packed-refs", "reftable", "shallow", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "MERGE_MSG", "AUTO_MERGE"}
 
 // otherGit stands for what else is in a repository's own directory.
 var otherGit = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Tool: "git", Why: "of a repository's own directory only objects, refs, the index, HEAD and logs land"}

@@ -76,6 +76,7 @@ func TestScreen(t *testing.T) {
 		{"a short name", "git~1", "", "gitdir: x", 0, Hold},
 		{"a name with an invisible character", ".g\u200cit/hooks/x", "", "evil", 0, Hold},
 		{"the Kelvin sign", ".hus\u212Ay/pre-commit", "", "evil", 0, Hold},
+		{"a ligature", ".conﬁg/mise.toml", "", "evil", 0, Hold},
 		{"a stream", ".git::$INDEX_ALLOCATION/config", "", "evil", 0, Hold},
 		{"direnv", "deep/er/.envrc", "", "evil", 0, Hold},
 		{"direnv of other case", ".EnvRC", "", "evil", 0, Hold},

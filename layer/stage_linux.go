@@ -167,7 +167,7 @@ func (c *commit) stage(ctx context.Context, u *unit) error {
 		}
 	}
 	st, err := look(parent, temp)
-	u.step.Dev, u.step.Ino = uint64(st.Dev), st.Ino //nolint:unconvert // differs between platforms
+	u.step.Ino = st.Ino
 	return err
 }
 
