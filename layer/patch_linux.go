@@ -260,7 +260,7 @@ func (p *patch) header(w *strings.Builder, f *file) bool {
 	if to == "" {
 		to = from
 	}
-	fmt.Fprintf(w, "diff --git %s %s\n", Quote("a/"+from), Quote("b/"+to))
+	fmt.Fprintf(w, "diff --git %s %s\n", headName("a/"+from), headName("b/"+to))
 	switch {
 	case f.oldPath == "":
 		fmt.Fprintf(w, "new file mode %o\n", newMode)
@@ -283,6 +283,15 @@ func (p *patch) header(w *strings.Builder, f *file) bool {
 	}
 	fmt.Fprintf(w, "%s from %s\n%s to %s\n", verb, Quote(from), verb, Quote(to))
 	return true
+}
+
+// headName returns a path for the first line. Where no other line has the name, git does not
+// find its end after a directory's name that ends with a space.
+func headName(path string) string {
+	if name := Quote(path); name != path || !strings.Contains(path, " /") {
+		return name
+	}
+	return `"` + path + `"`
 }
 
 // hunks writes the edits with three lines around each.

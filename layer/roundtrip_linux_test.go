@@ -72,7 +72,12 @@ func gitApply(t *testing.T, dir string, patch []byte) {
 	cmd := exec.Command(git, "apply", "--whitespace=nowarn", "-")
 	cmd.Dir, cmd.Stdin, cmd.Env = dir, bytes.NewReader(patch), gitEnv(dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%q\n%.3000q", err, out, patch)
+		var n int // the line that git names
+		if i := bytes.Index(out, []byte("line ")); i >= 0 {
+			_, _ = fmt.Sscanf(string(out[i:]), "line %d", &n)
+		}
+		lines := bytes.SplitAfter(patch, []byte("\n"))
+		t.Fatalf("%v\n%q\n%q", err, out, lines[max(0, min(n, len(lines))-5):min(len(lines), n+5)])
 	}
 }
 
