@@ -201,7 +201,7 @@ func (x *expansion) pair() {
 	drop := make([]bool, len(x.files))
 	for i := range x.files {
 		f := &x.files[i]
-		if at, ok := deleted[f.oldPath]; ok && f.copied && !f.old.Mode.IsDir() {
+		if at, ok := deleted[f.oldPath]; ok && f.copied && gitMode(f.old) != 0 {
 			f.copied, drop[at] = false, true
 			delete(deleted, f.oldPath)
 		}
