@@ -24,7 +24,6 @@ func (l *Layer) WriteStat(ctx context.Context, w io.Writer, changes []Change) er
 		return err
 	}
 	stats := make([]stat, 0, len(files))
-	paths := make(map[string]bool, len(files)) // what became another type is one
 	for i := range files {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -33,11 +32,18 @@ func (l *Layer) WriteStat(ctx context.Context, w io.Writer, changes []Change) er
 		if err != nil {
 			return err
 		}
+		if last := len(stats) - 1; last >= 0 && stats[last].name == s.name { // it became another type
+			s.added += stats[last].added
+			s.deleted += stats[last].deleted
+			if s.other == "" {
+				s.other = stats[last].other
+			}
+			stats = stats[:last]
+		}
 		stats = append(stats, s)
-		paths[files[i].name()] = true
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
-	writeStats(out, stats, len(paths))
+	writeStats(out, stats)
 	return out.Flush()
 }
 
@@ -69,8 +75,8 @@ func (l *Layer) stat(ctx context.Context, f *file) (stat, error) {
 	return s, nil
 }
 
-func writeStats(w io.Writer, stats []stat, files int) {
-	if files == 0 {
+func writeStats(w io.Writer, stats []stat) {
+	if len(stats) == 0 {
 		return
 	}
 	const columns, mostName = 80, 50
@@ -99,7 +105,7 @@ func writeStats(w io.Writer, stats []stat, files int) {
 			strings.Repeat("+", scale(s.added, most, graph)), strings.Repeat("-", scale(s.deleted, most, graph)))
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
-	fmt.Fprintf(w, " %s changed", count(files, "file"))
+	fmt.Fprintf(w, " %s changed", count(len(stats), "file"))
 	if added > 0 || deleted == 0 {
 		fmt.Fprintf(w, ", %s(+)", count(added, "insertion"))
 	}
