@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -209,7 +208,7 @@ func (v *visit) compareDir(m dirMarks) error {
 	var exists bool
 	var err error
 	if !parent.none {
-		if old, exists, err = v.sourceEntry(from); err != nil {
+		if old, exists, err = v.Layer.source().entry(from); err != nil {
 			return err
 		}
 	}
@@ -264,10 +263,10 @@ func (v *visit) renamed(from string, origin []byte) error {
 	found := err == nil && isOrigin(fd, origin)
 	var old Entry
 	if err == nil {
-		old, _, err = statAt(fd, ".")
+		old, _, err = v.Layer.source().entryIn(fd, ".", from)
 		_ = unix.Close(fd)
 		if err != nil {
-			return v.Layer.source().fail("read", from, err)
+			return err
 		}
 	}
 	if !found {
@@ -359,7 +358,7 @@ func (v *visit) compareEntry(name, path string, e Entry, st *unix.Stat_t) error 
 			same = false
 		case e.Mode.IsRegular():
 			var err error
-			same, err = v.sameContent(change)
+			same, err = sameContent(v.ctx, side{v.Layer.source(), change.From, old}, side{v.Layer.upper(), path, e})
 			var moved *ChangedError
 			if errors.As(err, &moved) && moved.Source {
 				continue // look again
@@ -377,39 +376,6 @@ func (v *visit) compareEntry(name, path string, e Entry, st *unix.Stat_t) error 
 	return &ChangedError{joinPath(v.base.path, name), true}
 }
 
-// isWhiteout reports whether a file is how overlays mark a name that is gone. In a source it
-// hides its own name.
-func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
-
-// sourceEntry is like stat, for what an overlay shows of the source.
-func (v *visit) sourceEntry(path string) (e Entry, ok bool, err error) {
-	parent, name := splitPath(path)
-	dir, err := v.Layer.source().open(parent, unix.O_PATH|unix.O_DIRECTORY)
-	if gone(err) {
-		return Entry{}, false, nil
-	}
-	if err != nil {
-		return Entry{}, false, v.Layer.source().fail("open", parent, err)
-	}
-	defer unix.Close(dir)
-	return v.entryOf(dir, name, path)
-}
-
-func (v *visit) entryOf(dir int, name, path string) (e Entry, ok bool, err error) {
-	var st unix.Stat_t
-	err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if errors.Is(err, unix.ENOENT) || err == nil && isWhiteout(&st) {
-		return Entry{}, false, nil
-	}
-	if err == nil {
-		e, err = entryAt(dir, name, &st)
-	}
-	if err != nil {
-		err = v.Layer.source().fail("read", path, err)
-	}
-	return e, err == nil, err
-}
-
 // hidden records the names of the source's directory that commands did not see any more.
 func (v *visit) hidden(seen map[string]struct{}) error {
 	fd, err := v.Layer.source().openDir(v.base.path)
@@ -422,7 +388,7 @@ func (v *visit) hidden(seen map[string]struct{}) error {
 			return nil
 		}
 		from := joinPath(v.base.path, name)
-		old, ok, err := v.entryOf(v.source, name, from)
+		old, ok, err := v.Layer.source().entryIn(v.source, name, from)
 		if err != nil || !ok {
 			return err
 		}
@@ -466,60 +432,4 @@ func (v *visit) eachName(f *os.File, path string, do func(name string) error) er
 			return v.Layer.upper().fail("list", path, err)
 		}
 	}
-}
-
-// blocks are buffers to compare contents.
-var blocks = sync.Pool{New: func() any { return new([2][64 << 10]byte) }}
-
-// sameContent compares two files of equal size.
-func (v *visit) sameContent(c Change) (bool, error) {
-	if c.New.Size == 0 {
-		return true, nil
-	}
-	upper, err := v.Layer.upper().openFile(c.Path, c.New)
-	if err != nil {
-		return false, err
-	}
-	defer upper.Close()
-	source, err := v.Layer.source().openFile(c.From, c.Old)
-	if err != nil {
-		return false, err
-	}
-	defer source.Close()
-	buf := blocks.Get().(*[2][64 << 10]byte)
-	defer blocks.Put(buf)
-	for at := int64(0); at < c.New.Size; {
-		if err := v.ctx.Err(); err != nil {
-			return false, err
-		}
-		if at = min(nextData(upper, at), nextData(source, at)); at >= c.New.Size {
-			break
-		}
-		n := int(min(c.New.Size-at, int64(len(buf[0]))))
-		for i, f := range []*os.File{upper, source} {
-			if _, err := f.ReadAt(buf[i][:n], at); err != nil {
-				if errors.Is(err, io.EOF) {
-					return false, &ChangedError{c.Path, i == 1}
-				}
-				return false, []tree{v.Layer.upper(), v.Layer.source()}[i].fail("read", c.Path, err)
-			}
-		}
-		if string(buf[0][:n]) != string(buf[1][:n]) {
-			return false, nil
-		}
-		at += int64(n)
-	}
-	return true, nil
-}
-
-// nextData returns where the next data of a file begins: what lies between are zeros.
-func nextData(f *os.File, at int64) int64 {
-	next, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
-	switch {
-	case errors.Is(err, unix.ENXIO):
-		return math.MaxInt64
-	case err != nil:
-		return at // the file system does not say
-	}
-	return next
 }

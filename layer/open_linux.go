@@ -98,11 +98,8 @@ func (t tree) openFile(path string, e Entry) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "."), nil
 }
 
-// stat returns what is at a path, if anything is there.
-func (t tree) stat(path string) (e Entry, ok bool, err error) {
-	if path == "" {
-		return statAt(int(t.root.Fd()), ".")
-	}
+// entry returns what an overlay shows at a path of a tree below it, if anything is there.
+func (t tree) entry(path string) (e Entry, ok bool, err error) {
 	parent, name := splitPath(path)
 	dir, err := t.open(parent, unix.O_PATH|unix.O_DIRECTORY)
 	if gone(err) {
@@ -112,11 +109,45 @@ func (t tree) stat(path string) (e Entry, ok bool, err error) {
 		return Entry{}, false, t.fail("open", parent, err)
 	}
 	defer unix.Close(dir)
-	if e, ok, err = statAt(dir, name); err != nil {
+	return t.entryIn(dir, name, path)
+}
+
+// lstat returns the attributes of what is at a path.
+func (t tree) lstat(path string) (st unix.Stat_t, err error) {
+	parent, name := splitPath(path)
+	dir, err := t.open(parent, unix.O_PATH|unix.O_DIRECTORY)
+	if err == nil {
+		err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		_ = unix.Close(dir)
+	}
+	if gone(err) {
+		return st, &ChangedError{path, t.source}
+	}
+	if err != nil {
+		return st, t.fail("read", path, err)
+	}
+	return st, nil
+}
+
+// entryIn is like entry, for a name in an open directory.
+func (t tree) entryIn(dir int, name, path string) (e Entry, ok bool, err error) {
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) || err == nil && isWhiteout(&st) {
+		return Entry{}, false, nil
+	}
+	if err == nil {
+		e, err = entryAt(dir, name, &st)
+	}
+	if err != nil {
 		err = t.fail("read", path, err)
 	}
-	return e, ok, err
+	return e, err == nil, err
 }
+
+// isWhiteout reports whether a file is how overlays mark a name that is gone. In a source it
+// hides its own name.
+func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
 
 func splitPath(path string) (parent, name string) {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -135,19 +166,6 @@ func joinPath(dir, name string) string {
 // gone reports whether an error means that nothing is at a path.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
-}
-
-// statAt returns what a name in a directory is, if anything is there.
-func statAt(dir int, name string) (e Entry, ok bool, err error) {
-	var st unix.Stat_t
-	switch err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
-	case errors.Is(err, unix.ENOENT):
-		return Entry{}, false, nil
-	case err != nil:
-		return Entry{}, false, err
-	}
-	e, err = entryAt(dir, name, &st)
-	return e, err == nil, err
 }
 
 // entryAt returns the entry of a name whose attributes were read.

@@ -53,11 +53,14 @@ func insideOverlay(dir string) int {
 	}
 	if seed := os.Getenv(changesTree); seed != "" {
 		n, _ := strconv.ParseInt(seed, 10, 64)
-		err = changeAtRandom(n)
+		changeAtRandom(".", n, 40)
 	} else {
 		cmd := exec.Command("/bin/sh", "-euc", os.Getenv(runsScript))
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		err = cmd.Run()
+	}
+	if err == nil {
+		err = exec.Command("cp", "-a", ".", "../result").Run() // what commands saw
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
