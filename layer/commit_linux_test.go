@@ -35,7 +35,7 @@ func newLab(t *testing.T, files map[string]string) *lab {
 		}
 	}
 	for p, content := range files {
-		write(t, l.source+"/"+p, content)
+		put(t, l.source+"/"+p, content)
 	}
 	l.begin()
 	return l
@@ -64,8 +64,8 @@ func openDir(t *testing.T, dir string) *os.File {
 	return f
 }
 
-// write writes a file. Its content may begin with "->", for a link, or be "|", for a pipe.
-func write(t *testing.T, p, content string) {
+// put writes a file. Its content may begin with "->", for a link, or be "|", for a pipe.
+func put(t *testing.T, p, content string) {
 	t.Helper()
 	var err error
 	switch target, link := strings.CutPrefix(content, "->"); {
@@ -93,7 +93,7 @@ func write(t *testing.T, p, content string) {
 func (l *lab) does(kind Kind, p, content string) {
 	l.t.Helper()
 	if kind != Deleted {
-		write(l.t, l.upper+"/"+p, content)
+		put(l.t, l.upper+"/"+p, content)
 	}
 	l.changed(kind, strings.TrimSuffix(p, "/"), "")
 }
@@ -114,7 +114,7 @@ func (l *lab) changed(kind Kind, p, from string) {
 
 func (l *lab) entry(side *os.File, p string) Entry {
 	l.t.Helper()
-	e, ok, err := tree{root: side}.stat(p)
+	e, ok, err := tree{root: side}.entry(p)
 	if err != nil || !ok {
 		l.t.Fatalf("there is no %s: %v", p, err)
 	}
@@ -315,8 +315,8 @@ func TestCommitRenamed(t *testing.T) {
 	l.changed(Renamed, "a", "b")
 	l.changed(Deleted, "b", "")
 	l.changed(Renamed, "b", "a")
-	write(t, filepath.Join(l.upper, "b/sub/two"), "changed")
-	write(t, filepath.Join(l.upper, "b/sub/new"), "4")
+	put(t, filepath.Join(l.upper, "b/sub/two"), "changed")
+	put(t, filepath.Join(l.upper, "b/sub/new"), "4")
 	l.changed(Modified, "b/sub/two", "a/sub/two")
 	l.changed(Added, "b/sub/new", "")
 	l.changes = append(l.changes, Change{Path: "b/gone", Kind: Deleted, From: "a/gone", Old: l.entry(l.layer.Source, "a/gone")})

@@ -34,16 +34,16 @@ func TestConflicts(t *testing.T) {
 			_, err := os.ReadFile(s + "/file")
 			must(t, err)
 		}, "", regular + "new"},
-		{"another file", Modified, "file", "new", func(t *testing.T, s string) { write(t, s+"/other", "x") }, "", regular + "new"},
-		{"a write", Modified, "file", "new", func(t *testing.T, s string) { write(t, s+"/file", "mine") }, whyChanged, regular + "new"},
+		{"another file", Modified, "file", "new", func(t *testing.T, s string) { put(t, s+"/other", "x") }, "", regular + "new"},
+		{"a write", Modified, "file", "new", func(t *testing.T, s string) { put(t, s+"/file", "mine") }, whyChanged, regular + "new"},
 		{"a write with its time set back", Modified, "file", "new", func(t *testing.T, s string) {
 			fi, err := os.Stat(s + "/file")
 			must(t, err)
-			write(t, s+"/file", "was")
+			put(t, s+"/file", "was")
 			must(t, os.Chtimes(s+"/file", fi.ModTime(), fi.ModTime()))
 		}, whyChanged, regular + "new"},
 		{"replacement by an older file", Modified, "file", "new", func(t *testing.T, s string) {
-			write(t, s+"/older", "mine")
+			put(t, s+"/older", "mine")
 			must(t, os.Chtimes(s+"/older", long, long))
 			must(t, os.Rename(s+"/older", s+"/file"))
 		}, whyChanged, regular + "new"},
@@ -55,20 +55,20 @@ func TestConflicts(t *testing.T) {
 		}, whyChanged, regular + "new"},
 		{"a directory in its place", Modified, "file", "new", func(t *testing.T, s string) {
 			must(t, os.Remove(s+"/file"))
-			write(t, s+"/file/in", "x")
+			put(t, s+"/file/in", "x")
 		}, whyChanged, regular + "new"},
 		{"its directory is a link", Modified, "dir/x", "new", func(t *testing.T, s string) {
 			must(t, os.Rename(s+"/dir", s+"/moved"))
 			must(t, os.Symlink("moved", s+"/dir"))
 		}, whyParent, ""},
-		{"a file where one is added", Added, "fresh", "new", func(t *testing.T, s string) { write(t, s+"/fresh", "mine") }, whyAppears, regular + "new"},
-		{"a directory where a file is added", Added, "fresh", "new", func(t *testing.T, s string) { write(t, s+"/fresh/x", "mine") }, whyAppears, regular + "new"},
-		{"a directory where one is added", Added, "fresh/", "", func(t *testing.T, s string) { write(t, s+"/fresh/x", "mine") }, "", directory},
+		{"a file where one is added", Added, "fresh", "new", func(t *testing.T, s string) { put(t, s+"/fresh", "mine") }, whyAppears, regular + "new"},
+		{"a directory where a file is added", Added, "fresh", "new", func(t *testing.T, s string) { put(t, s+"/fresh/x", "mine") }, whyAppears, regular + "new"},
+		{"a directory where one is added", Added, "fresh/", "", func(t *testing.T, s string) { put(t, s+"/fresh/x", "mine") }, "", directory},
 		{"removal of what is removed", Deleted, "file", "", func(t *testing.T, s string) { must(t, os.Remove(s+"/file")) }, "", ""},
-		{"a write to what is removed", Deleted, "file", "", func(t *testing.T, s string) { write(t, s+"/file", "mine") }, whyChanged, ""},
-		{"a write in a removed tree", Deleted, "dir", "", func(t *testing.T, s string) { write(t, s+"/dir/x", "mine") }, "in it, dir/x: " + whyChanged, ""},
-		{"a new file in a removed tree", Deleted, "dir", "", func(t *testing.T, s string) { write(t, s+"/dir/new", "mine") }, whyChanged, ""},
-		{"a write to what changes its type", Retyped, "file/", "", func(t *testing.T, s string) { write(t, s+"/file", "mine") }, whyChanged, directory},
+		{"a write to what is removed", Deleted, "file", "", func(t *testing.T, s string) { put(t, s+"/file", "mine") }, whyChanged, ""},
+		{"a write in a removed tree", Deleted, "dir", "", func(t *testing.T, s string) { put(t, s+"/dir/x", "mine") }, "in it, dir/x: " + whyChanged, ""},
+		{"a new file in a removed tree", Deleted, "dir", "", func(t *testing.T, s string) { put(t, s+"/dir/new", "mine") }, whyChanged, ""},
+		{"a write to what changes its type", Retyped, "file/", "", func(t *testing.T, s string) { put(t, s+"/file", "mine") }, whyChanged, directory},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, on := range []OnConflict{Fail, Skip, Overwrite} {
@@ -145,7 +145,7 @@ func TestRecords(t *testing.T) {
 	if why, err := dry(CommitOptions{Known: known}); why != "" || err != nil {
 		t.Errorf("a new name of a recorded file is a conflict: %q, %v", why, err)
 	}
-	write(t, at, "saw")
+	put(t, at, "saw")
 	if why, _ := dry(CommitOptions{Known: known}); why != whyChanged {
 		t.Errorf("another content of the same size is no conflict: %q", why)
 	}
@@ -222,7 +222,7 @@ func TestConflictDropped(t *testing.T) {
 // written, and all or nothing lands.
 func TestCommitRaces(t *testing.T) {
 	outside := t.TempDir()
-	write(t, outside+"/edit", "outside")
+	put(t, outside+"/edit", "outside")
 	for what, meddle := range map[string]func(l *lab) error{
 		"a link": func(l *lab) error {
 			_ = os.Rename(l.source+"/edit", l.source+"/edit.mine")
@@ -233,7 +233,7 @@ func TestCommitRaces(t *testing.T) {
 			return os.Mkdir(l.source+"/edit", 0o755)
 		},
 		"another file": func(l *lab) error {
-			write(l.t, l.source+"/edit.new", "mine")
+			put(l.t, l.source+"/edit.new", "mine")
 			return os.Rename(l.source+"/edit.new", l.source+"/edit")
 		},
 		"a file where one is added": func(l *lab) error { return os.WriteFile(l.source+"/tree", []byte("mine"), 0o600) },
@@ -322,10 +322,10 @@ func TestCommitFullDisk(t *testing.T) {
 					_ = unix.Unmount(dir, unix.MNT_DETACH)
 				}
 			}()
-			write(t, l.journal+"/", "")
-			write(t, l.source+"/edit", "old")
-			write(t, l.source+"/gone/x", "x")
-			write(t, dir+"/ballast", strings.Repeat("x", (640-size)<<10))
+			put(t, l.journal+"/", "")
+			put(t, l.source+"/edit", "old")
+			put(t, l.source+"/gone/x", "x")
+			put(t, dir+"/ballast", strings.Repeat("x", (640-size)<<10))
 			l.begin()
 			l.does(Modified, "edit", strings.Repeat("new", 50<<10))
 			l.does(Added, "tree/", "")

@@ -26,31 +26,9 @@ func (t tree) fail(verb, path string, err error) error {
 	return fmt.Errorf("cannot %s %s of %s: %w", verb, shortName(path), t.name, err)
 }
 
-// open opens a path below the root, "" for the root itself. It follows no link and crosses
-// no mount. A path may be longer than the kernel takes at once.
+// open opens a path below the root, "" for the root itself.
 func (t tree) open(path string, flags uint64) (int, error) {
-	const most = 4000 // bytes; the kernel takes 4,095
-	at, rest := int(t.root.Fd()), path
-	for {
-		part, f := rest, flags
-		if len(rest) > most {
-			cut := strings.LastIndexByte(rest[:most], '/')
-			if cut < 0 {
-				return -1, unix.ENAMETOOLONG
-			}
-			part, rest, f = rest[:cut], rest[cut+1:], unix.O_PATH|unix.O_DIRECTORY
-		} else {
-			rest = ""
-		}
-		fd, err := openBeneath(at, part, f)
-		if at != int(t.root.Fd()) {
-			_ = unix.Close(at)
-		}
-		if err != nil || rest == "" {
-			return fd, err
-		}
-		at = fd
-	}
+	return reach(int(t.root.Fd()), path, int(flags))
 }
 
 func openBeneath(dir int, path string, flags uint64) (int, error) {

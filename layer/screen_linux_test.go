@@ -34,7 +34,7 @@ func levels(found []Finding) map[string]Level {
 
 func TestScreen(t *testing.T) {
 	bin := t.TempDir()
-	write(t, bin+"/ls", "program")
+	put(t, bin+"/ls", "program")
 	if err := os.Chmod(bin+"/ls", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestScreen(t *testing.T) {
 			}
 			l := newLab(t, files)
 			if c.now != "" {
-				write(t, l.upper+"/"+c.path, c.now)
+				put(t, l.upper+"/"+c.path, c.now)
 				if c.mode != 0 {
 					if err := os.Chmod(filepath.Join(l.upper, c.path), c.mode); err != nil {
 						t.Fatal(err)
@@ -161,15 +161,15 @@ func TestCommitRepository(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	before, config := show(t, l.upper), show(t, l.source)[".git/config"]
-	write(t, l.upper+"/main.go", "package b\n")
-	write(t, l.upper+"/GNUmakefile", "all: evil\n")
-	write(t, l.upper+"/package.json", `{"scripts":{"test":"evil"}}`)
-	write(t, l.upper+"/.github/workflows/ci.yml", "on: pull_request_target\n")
+	put(t, l.upper+"/main.go", "package b\n")
+	put(t, l.upper+"/GNUmakefile", "all: evil\n")
+	put(t, l.upper+"/package.json", `{"scripts":{"test":"evil"}}`)
+	put(t, l.upper+"/.github/workflows/ci.yml", "on: pull_request_target\n")
 	git(t, l.upper, "add", "main.go")
 	git(t, l.upper, "commit", "-q", "-m", "second")
 	git(t, l.upper, "gc", "-q")
 	git(t, l.upper, "config", "core.fsmonitor", "evil")
-	write(t, l.upper+"/.git/hooks/post-commit", "evil")
+	put(t, l.upper+"/.git/hooks/post-commit", "evil")
 	after := show(t, l.upper)
 	for p, was := range before {
 		switch now, there := after[p]; {
@@ -248,8 +248,8 @@ func TestScreenTrees(t *testing.T) {
 	})
 	t.Run("a directory moved to such a name", func(t *testing.T) {
 		l := newLab(t, map[string]string{"plain/settings.json": "x", "hooks/pre-commit": "x"})
-		write(t, l.upper+"/.vscode/", "")
-		write(t, l.upper+"/moved/", "")
+		put(t, l.upper+"/.vscode/", "")
+		put(t, l.upper+"/moved/", "")
 		l.changed(Renamed, ".vscode", "plain")
 		l.changed(Renamed, "moved", "hooks")
 		got := screen(t, l, ScreenOptions{})
