@@ -1,9 +1,12 @@
 package layer
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -64,6 +67,57 @@ name'`)
 					t.Errorf("the layer still differs from its source:\n%s", rest)
 				}
 			})
+		})
+	}
+}
+
+// The same, of changes at random, at once or in two parts.
+func TestCommitRandom(t *testing.T) {
+	rounds := 25
+	if testing.Short() {
+		rounds = 5
+	}
+	for seed := range int64(rounds) {
+		bothMarks(t, func(t *testing.T, o *overlay) {
+			changeAtRandom(o.source(), 2000+seed, 60)
+			time.Sleep(3 * tick)
+			l, journal := o.layer(t), t.TempDir()
+			var err error
+			if l.Began, err = Now(); err != nil {
+				t.Fatal(err)
+			}
+			o.inside(t, fmt.Sprint(changesTree, "=", 100+seed))
+			changes := o.changes(t)
+			want := lookAt(t, filepath.Join(o.dir, "result"))
+			t.Logf("seed %d:\n%s", seed, list(changes)) // what fails can be done again
+			opt := CommitOptions{Journal: journal}
+			for _, c := range changes { // pipes are held back, and links that lead nowhere
+				opt.Accept = append(opt.Accept, c.Path)
+			}
+			if seed%2 == 1 && !strings.Contains("\n"+list(changes), "\nR ") && len(changes) > 1 {
+				first := opt
+				first.Accept, first.Paths = first.Accept[:1], []string{changes[0].Path}
+				if opt.Known, err = l.Records(t.Context(), changes); err != nil { // else the removal of a hard link would be a conflict at the other
+					t.Fatal(err)
+				}
+				r, err := l.Commit(t.Context(), changes, first)
+				if err != nil {
+					t.Fatal(err)
+				}
+				maps.Copy(opt.Known, r.Records)
+				changes = o.changes(t)
+				opt.Accept = nil
+				for _, c := range changes {
+					opt.Accept = append(opt.Accept, c.Path)
+				}
+			}
+			r, err := l.Commit(t.Context(), changes, opt)
+			if err != nil || len(r.Held) > 0 {
+				t.Fatalf("%v, held back: %v", err, r.Held)
+			}
+			if diff := differences(lookAt(t, o.source()), want); diff != "" {
+				t.Errorf("the source:\n%s", diff)
+			}
 		})
 	}
 }
