@@ -244,7 +244,7 @@ func (c *commit) group() {
 			last = &unit{Change: ch}
 			c.units = append(c.units, last)
 		}
-		if ch.makesTree() && !(ch.Kind == Added && c.hasDir(ch.Path)) {
+		if ch.makesTree() && (ch.Kind != Added || !c.hasDir(ch.Path)) {
 			trees.own[ch.Path] = last
 		}
 	}
@@ -315,32 +315,9 @@ func (c *commit) commit(ctx context.Context) error {
 	} else if s != "" {
 		return &UnfinishedError{dir}
 	}
-	source, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(c.source))
+	j, err := c.newJournal(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("cannot name the source: %w", err)
-	}
-	st, err := look(c.source, "")
-	if err != nil {
-		return fmt.Errorf("cannot look at the source: %w", err)
-	}
-	when, err := born(c.source)
-	if err != nil {
-		return fmt.Errorf("cannot look at the source: %w", err)
-	}
-	j := &journal{Source: source, Ino: st.Ino, Born: when, OnConflict: c.opt.OnConflict, dir: dir, at: c.opt.at}
-	for _, u := range c.units {
-		j.Steps = append(j.Steps, u.step)
-		if !u.step.stages() {
-			continue
-		}
-		if err := c.list(ctx, u); err != nil {
-			return fmt.Errorf("cannot list %s: %w", text.QuoteName(u.Path), err)
-		}
-		for _, i := range u.items {
-			if i.entry.Mode.IsRegular() {
-				c.progress.AllFiles, c.progress.All = c.progress.AllFiles+1, c.progress.All+i.entry.Size
-			}
-		}
+		return err
 	}
 	if err := j.write(staging); err != nil {
 		return j.abandon(c.source, err)
@@ -375,6 +352,38 @@ func (c *commit) commit(ctx context.Context) error {
 		return errors.Join(&UnfinishedError{dir}, err) // all has landed
 	}
 	return nil
+}
+
+// newJournal returns the journal of what was planned, and lists the files of each new tree.
+func (c *commit) newJournal(ctx context.Context, dir string) (*journal, error) {
+	source, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(c.source))
+	if err != nil {
+		return nil, fmt.Errorf("cannot name the source: %w", err)
+	}
+	st, err := look(c.source, "")
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the source: %w", err)
+	}
+	when, err := born(c.source)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the source: %w", err)
+	}
+	j := &journal{Source: source, Ino: st.Ino, Born: when, OnConflict: c.opt.OnConflict, dir: dir, at: c.opt.at}
+	for _, u := range c.units {
+		j.Steps = append(j.Steps, u.step)
+		if !u.step.stages() {
+			continue
+		}
+		if err := c.list(ctx, u); err != nil {
+			return nil, fmt.Errorf("cannot list %s: %w", text.QuoteName(u.Path), err)
+		}
+		for _, i := range u.items {
+			if i.entry.Mode.IsRegular() {
+				c.progress.AllFiles, c.progress.All = c.progress.AllFiles+1, c.progress.All+i.entry.Size
+			}
+		}
+	}
+	return j, nil
 }
 
 // abandon removes what was staged, and returns why. An error that leaves some of it leaves the

@@ -32,7 +32,7 @@ func crash(at string) {
 			select {}
 		}
 		if step == "sync staged" && os.Getenv("PADDOCK_TEST_MEDDLE") != "" {
-			_ = os.WriteFile(filepath.Join(top, "source/tree"), []byte("mine"), 0o644)
+			_ = os.WriteFile(top+"/source/tree", []byte("mine"), 0o644)
 		}
 	}
 	journal := filepath.Join(top, "journal")

@@ -60,7 +60,8 @@ func reach(dir int, rel string, flags int) (int, error) {
 // look describes what is at a path, of which no link is followed.
 func look(dir int, rel string) (st unix.Stat_t, err error) {
 	if rel == "" {
-		return st, unix.Fstat(dir, &st)
+		err = unix.Fstat(dir, &st)
+		return st, err
 	}
 	parent, name := splitPath(rel)
 	fd, err := reach(dir, parent, unix.O_PATH|unix.O_DIRECTORY)
@@ -68,7 +69,8 @@ func look(dir int, rel string) (st unix.Stat_t, err error) {
 		return st, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return st, unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err = unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st, err
 }
 
 // linkAt returns the target of a link.

@@ -71,18 +71,6 @@ type matched struct {
 	alike bool // its name is the entry's where file systems do not tell them apart
 }
 
-// surroundings are what screening must know of the directories above a path, after the commit.
-type surroundings interface {
-	where(dir string) *where           // newWhere of it, remembered
-	isGitDir(dir string) bool          // its name is that of a repository's own directory, or the source has one there
-	isProject(dir string) bool         // it has a repository's directory, or had one
-	has(path string) bool              // something is there after the commit
-	same(dir, name, entry string) bool // the file system takes two names for one
-	folds() bool                       // the file system does not tell all names apart
-	homes() []string                   // relative to the source
-	leads(path string) *policy.Obeyed  // the entry that leads there over a link, or nil
-}
-
 // landsIn are the names in a repository's own directory that land: its history, and what its
 // branches are.
 var landsIn = []string{"objects", "refs", "index", "HEAD", "logs", "packed-refs", "reftable", "shallow", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "MERGE_MSG", "AUTO_MERGE"}
@@ -101,9 +89,14 @@ type where struct {
 	by     *matched
 }
 
-// newWhere finds what a directory is in.
-func newWhere(s surroundings, dir string) *where {
-	w := &where{}
+// where returns what a directory is in.
+func (s *screen) where(dir string) *where {
+	w := s.places[dir]
+	if w != nil {
+		return w
+	}
+	w = &where{}
+	s.places[dir] = w
 	name := ""
 	if dir != "" {
 		var parent string
@@ -116,7 +109,7 @@ func newWhere(s surroundings, dir string) *where {
 	case s.isGitDir(dir):
 		w.git, w.inGit = dir, true
 	case dir != "":
-		if m, ok := obeyed(s, dir, shape{dir: true}); ok && m.Dir {
+		if m, ok := s.obeyed(dir, shape{dir: true}); ok && m.Dir {
 			w.by = &m
 		} else {
 			w.by = nil
@@ -134,11 +127,11 @@ var mostParts = sync.OnceValue(func() (most int) {
 })
 
 // obeyed returns the entry of the inventory that a path belongs to.
-func obeyed(s surroundings, p string, is shape) (matched, bool) {
+func (s *screen) obeyed(p string, is shape) (matched, bool) {
 	parent, name := splitPath(p)
 	w := s.where(parent)
 	if w.inGit {
-		return inGitDir(s, w.git, strings.Split(strings.TrimPrefix(p[len(w.git):], "/"), "/"), is)
+		return s.inGitDir(w.git, strings.Split(strings.TrimPrefix(p[len(w.git):], "/"), "/"), is)
 	}
 	if w.by != nil && (!w.by.top || !slices.Contains(w.by.Except, name)) {
 		m := *w.by
@@ -149,13 +142,13 @@ func obeyed(s surroundings, p string, is shape) (matched, bool) {
 	for n := 0; n < mostParts(); n++ {
 		at, names := s.where(dir), strings.Split(strings.TrimPrefix(p[len(dir):], "/"), "/")
 		root, project := dir == "", s.isProject(dir)
-		if m, ok := match(s, inventory().project, dir, names, is, func(o *policy.Obeyed) bool {
+		if m, ok := s.match(inventory().project, dir, names, is, func(o *policy.Obeyed) bool {
 			return (root || o.Nested || project) && (!at.filled || o.Everywhere || project && o.Class == policy.Unasked)
 		}); ok {
 			return m, true
 		}
-		if slices.ContainsFunc(s.homes(), func(h string) bool { return h == dir || h == "." && dir == "" }) {
-			if m, ok := match(s, inventory().home, dir, names, is, nil); ok {
+		if slices.ContainsFunc(s.opt.Homes, func(h string) bool { return h == dir || h == "." && dir == "" }) {
+			if m, ok := s.match(inventory().home, dir, names, is, nil); ok {
 				return m, true
 			}
 		}
@@ -177,8 +170,8 @@ func obeyed(s surroundings, p string, is shape) (matched, bool) {
 
 // inGitDir returns what obeys a path in a repository's own directory. What lands of it belongs to
 // nothing.
-func inGitDir(s surroundings, dir string, names []string, is shape) (matched, bool) {
-	if m, ok := match(s, inventory().git, dir, names, is, nil); ok {
+func (s *screen) inGitDir(dir string, names []string, is shape) (matched, bool) {
+	if m, ok := s.match(inventory().git, dir, names, is, nil); ok {
 		return m, true
 	}
 	needed := len(names) == 1 && is.gone && slices.Contains([]string{"objects", "refs", "HEAD"}, names[0])
@@ -190,9 +183,9 @@ func inGitDir(s surroundings, dir string, names []string, is shape) (matched, bo
 
 // match returns the first entry that fits a path below a directory, preferring those that are
 // obeyed unasked.
-func match(s surroundings, by map[string][]entry, dir string, names []string, is shape, applies func(*policy.Obeyed) bool) (found matched, ok bool) {
+func (s *screen) match(by map[string][]entry, dir string, names []string, is shape, applies func(*policy.Obeyed) bool) (found matched, ok bool) {
 	list := by[foldName(names[0])]
-	if s.folds() {
+	if s.folding {
 		for first, more := range by {
 			if first != foldName(names[0]) && s.same(dir, names[0], more[0].parts[0]) {
 				list = slices.Concat(list, more)
@@ -212,7 +205,7 @@ func match(s surroundings, by map[string][]entry, dir string, names []string, is
 }
 
 // fits reports whether an entry is about a path.
-func (e entry) fits(s surroundings, dir string, names []string, is shape) (matched, bool) {
+func (e entry) fits(s *screen, dir string, names []string, is shape) (matched, bool) {
 	m := matched{Obeyed: e.Obeyed}
 	n := 0
 	for ; n < min(len(e.parts), len(names)); n++ {
@@ -220,7 +213,7 @@ func (e entry) fits(s surroundings, dir string, names []string, is shape) (match
 			continue
 		}
 		at := strings.Join(append([]string{dir}, names[:n]...), "/")
-		alike := foldName(e.parts[n]) == foldName(names[n]) && (e.Class == policy.Unasked || s.folds())
+		alike := foldName(e.parts[n]) == foldName(names[n]) && (e.Class == policy.Unasked || s.folding)
 		if !alike && !s.same(strings.TrimPrefix(at, "/"), names[n], e.parts[n]) {
 			return m, false
 		}
@@ -242,7 +235,7 @@ func (e entry) fits(s surroundings, dir string, names []string, is shape) (match
 var shadows = map[string][]string{"GNUmakefile": {"makefile", "Makefile"}, "makefile": {"Makefile"}}
 
 // shadowed returns the file that a new one takes the place of, or "".
-func shadowed(s surroundings, p string) string {
+func (s *screen) shadowed(p string) string {
 	dir, name := splitPath(p)
 	for _, other := range shadows[name] {
 		if s.has(joinPath(dir, other)) {

@@ -59,7 +59,7 @@ type screen struct {
 	opt           ScreenOptions
 	source, upper int
 	path          string // of the source
-	folding       bool
+	folding       bool   // its file system does not tell all names apart
 	byPath        map[string]*Change
 	over          inherited[*Change]  // those that say what is below their paths
 	in            map[string][]string // the names that change in a directory
@@ -81,9 +81,6 @@ func (s *screen) add(ch *Change, at string, level Level, tool, why string) {
 		s.found = append(s.found, f)
 	}
 }
-
-func (s *screen) folds() bool     { return s.folding }
-func (s *screen) homes() []string { return s.opt.Homes }
 
 // folding reports whether a file system may take different names for one.
 func folding(dir int) bool {
@@ -147,20 +144,14 @@ func (s *screen) before(p string) (e Entry, there bool) {
 	return e, true
 }
 
-func (s *screen) where(dir string) *where {
-	w := s.places[dir]
-	if w == nil {
-		w = newWhere(s, dir)
-		s.places[dir] = w
-	}
-	return w
-}
-
+// has reports whether something is at a path after all changes.
 func (s *screen) has(p string) bool {
 	_, there := s.after(p)
 	return there
 }
 
+// isGitDir reports whether the name of a directory is that of a repository's own, or the source has
+// one there.
 func (s *screen) isGitDir(dir string) bool {
 	is, known := s.gitDirs[dir]
 	if !known {
@@ -176,6 +167,7 @@ func (s *screen) isGitDir(dir string) bool {
 	return is
 }
 
+// isProject reports whether a directory has a repository, or had one.
 func (s *screen) isProject(dir string) bool {
 	is, known := s.projects[dir]
 	if !known {
@@ -298,6 +290,7 @@ func (s *screen) follow(dir string, e entry) {
 	}
 }
 
+// leads returns the entry that leads to a path, or above it, over a link, or nil.
 func (s *screen) leads(p string) *policy.Obeyed {
 	for len(s.aliases) > 0 && p != "" {
 		if o := s.aliases[p]; o != nil {
@@ -334,7 +327,7 @@ func (s *screen) change(ctx context.Context, ch *Change) error {
 func (s *screen) lost(ctx context.Context, ch *Change) error {
 	err := walkTree(ctx, s.source, ch.OldPath(), func(rel string, st *unix.Stat_t) error {
 		is := shape{gone: true, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, link: st.Mode&unix.S_IFMT == unix.S_IFLNK}
-		m, ok := obeyed(s, rel, is)
+		m, ok := s.obeyed(rel, is)
 		if !ok {
 			return nil
 		}
@@ -397,7 +390,7 @@ func (s *screen) arrivalIn(ch *Change, p string, e Entry, from string) error {
 func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 	hold := func(tool, why string) { s.add(ch, p, Hold, tool, why) }
 	is := shape{dir: e.Mode.IsDir(), link: e.Mode&fs.ModeSymlink != 0}
-	m, ok := obeyed(s, p, is)
+	m, ok := s.obeyed(p, is)
 	if ok {
 		why := m.Why
 		if m.alike {
@@ -419,7 +412,7 @@ func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 		case to == "":
 		default:
 			at, _ := s.after(to)
-			if o, into := obeyed(s, to, shape{dir: at.Mode.IsDir()}); into && o.Class == policy.Unasked || slices.ContainsFunc(strings.Split(to, "/"), func(n string) bool { return foldName(n) == ".git" }) {
+			if o, into := s.obeyed(to, shape{dir: at.Mode.IsDir()}); into && o.Class == policy.Unasked || slices.ContainsFunc(strings.Split(to, "/"), func(n string) bool { return foldName(n) == ".git" }) {
 				hold("", "the link leads to "+text.QuoteName(to)+", which programs of the host obey")
 			}
 		}
@@ -434,7 +427,7 @@ func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 
 // judge records that a change is of a path that programs obey.
 func (s *screen) judge(ch *Change, p string, e Entry, m matched, why string, side int, from string) {
-	switch other := shadowed(s, p); {
+	switch other := s.shadowed(p); {
 	case m.Class == policy.Unasked:
 		if e.Mode.IsDir() && m.Path != ".git" && m.Dir && !m.alike && ch.Kind != Renamed && m.Under != policy.GitDir {
 			return // what is in it is looked at by itself
