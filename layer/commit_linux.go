@@ -286,6 +286,17 @@ func (c *commit) plan(ctx context.Context) error {
 		}
 	}
 	c.units = left
+	slices.SortStableFunc(c.units, func(a, b *unit) int { // permissions last: they may close a directory
+		switch last := b.step.Deed == chmod; {
+		case (a.step.Deed == chmod) == last && last:
+			return strings.Compare(b.Path, a.Path)
+		case last:
+			return -1
+		case a.step.Deed == chmod:
+			return 1
+		}
+		return 0
+	})
 	return nil
 }
 

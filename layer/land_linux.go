@@ -3,6 +3,7 @@ package layer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,41 @@ func (s *step) inParent(source int, f func(dir int, name, temp string) error) er
 	defer func() { _ = unix.Close(dir) }()
 	_, temp := splitPath(string(s.Temp))
 	return f(dir, name, temp)
+}
+
+// inOpened is like inParent, also where a directory has lost the permissions for that by the commit.
+func (s *step) inOpened(source int, f func(dir int, name, temp string) error) error {
+	err := s.inParent(source, f)
+	if !errors.Is(err, unix.EACCES) {
+		return err
+	}
+	var closed []func()
+	defer func() {
+		for _, restore := range slices.Backward(closed) {
+			restore()
+		}
+	}()
+	parent, _ := splitPath(string(s.Path))
+	for i := 0; i <= len(parent); i++ {
+		if i < len(parent) && parent[i] != '/' {
+			continue
+		}
+		fd, err := reach(source, parent[:i], unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return err
+		}
+		st, err := look(fd, "")
+		if err == nil && st.Mode&0o700 != 0o700 {
+			err = chmodHandle(fd, st.Mode&0o7777|0o700)
+			closed = append(closed, func() { _ = chmodHandle(fd, st.Mode&0o7777); _ = unix.Close(fd) })
+		} else {
+			_ = unix.Close(fd)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.inParent(source, f)
 }
 
 // staged reports whether what was staged is at a name.
@@ -255,7 +291,7 @@ func (j *journal) clean(source int, kept map[string]string) error {
 			continue
 		}
 		j.before("clean " + string(s.Path))
-		err := s.inParent(source, func(dir int, _, temp string) error { return removeTree(dir, temp) })
+		err := s.inOpened(source, func(dir int, _, temp string) error { return removeTree(dir, temp) })
 		if err != nil && !gone(err) {
 			return fmt.Errorf("cannot remove %s: %w", text.QuoteName(string(s.Temp)), err)
 		}

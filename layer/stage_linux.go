@@ -238,10 +238,10 @@ func finishDir(root int, rel string, i item, who *owner) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(fd, landingMode(i.entry.Mode, st.Mode)); err != nil {
+	if err := setTimes(fd, ".", i.entry); err != nil { // while it can be entered
 		return err
 	}
-	return setTimes(fd, ".", i.entry)
+	return unix.Fchmod(fd, landingMode(i.entry.Mode, st.Mode))
 }
 
 // copy copies a regular file with its holes, permissions and times, and the attributes that a
