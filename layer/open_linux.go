@@ -185,7 +185,7 @@ func entryAt(dir int, name string, st *unix.Stat_t) (Entry, error) {
 }
 
 func identityOf(st *unix.Stat_t) Identity {
-	return Identity{Dev: st.Dev, Ino: st.Ino, Size: st.Size, //nolint:unconvert,nolintlint // the width differs by architecture
+	return Identity{Dev: st.Dev, Ino: st.Ino, Size: st.Size,
 		Mtime: time.Unix(st.Mtim.Unix()), Ctime: time.Unix(st.Ctim.Unix())}
 }
 

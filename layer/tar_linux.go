@@ -119,7 +119,7 @@ func (a *archive) entry(path string, s side) error {
 	case fs.ModeNamedPipe:
 		h.Typeflag = tar.TypeFifo
 	default:
-		key := [2]uint64{st.Dev, st.Ino} //nolint:unconvert,nolintlint // the width differs by architecture
+		key := [2]uint64{st.Dev, st.Ino}
 		if first, ok := a.links[key]; ok {
 			h.Typeflag, h.Linkname = tar.TypeLink, first
 			break
