@@ -163,24 +163,20 @@ func (v *visit) read() (err error) {
 		return err
 	}
 	defer v.upper.Close()
-	marks, err := v.marks(v.upper, v.dir.path)
+	marks, err := v.marks(int(v.upper.Fd()), v.dir.path)
 	if err != nil {
 		return err
 	}
-	if v.base = v.dir.base; v.dir.path != "" {
-		if err := v.compareDir(marks); err != nil {
-			return err
-		}
-	}
 	v.source = -1
-	if !v.base.none {
-		if v.source, err = v.Layer.source().open(v.base.path, unix.O_PATH|unix.O_DIRECTORY); err != nil {
-			if gone(err) {
-				return &ChangedError{v.base.path, true}
-			}
-			return v.Layer.source().fail("open", v.base.path, err)
-		}
-		defer func() { _ = unix.Close(v.source) }()
+	defer func() { v.closeSource() }()
+	if v.dir.path == "" {
+		v.base = v.dir.base
+		_, _, err = v.openSource("")
+	} else {
+		err = v.compareDir(marks)
+	}
+	if err != nil {
+		return err
 	}
 	var seen map[string]struct{} // nil: what else the source has is not asked for
 	if !v.base.none && !v.base.merged {
@@ -198,6 +194,29 @@ func (v *visit) read() (err error) {
 	return v.hidden(seen)
 }
 
+// openSource opens a directory of the source, and returns what is there, if anything is.
+func (v *visit) openSource(path string) (e Entry, exists bool, err error) {
+	fd, err := v.Layer.source().open(path, unix.O_PATH|unix.O_DIRECTORY)
+	if err == nil {
+		v.source = fd
+		return v.Layer.source().entryIn(fd, ".", path)
+	}
+	if !gone(err) {
+		return Entry{}, false, v.Layer.source().fail("open", path, err)
+	}
+	if e, exists, err = v.Layer.source().entry(path); err == nil && (e.Mode.IsDir() || path == "") {
+		err = &ChangedError{path, true} // it was none before
+	}
+	return e, exists, err
+}
+
+func (v *visit) closeSource() {
+	if v.source >= 0 {
+		_ = unix.Close(v.source)
+		v.source = -1
+	}
+}
+
 // compareDir records what has become of the directory itself, and finds what its names are
 // compared with.
 func (v *visit) compareDir(m dirMarks) error {
@@ -208,7 +227,7 @@ func (v *visit) compareDir(m dirMarks) error {
 	var exists bool
 	var err error
 	if !parent.none {
-		if old, exists, err = v.Layer.source().entry(from); err != nil {
+		if old, exists, err = v.openSource(from); err != nil {
 			return err
 		}
 	}
@@ -219,6 +238,7 @@ func (v *visit) compareDir(m dirMarks) error {
 			return err
 		}
 		if source != from {
+			v.closeSource()
 			if exists {
 				if err := v.add(Change{Path: v.dir.path, Kind: Deleted, From: from, Old: old}); err != nil {
 					return err
@@ -256,19 +276,11 @@ func (v *visit) redirected(m dirMarks) (string, error) {
 
 // renamed records a directory that the source has at another path.
 func (v *visit) renamed(from string, origin []byte) error {
-	fd, err := v.Layer.source().open(from, unix.O_PATH|unix.O_DIRECTORY)
-	if err != nil && !gone(err) {
-		return v.Layer.source().fail("open", from, err)
+	old, _, err := v.openSource(from)
+	if err != nil {
+		return err
 	}
-	found := err == nil && isOrigin(fd, origin)
-	var old Entry
-	if err == nil {
-		old, _, err = v.Layer.source().entryIn(fd, ".", from)
-		_ = unix.Close(fd)
-		if err != nil {
-			return err
-		}
-	}
+	found := v.source >= 0 && isOrigin(v.source, origin)
 	if !found {
 		v.base = base{none: true}
 		v.lost = append(v.lost, Rename{From: from, Path: v.dir.path})
