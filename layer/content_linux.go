@@ -130,23 +130,27 @@ func sameContent(ctx context.Context, a, b side) (bool, error) {
 	if size == 0 {
 		return true, nil
 	}
-	var files [2]handle
-	for i, s := range []side{a, b} {
-		f, err := s.tree.openFile(s.path, s.entry)
-		if err != nil {
-			return false, err
-		}
-		defer f.Close()
-		files[i] = f
+	first, err := a.tree.openFile(a.path, a.entry)
+	if err != nil {
+		return false, err
 	}
+	defer first.Close()
+	second, err := b.tree.openFile(b.path, b.entry)
+	if err != nil {
+		return false, err
+	}
+	defer second.Close()
+	files := [2]handle{first, second}
 	buf := blocks.Get().(*[2][64 << 10]byte)
 	defer blocks.Put(buf)
 	for at := int64(0); at < size; {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		if at = min(nextData(files[0], at), nextData(files[1], at)); at >= size {
-			break
+		if size > int64(len(buf[0])) {
+			if at = min(nextData(files[0], at), nextData(files[1], at)); at >= size {
+				break
+			}
 		}
 		n := int(min(size-at, int64(len(buf[0]))))
 		for i, s := range []side{a, b} {

@@ -111,7 +111,7 @@ func unpack(t *testing.T, dir string, layer []byte) {
 			check(os.RemoveAll(filepath.Join(dir, parent, hidden)))
 			continue
 		}
-		if st, err := os.Lstat(path); err == nil && !(st.IsDir() && h.Typeflag == tar.TypeDir) {
+		if st, err := os.Lstat(path); err == nil && (!st.IsDir() || h.Typeflag != tar.TypeDir) {
 			check(os.RemoveAll(path))
 		}
 		mode := fs.FileMode(h.Mode & 0o777)
