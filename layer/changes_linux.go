@@ -25,7 +25,8 @@ var usualLimits = limits{entries: 2_000_000, depth: 4096, bytes: 512 << 20}
 // Changes returns what the upper directory changes, sorted by the bytes of the paths, so that
 // a directory comes before what is in it. It grows with the directories of the upper
 // directory, not with the source. A path that only lies in the upper directory, with the
-// source's mode and content, is no change. The mode of the root itself is not looked at.
+// source's mode and content, is no change. Owners, times and extended attributes are not
+// compared, and the root itself is not looked at.
 //
 // The sandbox must be stopped. Besides errors of the file systems it returns a [CorruptError],
 // [LimitError], [ChangedError] or [LostError].
@@ -182,7 +183,7 @@ func (v *visit) read() (err error) {
 	if !v.base.none && !v.base.merged {
 		seen = make(map[string]struct{})
 	}
-	err = v.eachName(v.upper, v.dir.path, func(name string) error {
+	err = v.eachName(v.Layer.upper(), v.upper, v.dir.path, func(name string) error {
 		if seen != nil {
 			seen[name] = struct{}{}
 		}
@@ -390,12 +391,12 @@ func (v *visit) compareEntry(name, path string, e Entry, st *unix.Stat_t) error 
 
 // hidden records the names of the source's directory that commands did not see any more.
 func (v *visit) hidden(seen map[string]struct{}) error {
-	fd, err := v.Layer.source().openDir(v.base.path)
+	f, err := v.Layer.source().openDir(v.base.path)
 	if err != nil {
 		return err
 	}
-	defer fd.Close()
-	return v.eachName(fd, v.base.path, func(name string) error {
+	defer f.Close()
+	return v.eachName(v.Layer.source(), f, v.base.path, func(name string) error {
 		if _, ok := seen[name]; ok {
 			return nil
 		}
@@ -422,8 +423,8 @@ func (v *visit) add(c Change) error {
 	return v.keep(c.Path)
 }
 
-// eachName calls do for the names in an open directory.
-func (v *visit) eachName(f *os.File, path string, do func(name string) error) error {
+// eachName calls do for the names in an open directory of a tree.
+func (v *visit) eachName(t tree, f *os.File, path string, do func(name string) error) error {
 	for {
 		if err := v.ctx.Err(); err != nil {
 			return err
@@ -441,7 +442,7 @@ func (v *visit) eachName(f *os.File, path string, do func(name string) error) er
 			return nil
 		}
 		if err != nil {
-			return v.Layer.upper().fail("list", path, err)
+			return t.fail("list", path, err)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func expected(before, after map[string]string) map[string]string {
 }
 
 func TestRoundTrips(t *testing.T) {
-	rounds := 25
+	rounds := 15
 	if testing.Short() {
 		rounds = 5
 	}
