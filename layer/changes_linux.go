@@ -25,7 +25,8 @@ var usualLimits = limits{entries: 2_000_000, depth: 4096, bytes: 512 << 20}
 // Changes returns what the upper directory changes, sorted by the bytes of the paths, so that
 // a directory comes before what is in it. It grows with the directories of the upper
 // directory, not with the source. A path that only lies in the upper directory, with the
-// source's mode and content, is no change. The mode of the root itself is not looked at.
+// source's mode and content, is no change. Owners, times and extended attributes are not
+// compared, and the root itself is not looked at.
 //
 // The sandbox must be stopped. Besides errors of the file systems it returns a [CorruptError],
 // [LimitError], [ChangedError] or [LostError].
@@ -163,30 +164,26 @@ func (v *visit) read() (err error) {
 		return err
 	}
 	defer v.upper.Close()
-	marks, err := v.marks(v.upper, v.dir.path)
+	marks, err := v.marks(int(v.upper.Fd()), v.dir.path)
 	if err != nil {
 		return err
 	}
-	if v.base = v.dir.base; v.dir.path != "" {
-		if err := v.compareDir(marks); err != nil {
-			return err
-		}
-	}
 	v.source = -1
-	if !v.base.none {
-		if v.source, err = v.Layer.source().open(v.base.path, unix.O_PATH|unix.O_DIRECTORY); err != nil {
-			if gone(err) {
-				return &ChangedError{v.base.path, true}
-			}
-			return v.Layer.source().fail("open", v.base.path, err)
-		}
-		defer func() { _ = unix.Close(v.source) }()
+	defer func() { v.closeSource() }()
+	if v.dir.path == "" {
+		v.base = v.dir.base
+		_, _, err = v.openSource("")
+	} else {
+		err = v.compareDir(marks)
+	}
+	if err != nil {
+		return err
 	}
 	var seen map[string]struct{} // nil: what else the source has is not asked for
 	if !v.base.none && !v.base.merged {
 		seen = make(map[string]struct{})
 	}
-	err = v.eachName(v.upper, v.dir.path, func(name string) error {
+	err = v.eachName(v.Layer.upper(), v.upper, v.dir.path, func(name string) error {
 		if seen != nil {
 			seen[name] = struct{}{}
 		}
@@ -196,6 +193,29 @@ func (v *visit) read() (err error) {
 		return err
 	}
 	return v.hidden(seen)
+}
+
+// openSource opens a directory of the source, and returns what is there, if anything is.
+func (v *visit) openSource(path string) (e Entry, exists bool, err error) {
+	fd, err := v.Layer.source().open(path, unix.O_PATH|unix.O_DIRECTORY)
+	if err == nil {
+		v.source = fd
+		return v.Layer.source().entryIn(fd, ".", path)
+	}
+	if !gone(err) {
+		return Entry{}, false, v.Layer.source().fail("open", path, err)
+	}
+	if e, exists, err = v.Layer.source().entry(path); err == nil && (e.Mode.IsDir() || path == "") {
+		err = &ChangedError{path, true} // it was none before
+	}
+	return e, exists, err
+}
+
+func (v *visit) closeSource() {
+	if v.source >= 0 {
+		_ = unix.Close(v.source)
+		v.source = -1
+	}
 }
 
 // compareDir records what has become of the directory itself, and finds what its names are
@@ -208,7 +228,7 @@ func (v *visit) compareDir(m dirMarks) error {
 	var exists bool
 	var err error
 	if !parent.none {
-		if old, exists, err = v.Layer.source().entry(from); err != nil {
+		if old, exists, err = v.openSource(from); err != nil {
 			return err
 		}
 	}
@@ -219,6 +239,7 @@ func (v *visit) compareDir(m dirMarks) error {
 			return err
 		}
 		if source != from {
+			v.closeSource()
 			if exists {
 				if err := v.add(Change{Path: v.dir.path, Kind: Deleted, From: from, Old: old}); err != nil {
 					return err
@@ -256,19 +277,11 @@ func (v *visit) redirected(m dirMarks) (string, error) {
 
 // renamed records a directory that the source has at another path.
 func (v *visit) renamed(from string, origin []byte) error {
-	fd, err := v.Layer.source().open(from, unix.O_PATH|unix.O_DIRECTORY)
-	if err != nil && !gone(err) {
-		return v.Layer.source().fail("open", from, err)
+	old, _, err := v.openSource(from)
+	if err != nil {
+		return err
 	}
-	found := err == nil && isOrigin(fd, origin)
-	var old Entry
-	if err == nil {
-		old, _, err = v.Layer.source().entryIn(fd, ".", from)
-		_ = unix.Close(fd)
-		if err != nil {
-			return err
-		}
-	}
+	found := v.source >= 0 && isOrigin(v.source, origin)
 	if !found {
 		v.base = base{none: true}
 		v.lost = append(v.lost, Rename{From: from, Path: v.dir.path})
@@ -378,12 +391,12 @@ func (v *visit) compareEntry(name, path string, e Entry, st *unix.Stat_t) error 
 
 // hidden records the names of the source's directory that commands did not see any more.
 func (v *visit) hidden(seen map[string]struct{}) error {
-	fd, err := v.Layer.source().openDir(v.base.path)
+	f, err := v.Layer.source().openDir(v.base.path)
 	if err != nil {
 		return err
 	}
-	defer fd.Close()
-	return v.eachName(fd, v.base.path, func(name string) error {
+	defer f.Close()
+	return v.eachName(v.Layer.source(), f, v.base.path, func(name string) error {
 		if _, ok := seen[name]; ok {
 			return nil
 		}
@@ -410,8 +423,8 @@ func (v *visit) add(c Change) error {
 	return v.keep(c.Path)
 }
 
-// eachName calls do for the names in an open directory.
-func (v *visit) eachName(f *os.File, path string, do func(name string) error) error {
+// eachName calls do for the names in an open directory of a tree.
+func (v *visit) eachName(t tree, f *os.File, path string, do func(name string) error) error {
 	for {
 		if err := v.ctx.Err(); err != nil {
 			return err
@@ -429,7 +442,7 @@ func (v *visit) eachName(f *os.File, path string, do func(name string) error) er
 			return nil
 		}
 		if err != nil {
-			return v.Layer.upper().fail("list", path, err)
+			return t.fail("list", path, err)
 		}
 	}
 }

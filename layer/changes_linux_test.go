@@ -290,7 +290,7 @@ func TestCancelledWalk(t *testing.T) {
 func TestDeepLayer(t *testing.T) {
 	const levels = 4000
 	o := newOverlay(t, UserMarks)
-	name := strings.Repeat("n", 30)
+	name := strings.Repeat("n", 12)
 	at, err := unix.Open(o.upper(), unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +308,7 @@ func TestDeepLayer(t *testing.T) {
 	}
 	_ = unix.Close(at)
 	changes := o.changes(t)
-	if len(changes) != levels || len(changes[levels-1].Path) != levels*31-1 {
+	if len(changes) != levels || len(changes[levels-1].Path) != levels*13-1 {
 		t.Errorf("got %d changes", len(changes))
 	}
 }
@@ -334,5 +334,22 @@ func TestSparseLayer(t *testing.T) {
 	}
 	if got, want := list(o.changes(t)), "M \"other\"\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// Root reads what commands made unreadable; others are told which directory it is.
+func TestClosedDirectories(t *testing.T) {
+	o := newOverlay(t, UserMarks)
+	o.below(t, `echo a >f; chmod 600 f`)
+	o.change(t, `mkdir d; echo a >d/g; echo b >f; chmod 000 d/g f d`)
+	changes, err := o.layer(t).Changes(t.Context())
+	if os.Getuid() != 0 {
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "cannot open d of the layer") {
+			t.Errorf("got %v", err)
+		}
+		return
+	}
+	if got, want := list(changes), "A \"d\"\nA \"d/g\"\nM \"f\"\n"; err != nil || got != want {
+		t.Errorf("got %v and\n%s", err, got)
 	}
 }

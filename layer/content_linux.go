@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -67,8 +66,8 @@ func (s side) read(ctx context.Context) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		n, err := io.ReadFull(f, data[at:min(at+1<<20, len(data))])
-		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		n, err := f.ReadAt(data[at:min(at+1<<20, len(data))], int64(at))
+		if errors.Is(err, io.EOF) {
 			return nil, &ChangedError{s.path, s.tree.source}
 		}
 		if err != nil {
@@ -77,7 +76,7 @@ func (s side) read(ctx context.Context) ([]byte, error) {
 		at += n
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err == nil && identityOf(&st) != s.entry.Identity {
+	if err := unix.Fstat(int(f), &st); err == nil && identityOf(&st) != s.entry.Identity {
 		return nil, &ChangedError{s.path, s.tree.source}
 	}
 	return data, nil
@@ -131,23 +130,27 @@ func sameContent(ctx context.Context, a, b side) (bool, error) {
 	if size == 0 {
 		return true, nil
 	}
-	var files [2]*os.File
-	for i, s := range []side{a, b} {
-		f, err := s.tree.openFile(s.path, s.entry)
-		if err != nil {
-			return false, err
-		}
-		defer f.Close()
-		files[i] = f
+	first, err := a.tree.openFile(a.path, a.entry)
+	if err != nil {
+		return false, err
 	}
+	defer first.Close()
+	second, err := b.tree.openFile(b.path, b.entry)
+	if err != nil {
+		return false, err
+	}
+	defer second.Close()
+	files := [2]handle{first, second}
 	buf := blocks.Get().(*[2][64 << 10]byte)
 	defer blocks.Put(buf)
 	for at := int64(0); at < size; {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		if at = min(nextData(files[0], at), nextData(files[1], at)); at >= size {
-			break
+		if size > int64(len(buf[0])) {
+			if at = min(nextData(files[0], at), nextData(files[1], at)); at >= size {
+				break
+			}
 		}
 		n := int(min(size-at, int64(len(buf[0]))))
 		for i, s := range []side{a, b} {
@@ -168,8 +171,8 @@ func sameContent(ctx context.Context, a, b side) (bool, error) {
 }
 
 // nextData returns where the next data of a file begins: what lies between are zeros.
-func nextData(f *os.File, at int64) int64 {
-	next, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+func nextData(f handle, at int64) int64 {
+	next, err := unix.Seek(int(f), at, unix.SEEK_DATA)
 	switch {
 	case errors.Is(err, unix.ENXIO):
 		return math.MaxInt64

@@ -82,15 +82,15 @@ func (l *Layer) expand(ctx context.Context, changes []Change, most limits) *expa
 
 func (x *expansion) change(c Change) error {
 	from := c.OldPath()
-	switch {
-	case c.Kind == Renamed:
+	switch c.Kind {
+	case Renamed:
 		return x.renamedDir(c, func(path, at string, e Entry, empty bool) error {
 			if !e.Mode.IsDir() || empty && !x.parents[path] {
 				x.files = append(x.files, file{path: path, oldPath: at, old: e, new: e, moved: true, copied: true})
 			}
 			return nil
 		})
-	case c.Kind == Modified:
+	case Modified:
 		x.files = append(x.files, file{path: c.Path, oldPath: from, old: c.Old, new: c.New, copied: from != c.Path})
 		return nil
 	}
@@ -105,7 +105,7 @@ func (x *expansion) change(c Change) error {
 			return err
 		}
 	}
-	if c.Kind != Deleted && !(c.New.Mode.IsDir() && x.parents[c.Path]) {
+	if c.Kind != Deleted && (!c.New.Mode.IsDir() || !x.parents[c.Path]) {
 		x.files = append(x.files, file{path: c.Path, new: c.New})
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,14 +17,14 @@ type dirMarks struct {
 }
 
 // attr reads one of the kernel's marks.
-func (l *Layer) attr(f *os.File, path, name string) (value []byte, ok bool, err error) {
+func (l *Layer) attr(fd int, path, name string) (value []byte, ok bool, err error) {
 	prefix := "trusted.overlay."
 	if l.Marks == UserMarks {
 		prefix = "user.overlay."
 	}
 	buf := make([]byte, 256)
 	for {
-		n, err := unix.Fgetxattr(int(f.Fd()), prefix+name, buf)
+		n, err := unix.Fgetxattr(fd, prefix+name, buf)
 		switch {
 		case errors.Is(err, unix.ERANGE) && len(buf) < 64<<10:
 			buf = make([]byte, 64<<10)
@@ -41,8 +40,8 @@ func (l *Layer) attr(f *os.File, path, name string) (value []byte, ok bool, err 
 
 // marks reads the marks of a directory, and rejects those that the kernel makes in no layer
 // of this kind.
-func (l *Layer) marks(f *os.File, path string) (m dirMarks, err error) {
-	opaque, ok, err := l.attr(f, path, "opaque")
+func (l *Layer) marks(fd int, path string) (m dirMarks, err error) {
+	opaque, ok, err := l.attr(fd, path, "opaque")
 	if err != nil {
 		return m, err
 	}
@@ -50,7 +49,7 @@ func (l *Layer) marks(f *os.File, path string) (m dirMarks, err error) {
 		return m, &CorruptError{path, fmt.Sprintf("the mark opaque is %.16q", opaque)}
 	}
 	m.opaque = ok
-	redirect, ok, err := l.attr(f, path, "redirect")
+	redirect, ok, err := l.attr(fd, path, "redirect")
 	if err != nil {
 		return m, err
 	}
@@ -65,7 +64,7 @@ func (l *Layer) marks(f *os.File, path string) (m dirMarks, err error) {
 		return m, nil
 	}
 	m.redirect = string(redirect)
-	m.origin, _, err = l.attr(f, path, "origin")
+	m.origin, _, err = l.attr(fd, path, "origin")
 	return m, err
 }
 
@@ -90,7 +89,7 @@ func (l *Layer) checkData(path string, e Entry) error {
 		return err
 	}
 	defer f.Close()
-	_, ok, err := l.attr(f, path, "metacopy")
+	_, ok, err := l.attr(int(f), path, "metacopy")
 	if err == nil && ok {
 		err = &CorruptError{path, "the file is marked as one without data of its own"}
 	}

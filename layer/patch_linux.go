@@ -224,7 +224,7 @@ func (p *patch) diff(f *file) error {
 	if d.binary {
 		return p.binary(head.String(), f)
 	}
-	p.w.WriteString(head.String())
+	_, _ = p.w.WriteString(head.String())
 	if len(d.edits) == 0 {
 		return nil
 	}
@@ -332,10 +332,10 @@ func span(start, end int) string {
 func (p *patch) lines(mark byte, t linediff.Text, from, to int) {
 	for i := from; i < to; i++ {
 		line := t.Line(i)
-		p.w.WriteByte(mark)
-		p.w.Write(line)
+		_ = p.w.WriteByte(mark)
+		_, _ = p.w.Write(line)
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			p.w.WriteString("\n\\ No newline at end of file\n")
+			_, _ = p.w.WriteString("\n\\ No newline at end of file\n")
 		}
 	}
 }
@@ -373,9 +373,9 @@ func (p *patch) binary(head string, f *file) error {
 		return err
 	}
 	for chunk := range slices.Chunk(packed.Bytes(), 52) {
-		p.w.Write(base85(chunk))
+		_, _ = p.w.Write(base85(chunk))
 	}
-	p.w.WriteByte('\n')
+	_ = p.w.WriteByte('\n')
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"io/fs"
 	"strings"
@@ -119,7 +118,7 @@ func (a *archive) entry(path string, s side) error {
 	case fs.ModeNamedPipe:
 		h.Typeflag = tar.TypeFifo
 	default:
-		key := [2]uint64{st.Dev, st.Ino} //nolint:unconvert,nolintlint // the width differs by architecture
+		key := [2]uint64{st.Dev, st.Ino}
 		if first, ok := a.links[key]; ok {
 			h.Typeflag, h.Linkname = tar.TypeLink, first
 			break
@@ -150,17 +149,17 @@ func (a *archive) file(h *tar.Header, s side) error {
 		if err := a.ctx.Err(); err != nil {
 			return err
 		}
-		n, err := io.CopyN(a.w, f, min(1<<20, h.Size-at))
-		if errors.Is(err, io.EOF) {
-			return &ChangedError{s.path, s.tree.source}
-		}
+		n, err := io.Copy(a.w, io.NewSectionReader(f, at, min(1<<20, h.Size-at)))
 		if err != nil {
 			return err
+		}
+		if n == 0 {
+			return &ChangedError{s.path, s.tree.source}
 		}
 		at += n
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err == nil && identityOf(&st) != s.entry.Identity {
+	if err := unix.Fstat(int(f), &st); err == nil && identityOf(&st) != s.entry.Identity {
 		return &ChangedError{s.path, s.tree.source}
 	}
 	return nil

@@ -56,11 +56,13 @@ func Diff(a, b Text) []Edit {
 		aEnd--
 		bEnd--
 	}
+	edit := Edit{start, aEnd, start, bEnd}
+	olds, news := aEnd-start, bEnd-start
 	switch {
-	case start == aEnd && start == bEnd:
+	case olds == 0 && news == 0:
 		return nil
-	case start == aEnd, start == bEnd, aEnd-start > mostLines, bEnd-start > mostLines:
-		return []Edit{{start, aEnd, start, bEnd}}
+	case olds == 0, news == 0, olds > mostLines, news > mostLines:
+		return []Edit{edit}
 	}
 	return compare(a, b, start, aEnd, bEnd)
 }
@@ -111,15 +113,15 @@ func compare(a, b Text, start, aEnd, bEnd int) []Edit {
 // edits returns runs of changed lines.
 func edits(olds, news []bool, start int) (all []Edit) {
 	for i, j := 0, 0; i < len(olds) || j < len(news); {
-		e := Edit{OldStart: i, NewStart: j}
+		oldStart, newStart := i, j
 		for i < len(olds) && olds[i] {
 			i++
 		}
 		for j < len(news) && news[j] {
 			j++
 		}
-		if e.OldEnd, e.NewEnd = i, j; i > e.OldStart || j > e.NewStart {
-			all = append(all, Edit{start + e.OldStart, start + i, start + e.NewStart, start + j})
+		if i > oldStart || j > newStart {
+			all = append(all, Edit{start + oldStart, start + i, start + newStart, start + j})
 			continue
 		}
 		i++

@@ -11,9 +11,9 @@ import (
 func apply(t testing.TB, a, b Text, edits []Edit) (text string, changed int) {
 	t.Helper()
 	var out strings.Builder
-	at, new := 0, 0
+	at, newAt := 0, 0
 	for _, e := range edits {
-		if e.OldStart < at || e.OldEnd < e.OldStart || e.NewEnd < e.NewStart || e.OldStart-at != e.NewStart-new {
+		if e.OldStart < at || e.OldEnd < e.OldStart || e.NewEnd < e.NewStart || e.OldStart-at != e.NewStart-newAt {
 			t.Fatalf("the edits are %v", edits)
 		}
 		for ; at < e.OldStart; at++ {
@@ -23,7 +23,7 @@ func apply(t testing.TB, a, b Text, edits []Edit) (text string, changed int) {
 			out.Write(b.Line(i))
 		}
 		changed += e.OldEnd - e.OldStart + e.NewEnd - e.NewStart
-		at, new = e.OldEnd, e.NewEnd
+		at, newAt = e.OldEnd, e.NewEnd
 	}
 	for ; at < a.Len(); at++ {
 		out.Write(a.Line(at))
@@ -111,10 +111,10 @@ func TestCostlyDiff(t *testing.T) {
 func FuzzDiff(f *testing.F) {
 	f.Add("a\nb\nc\nd\n", "a\nc\nb\nd")
 	f.Add("\n\n\x00", "\xff\n")
-	f.Fuzz(func(t *testing.T, old, new string) {
-		a, b := Split([]byte(old)), Split([]byte(new))
-		if got, _ := apply(t, a, b, Diff(a, b)); got != new {
-			t.Errorf("%q to %q makes %q", old, new, got)
+	f.Fuzz(func(t *testing.T, before, after string) {
+		a, b := Split([]byte(before)), Split([]byte(after))
+		if got, _ := apply(t, a, b, Diff(a, b)); got != after {
+			t.Errorf("%q to %q makes %q", before, after, got)
 		}
 	})
 }
