@@ -13,6 +13,7 @@ import (
 )
 
 func TestConflicts(t *testing.T) {
+	noSync(t)
 	must := func(t *testing.T, err error) {
 		t.Helper()
 		if err != nil {
@@ -221,6 +222,7 @@ func TestConflictDropped(t *testing.T) {
 // Whatever becomes of the source while a commit lands, nothing of it is lost, nothing outside is
 // written, and all or nothing lands.
 func TestCommitRaces(t *testing.T) {
+	noSync(t)
 	outside := t.TempDir()
 	put(t, outside+"/edit", "outside")
 	for what, meddle := range map[string]func(l *lab) error{

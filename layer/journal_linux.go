@@ -187,6 +187,9 @@ func syncPath(name string) error {
 	return f.Sync()
 }
 
+// syncfs is replaced in tests that do it hundreds of times.
+var syncfs = unix.Syncfs
+
 // syncTree waits until the file system of a directory is on disk.
 func syncTree(dir int) error {
 	fd, err := reach(dir, "", unix.O_RDONLY|unix.O_DIRECTORY)
@@ -194,7 +197,7 @@ func syncTree(dir int) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return unix.Syncfs(fd)
+	return syncfs(fd)
 }
 
 // Recovered says what has become of a commit that did not end.
