@@ -341,6 +341,11 @@ func TestSparseLayer(t *testing.T) {
 func TestClosedDirectories(t *testing.T) {
 	o := newOverlay(t, UserMarks)
 	o.below(t, `echo a >f; chmod 600 f`)
+	t.Cleanup(func() {
+		for _, in := range []string{"upper", "result"} {
+			_ = os.Chmod(filepath.Join(o.dir, in, "d"), 0o700)
+		}
+	})
 	o.change(t, `mkdir d; echo a >d/g; echo b >f; chmod 000 d/g f d`)
 	changes, err := o.layer(t).Changes(t.Context())
 	if os.Getuid() != 0 {
