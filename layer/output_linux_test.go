@@ -287,3 +287,35 @@ func TestEndOfOutput(t *testing.T) {
 		}
 	}
 }
+
+// A deleted directory is one change, and may be any number of files.
+func TestBoundsOfOutput(t *testing.T) {
+	o := newOverlay(t, UserMarks)
+	o.below(t, `mkdir -p gone/a/b; for i in 1 2 3 4 5 6 7 8; do echo a >gone/a/b/$i; done`)
+	o.change(t, `rm -r gone`)
+	l, changes := o.layer(t), o.changes(t)
+	for want, most := range map[string]limits{
+		"more than 9 entries":            {entries: 9, depth: 3, bytes: 1000},
+		"more than 2 levels of director": {entries: 10, depth: 2, bytes: 1000},
+		"more than 50 bytes of paths":    {entries: 10, depth: 3, bytes: 50},
+		"":                               {entries: 10, depth: 3, bytes: 1000},
+	} {
+		files, err := l.files(t.Context(), changes, most)
+		var limit *LimitError
+		switch {
+		case want == "" && (err != nil || len(files) != 8):
+			t.Errorf("got %d files and %v", len(files), err)
+		case want != "" && (!errors.As(err, &limit) || !strings.Contains(err.Error(), want)):
+			t.Errorf("got %v, want one of %s", err, want)
+		}
+	}
+	var b bytes.Buffer
+	w := &bounded{w: &b, what: "bytes of patch", path: "f", most: 10}
+	_, first := w.Write([]byte("12345678"))
+	_, second := w.Write([]byte("123"))
+	_, third := w.Write(nil)
+	var limit *LimitError
+	if first != nil || !errors.As(second, &limit) || third == nil || b.String() != "12345678" {
+		t.Errorf("got %v, %v, %v and %q", first, second, third, b.String())
+	}
+}

@@ -191,6 +191,10 @@ func (c *Conn) receiveOne() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.err != nil { // it was closed here meanwhile, and nothing is read any more
+		came.used()
+		return c.err
+	}
 	if last := len(c.queue) - 1; last >= 0 && c.queue[last].large == nil && len(c.queue[last].bytes)+size <= small {
 		c.queue[last].bytes = append(c.queue[last].bytes, came.bytes...)
 	} else {

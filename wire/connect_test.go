@@ -163,6 +163,34 @@ func TestConnectVanished(t *testing.T) {
 	})
 }
 
+// TestConnectClosed: what comes while a connection is closed is not read afterwards.
+func TestConnectClosed(t *testing.T) {
+	eager := server(t, func(conn *net.TCPConn) {
+		for b := make([]byte, 1<<10); ; {
+			if _, err := conn.Write(b); err != nil {
+				return
+			}
+		}
+	})
+	overEach(t, connecting(eager), func(t *testing.T, c *Client) {
+		for range 50 {
+			conn := connected(t, c)
+			reading := make(chan struct{})
+			go func() {
+				defer close(reading)
+				_, _ = io.CopyN(io.Discard, conn, 1<<20)
+			}()
+			_, _ = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+			<-reading
+			<-conn.Done()
+			if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, net.ErrClosed) {
+				t.Fatalf("%d, %v", n, err)
+			}
+		}
+	})
+}
+
 func TestConnectDeadlines(t *testing.T) {
 	mute := server(t, func(conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) })
 	overEach(t, connecting(mute), func(t *testing.T, c *Client) {

@@ -348,7 +348,8 @@ type result struct{ word, detail string }
 const ordinary = 65531
 
 // untried says what a dash means.
-const untried = "-: not tried there; it needs rules of requests, secrets that stay outside, or rules that change\n"
+const untried = "-: not tried there; it needs rules of requests, secrets that stay outside, or rules that change.\n" +
+	"A column of dashes: that sandbox did not start, as the log of the tests says.\n"
 
 // grid is what became of each attempt, by column.
 type grid struct {
