@@ -281,7 +281,7 @@ func TestAskInAnEmptyDirectory(t *testing.T) {
 	p := newPlace(t)
 	out := filepath.Join(p.home, "seen")
 	p.tool(t, "npm", `{ pwd; ls -A; env; } > "$HOME/seen"; echo '{"registry":"https://a.example"}'`)
-	p.env = []string{"NODE_OPTIONS=--require=./evil.js", "npm_config_x=1", "HTTPS_PROXY=http://proxy.example"}
+	p.env = []string{"NODE_OPTIONS=--require=./evil.js", "npm_config_x=1", "HTTPS_PROXY=http://gate.example"}
 	p.write(t, "work/bin/x", "")
 	p.path = filepath.Join(p.workspace, "bin") + ":" + p.path
 	if _, err := p.ask(t, "npm"); err != nil {

@@ -94,13 +94,13 @@ func paddockRun(t *testing.T, home, dir string, args ...string) (out string, sta
 // there, and from nowhere else; any other host is refused at once, with the flag that opens it.
 func TestAllowFromNPM(t *testing.T) {
 	w := newWorld(t)
-	w.https(t, "registry.test:443", npmRegistry(t, "registry.test"))
+	w.https(t, "npm.test:443", npmRegistry(t, "npm.test"))
 	w.https(t, "evil.test:443", hello)
 	home, dir := project(t, w)
 	if out, status := paddockRun(t, home, dir, "run", "-q", "--", "npm", "--version"); status != 0 {
 		t.Skip("no npm is visible inside: " + out)
 	}
-	testkit.Write(t, filepath.Join(home, ".npmrc"), "registry=https://registry.test/\n", 0o600)
+	testkit.Write(t, filepath.Join(home, ".npmrc"), "registry=https://npm.test/\n", 0o600)
 	testkit.Write(t, filepath.Join(dir, "uv.lock"), `url = "https://evil.test/x.whl"`, 0o644)
 	flags := []string{"run", "--allow-from", "npm", "-e", "npm_config_cafile=/workspace/ca.pem", "--"}
 	out, status := paddockRun(t, home, dir, append(flags, "npm", "install", "--no-audit", "--no-fund", "dep")...)
@@ -115,7 +115,7 @@ func TestAllowFromNPM(t *testing.T) {
 		t.Errorf("another host: status %d: %s", status, out)
 	}
 	for _, name := range w.seen() {
-		if name != "registry.test:443" {
+		if name != "npm.test:443" {
 			t.Errorf("the operator's proxy was asked for %s", name)
 		}
 	}

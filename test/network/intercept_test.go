@@ -355,14 +355,14 @@ func TestSourcesOfSecrets(t *testing.T) {
 		"env:TEST_LINES":                             "ASCII without spaces",
 		"file:" + empty:                              "it is empty",
 		"file:" + dir + "/missing":                   "no such file",
-		"file:" + dir + "/work/token":                "commands can read the file",
+		"file:" + dir + "/ws/token":                  "commands can read the file",
 		"cmd:exit 3":                                 "exit status 3",
 		"cmd:true":                                   "it is empty",
 		"fd:999":                                     "bad file descriptor",
 	} {
 		n := allow(t, "api.test:443")
 		n.Allow[0].Secret = &policy.NetworkSecret{Name: "API_TOKEN", Source: source}
-		work := filepath.Join(dir, "work")
+		work := filepath.Join(dir, "ws")
 		if err := os.MkdirAll(work, 0o755); err != nil {
 			t.Fatal(err)
 		}
