@@ -1,18 +1,26 @@
 package proxy
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/egress"
 )
 
-// TestNoPipes: connections that carry much take no pipes, of which all programs of a user
-// together have a budget: when it is used up, new pipes of the others are smaller.
-func TestNoPipes(t *testing.T) {
+// TestFewPipes: connections that carry much take few pipes, of which all programs of a user
+// together have a budget: when it is used up, new pipes of the others are smaller. None is left
+// when the connections have ended.
+func TestFewPipes(t *testing.T) {
 	e := start(t, nil, "api.test:other")
 	e.hosts.set("api.test", "127.0.0.1")
 	e.hosts.serveAt(e.other, listen(t, func(conn *net.TCPConn) {
@@ -22,19 +30,56 @@ func TestNoPipes(t *testing.T) {
 			}
 		}
 	}))
-	before, size := openPipes(t), pipeSize(t)
+	before, size := openPipes(t), sizeOfPipe(t)
+	var conns []net.Conn
 	for i := range 40 {
 		conn := e.dial("api.test", e.other)
-		if _, err := io.CopyN(io.Discard, conn, 4<<20); err != nil {
+		if _, err := io.CopyN(io.Discard, conn, 2*spliceAfter); err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
+		conns = append(conns, conn)
 	}
 	// All of them are still open, and have more to carry.
-	if now := openPipes(t); now > before {
-		t.Errorf("%d pipes are open, before the connections %d", now, before)
+	if now := openPipes(t); now == before || now > before+2*mostPipes {
+		t.Errorf("%d pipe ends are open, before the connections %d; want some more, and at most %d", now, before, 2*mostPipes)
 	}
-	if now := pipeSize(t); now < size {
+	if now := sizeOfPipe(t); now < size {
 		t.Errorf("a new pipe has %d bytes, before the connections %d", now, size)
+	}
+	for _, conn := range conns {
+		reset(conn)
+	}
+	for deadline := time.Now().Add(30 * time.Second); openPipes(t) > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d pipe ends are open after all connections have ended, before them %d", openPipes(t), before)
+		}
+	}
+}
+
+// TestMuch: what is copied is the same whoever moves it, in both directions at once, and counts.
+func TestMuch(t *testing.T) {
+	e := start(t, nil, "api.test:other")
+	e.hosts.set("api.test", "127.0.0.1")
+	e.hosts.serveAt(e.other, listen(t, func(conn *net.TCPConn) {
+		_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn})
+		_ = conn.CloseWrite()
+	}))
+	const size = 3*spliceAfter + 12345
+	conn := e.dial("api.test", e.other)
+	sent, got := sha256.New(), sha256.New()
+	written := make(chan error, 1)
+	go func() {
+		random := mathrand.NewChaCha8([32]byte{})
+		_, err := io.CopyN(io.MultiWriter(conn, sent), random, size)
+		written <- errors.Join(err, closeWrite(conn))
+	}()
+	n, err := io.Copy(got, conn)
+	if err := errors.Join(err, <-written); err != nil || n != size || !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
+		t.Errorf("%d bytes came back, %v; want the same %d", n, err, size)
+	}
+	record := e.wants(0, egress.KindConnection, "api.test", "")
+	if record.Sent != size || record.Received != size {
+		t.Errorf("the record has %d bytes sent and %d received, want %d", record.Sent, record.Received, size)
 	}
 }
 
@@ -53,8 +98,8 @@ func openPipes(t *testing.T) (pipes int) {
 	return pipes
 }
 
-// pipeSize returns the size of a new pipe.
-func pipeSize(t *testing.T) int {
+// sizeOfPipe returns the size of a new pipe.
+func sizeOfPipe(t *testing.T) int {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {

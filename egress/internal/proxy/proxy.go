@@ -114,6 +114,8 @@ type Server struct {
 	listeners map[uint16]*net.TCPListener
 	ctx       context.Context // of Serve
 	running   sync.WaitGroup
+	fresh     int         // connections since memory was given back
+	giveBack  *time.Timer // nil: not yet needed
 }
 
 const (
@@ -303,6 +305,9 @@ func (s *Server) closeAll() {
 	}
 	closeFiles(s.stock)
 	s.stock = nil
+	if s.giveBack != nil {
+		s.giveBack.Stop()
+	}
 }
 
 // Serve answers and accepts until ctx ends. Then it resets all connections, and returns when
@@ -351,10 +356,8 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) {
 		conn, err := l.AcceptTCP()
 		if err == nil {
 			pause = 0
-			s.running.Go(func() {
-				defer func() { <-s.slots }()
-				s.serveConn(ctx, conn)
-			})
+			s.running.Add(1)
+			go s.serveConn(ctx, conn, s.ended)
 			continue
 		}
 		<-s.slots
@@ -369,6 +372,12 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) {
 			return
 		}
 	}
+}
+
+// ended is called when a connection has been handled.
+func (s *Server) ended() {
+	<-s.slots
+	s.running.Done()
 }
 
 // Set replaces all rules: it listens at new ports, then decides by the new rules, then resets
