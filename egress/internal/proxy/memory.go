@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	quiet   = time.Second // without a new connection
-	worthIt = 64          // connections, before memory is given back
+	quiet   = time.Second // without a new one
+	worthIt = 32          // connections and requests, before memory is given back
 )
 
-// grown counts a connection that begins, and lets memory be given back once no more come. The
+// grown counts a connection or a request, and lets memory be given back once no more come. The
 // runtime would do that with its next collection, for which there may be no reason for minutes.
 // The caller holds s.mu.
 func (s *Server) grown() {
@@ -33,10 +33,11 @@ func (s *Server) grown() {
 	s.giveBack.Reset(quiet)
 }
 
-// restTime returns how long a connection to a host may rest.
-func (s *Server) restTime() time.Duration {
+// served returns how long a connection to a host may rest after a request.
+func (s *Server) served() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.grown()
 	if len(s.open) > mostWide {
 		return crowdUpstream
 	}

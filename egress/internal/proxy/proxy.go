@@ -114,7 +114,7 @@ type Server struct {
 	listeners map[uint16]*net.TCPListener
 	ctx       context.Context // of Serve
 	running   sync.WaitGroup
-	fresh     int         // connections since memory was given back
+	fresh     int         // connections and requests since memory was given back
 	giveBack  *time.Timer // nil: not yet needed
 }
 

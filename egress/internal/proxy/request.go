@@ -77,7 +77,7 @@ func (i *intercepted) serveRequest(w http.ResponseWriter, r *http.Request) {
 		}
 		record.Reason = e.redact.text(record.Reason) // it may repeat what the host sent
 		i.server.records.add(record)
-		i.restAfter(i.server.restTime())
+		i.restAfter(i.server.served())
 	}()
 	i.proxy.ServeHTTP(e, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
 }
