@@ -135,6 +135,34 @@ func TestAddNetwork(t *testing.T) {
 	}
 }
 
+// TestChangeNetwork: what is made of rules that others replace meanwhile is made of theirs again.
+func TestChangeNetwork(t *testing.T) {
+	s, process := openNamedFake(t, rulesFor("a.example"))
+	var saw []string
+	if err := s.ChangeNetwork(t.Context(), func(now egress.State) (Network, error) {
+		n := now.Network.Clone()
+		if saw = append(saw, n.Allow[0].Host); len(saw) == 1 {
+			if err := s.SetNetwork(t.Context(), rulesFor("b.example")); err != nil {
+				t.Error(err)
+			}
+		}
+		n.Allow = append(n.Allow, rulesFor("c.example").Allow...)
+		return n, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if rules := process.Rules().Allow; len(saw) != 2 || saw[1] != "b.example" || len(rules) != 2 || rules[0].Host != "b.example" || rules[1].Host != "c.example" {
+		t.Errorf("after %q: %+v", saw, rules)
+	}
+	before, own := process.Rules(), errors.New("the caller's own")
+	if err := s.ChangeNetwork(t.Context(), func(egress.State) (Network, error) { return Network{}, own }); !errors.Is(err, own) {
+		t.Errorf("%v", err)
+	}
+	if diff := cmp.Diff(before, process.Rules()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestDenialsOfTheNetworkAreBounded(t *testing.T) {
 	s, process := openNamedFake(t, rulesFor("a.example"))
 	c := s.Command(t.Context(), "wait", "ready")
