@@ -133,7 +133,7 @@ func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []Ne
 			return network, &Error{Message: "cannot add rules to sandbox " + s.ID() + ": its network is observed, and every public name is open", Hint: "paddock network set " + s.ID() + " `network.allow` HOST ends that, with rules in its place"}
 		}
 		for _, rule := range allow {
-			if !network.Keep(rule).Intercepts() && (&policy.Ceiling{NetworkRules: network.Allow}).Opens([]NetworkRule{rule}) != nil {
+			if !network.Has(network.Keep(rule)) {
 				network.Allow = append(network.Allow, rule)
 			}
 		}

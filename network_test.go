@@ -135,6 +135,31 @@ func TestAddNetwork(t *testing.T) {
 	}
 }
 
+// TestAddNetworkBeside: a wider rule beside one that looks into requests of a host is added once,
+// and closes nothing of the host's.
+func TestAddNetworkBeside(t *testing.T) {
+	s, process := openNamedFake(t, rulesFor("b.example"))
+	narrow := NetworkRule{Host: "api.example.com", Ports: []policy.Port{443}, HTTP: []policy.HTTPRule{{Methods: []string{"GET"}}}}
+	for _, added := range [][]NetworkRule{{narrow}, rulesFor("*.example.com").Allow, rulesFor("*.example.com").Allow, rulesFor("**").Allow, rulesFor("**").Allow, {narrow}} {
+		if err := s.AddNetwork(t.Context(), added, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.AddNetwork(t.Context(), []NetworkRule{{Host: "api.example.com", Ports: []policy.Port{443}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, rule := range process.Rules().Allow {
+		got = append(got, rule.Host)
+	}
+	if want := []string{"b.example", "api.example.com", "*.example.com", "**"}; !cmp.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if rules := process.Rules().Allow; len(rules[1].HTTP) != 1 {
+		t.Errorf("%+v", rules[1])
+	}
+}
+
 // TestChangeNetwork: what is made of rules that others replace meanwhile is made of theirs again.
 func TestChangeNetwork(t *testing.T) {
 	s, process := openNamedFake(t, rulesFor("a.example"))

@@ -158,6 +158,21 @@ func (n Network) Keep(rule NetworkRule) NetworkRule {
 	return rule
 }
 
+// Has reports whether the network's rules open all that a rule does, whose host is canonical, so
+// that adding it would change nothing. A rule with http or a secret counts for its host before
+// wider ones.
+func (n Network) Has(rule NetworkRule) bool {
+	has := false
+	for _, own := range n.Allow {
+		contains := own.contains(rule)
+		if !contains && own.Intercepts() && own.Host == rule.Host && own.sharesPort(rule) {
+			return false
+		}
+		has = has || contains
+	}
+	return has
+}
+
 // Secrets returns the secrets of all rules, each once by its name.
 func (n Network) Secrets() []NetworkSecret {
 	var all []NetworkSecret
