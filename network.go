@@ -340,6 +340,12 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 		}
 		d.Hint = strings.TrimPrefix(d.Hint+"; `network.host_ports` "+word+" opens a port of the host", "; ")
 	}
+	if host, _ := egress.CanonicalName(r.Host); r.Port == 80 { // plain HTTP
+		if hint := rules.HTTPSHint(host); hint != "" {
+			d.Hint = strings.TrimPrefix(d.Hint+"; "+hint, "; ")
+			return d
+		}
+	}
 	if word := opening(r, rules); word != "" {
 		opens := "`network.allow` " + policy.ShellWord(word) + " opens it"
 		if s.attached { // the flag is for a start

@@ -90,6 +90,55 @@ func TestDenialsOfTheNetwork(t *testing.T) {
 	}
 }
 
+// TestDenialsOfPlainHTTP: where a rule has a secret for a host, or looks into its requests, a
+// refusal of plain HTTP says that these go over https, whether the kernel has refused it or not.
+func TestDenialsOfPlainHTTP(t *testing.T) {
+	narrow := func(host string, port policy.Port) NetworkRule {
+		return NetworkRule{Host: host, Ports: []policy.Port{port}, HTTP: []policy.HTTPRule{{Methods: []string{"GET"}}}}
+	}
+	s, process := openNamedFake(t, Network{Allow: []NetworkRule{narrow("narrow.example", 8443), {Host: "plain.example", Ports: []policy.Port{80}}}})
+	// It has a secret later: the rules of this moment count.
+	rules := process.Rules()
+	secret := narrow("api.example.com", 443)
+	secret.Secret = &policy.NetworkSecret{Name: "API_TOKEN", Header: "Authorization", Format: "Bearer {}"}
+	if err := s.SetNetwork(t.Context(), Network{Allow: append(rules.Allow, secret)}); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		goes  = "a rule has a secret for it, which goes over https alone: use https://api.example.com"
+		reads = "a rule says which requests it gets, and reads them over https alone: use https://narrow.example:8443"
+	)
+	curl := func(host string) string {
+		return "curl: (7) Failed to connect to " + host + " port 80 after 0 ms: Couldn't connect to server"
+	}
+	for _, tt := range []struct {
+		command []string
+		want    Denial
+	}{
+		{[]string{"ask", "API.example.com", "80", "api.example.com", "no rule opens its port 80"},
+			Denial{Layer: "network", Rule: "api.example.com", Object: "API.example.com:80", Hint: "no rule opens its port 80; " + goes}},
+		{[]string{"ask", "narrow.example", "80", "narrow.example", "no rule opens its port 80"},
+			Denial{Layer: "network", Rule: "narrow.example", Object: "narrow.example:80", Hint: "no rule opens its port 80; " + reads}},
+		{[]string{"ask", "plain.example", "443", "plain.example", "no rule opens its port 443"},
+			Denial{Layer: "network", Rule: "plain.example", Object: "plain.example:443", Hint: "no rule opens its port 443; `network.allow` plain.example opens it"}},
+		{[]string{"say", "", curl("api.example.com"), "7"},
+			Denial{Layer: "network", Rule: "port", Object: "api.example.com", Hint: goes, Guess: true}},
+		{[]string{"say", "", `Get "http://narrow.example/x": dial tcp 198.18.0.3:80: connect: connection refused`, "1"},
+			Denial{Layer: "network", Rule: "port", Object: "narrow.example", Hint: reads, Guess: true}},
+		{[]string{"say", "", curl("other.example"), "7"},
+			Denial{Layer: "network", Rule: "port", Hint: "a host refuses every port that no rule names: `network.allow` HOST:PORT opens it", Guess: true}},
+	} {
+		_, err := s.Command(t.Context(), tt.command[0], tt.command[1:]...).Output() // with what it says of errors
+		failed := (*ExitError)(nil)
+		if !errors.As(err, &failed) {
+			t.Fatalf("%q: %v", tt.command, err)
+		}
+		if diff := cmp.Diff([]Denial{tt.want}, failed.Denials); diff != "" {
+			t.Errorf("%q: %s", tt.command, diff)
+		}
+	}
+}
+
 func TestDenialsNameTheFileThatNamesTheHost(t *testing.T) {
 	s, _ := openNamedFake(t, rulesFor("a.example"))
 	lock := filepath.Join(s.Spec().Workspace.Source, "package-lock.json")
