@@ -121,6 +121,11 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 		if denial.Hint == noNetwork.Hint && (h.Spec.Backend == policy.BackendLinux || h.Spec.Backend == policy.BackendDocker) && h.Spec.Level != policy.LevelLandlock {
 			denial.Hint = "there is no network but loopback; `network.allow` " + askedHost(said) + " opens one host by its name, `network` host gives all of the host's"
 		}
+		if denial.Hint == closedPort.Hint {
+			if host, hint := plainHTTP(h.Spec.Network, said, []byte(command)); hint != "" {
+				denial.Object, denial.Hint = host, hint
+			}
+		}
 		denial.Guess = true
 		list = append(list, denial)
 	}
@@ -138,6 +143,23 @@ func askedHost(said []byte) string {
 		}
 	}
 	return "HOST"
+}
+
+// plainURL matches a URL without TLS, and what curl prints about a port that it cannot reach.
+var plainURL = regexp.MustCompile(`http://([A-Za-z0-9._-]+)|Failed to connect to ([A-Za-z0-9._-]+) port 80 `)
+
+// plainHTTP returns a host that one of the texts has in a URL without TLS, and what to use in its
+// place, if a rule of the network has a secret for it or looks into its requests.
+func plainHTTP(n policy.Network, texts ...[]byte) (host, hint string) {
+	for _, text := range texts {
+		for _, found := range plainURL.FindAllSubmatch(text, 16) {
+			host, reason, _ := policy.CanonicalHost(string(found[1]) + string(found[2]))
+			if hint := n.HTTPSHint(host); reason == "" && hint != "" {
+				return host, hint
+			}
+		}
+	}
+	return "", ""
 }
 
 // readOnly matches what programs print about a path that they cannot write.

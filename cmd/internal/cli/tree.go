@@ -137,10 +137,12 @@ func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
 	if cmd := made[name]; cmd != nil {
 		return cmd
 	}
+	group := table.Groups()[name]
 	cmd := &cobra.Command{
-		Use:   path[len(path)-2],
-		Short: table.Groups()[name],
-		Args:  cobra.ArbitraryArgs,
+		Use:     path[len(path)-2],
+		Short:   group.Summary,
+		Example: group.Examples,
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()

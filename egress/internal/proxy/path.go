@@ -74,11 +74,44 @@ func unhex(c byte) int {
 	return -1
 }
 
-// Headers with which a request asks for another method or another path than its own.
+// Headers with which a request asks for another method, another path or another host than its own.
 var (
-	methodHeaders = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
-	pathHeaders   = []string{"X-Original-Url", "X-Rewrite-Url", "X-Original-Uri", "X-Forwarded-Uri"}
+	methodHeaders = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Forwarded-Method"}
+	pathHeaders   = []string{"X-Original-Url", "X-Rewrite-Url", "X-Original-Uri", "X-Forwarded-Uri", "X-Forwarded-Path", "X-Forwarded-Prefix"}
+	hostHeaders   = []string{"X-Forwarded-Host", "X-Original-Host", "X-Host"}
 )
+
+// checkForwarded returns an error if a request says that it was forwarded for another host than
+// the target of its connection. Servers behind a proxy of their own may believe that.
+func checkForwarded(h http.Header, to target) *httpError {
+	check := func(name, host string) *httpError {
+		if checkHost(strings.Trim(host, " \t\""), to) != nil {
+			return &httpError{421, "its header " + name + " names another host"}
+		}
+		return nil
+	}
+	for _, name := range hostHeaders {
+		for _, value := range headerValues(h, name) {
+			for host := range strings.SplitSeq(value, ",") {
+				if err := check(name, host); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, value := range headerValues(h, "Forwarded") {
+		for pair := range strings.FieldsFuncSeq(value, func(c rune) bool { return c == ',' || c == ';' }) {
+			key, host, _ := strings.Cut(pair, "=")
+			if !strings.EqualFold(strings.Trim(key, " \t"), "host") {
+				continue
+			}
+			if err := check("Forwarded", host); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // checkRequest returns an error unless rules let a request through.
 func checkRequest(rules []policy.HTTPRule, r *http.Request) *httpError {

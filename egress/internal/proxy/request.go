@@ -126,6 +126,9 @@ func (i *intercepted) check(r *http.Request) *httpError {
 			}
 		}
 	}
+	if err := checkForwarded(r.Header, i.c.to); err != nil {
+		return err
+	}
 	if secret := i.misplaced(r); secret != nil {
 		return &httpError{403, "it has the stand-in of " + secret.Name + " where no rule says that the value goes"}
 	}
@@ -176,6 +179,22 @@ func basic(value string) string {
 	return string(text)
 }
 
+// restoreForwarded puts back what ReverseProxy takes out, to let proxies set their own: the host
+// gets what commands say, as it would without Paddock, and nothing more. checkForwarded has
+// looked at it. What is for this connection alone (Connection) stays here.
+func restoreForwarded(out, in http.Header) {
+	for name, values := range in {
+		if !strings.HasPrefix(name, "X-Forwarded-") && name != "Forwarded" {
+			continue
+		}
+		if !slices.ContainsFunc(in["Connection"], func(list string) bool {
+			return slices.ContainsFunc(strings.Split(list, ","), func(word string) bool { return strings.EqualFold(strings.Trim(word, " \t"), name) })
+		}) {
+			out[name] = values
+		}
+	}
+}
+
 // rewrite makes the request to the host.
 func (i *intercepted) rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
@@ -184,11 +203,7 @@ func (i *intercepted) rewrite(r *httputil.ProxyRequest) {
 	out.URL.RawQuery = r.In.URL.RawQuery // as it was written
 	out.Host = r.In.Host
 	out.Header.Del("Host")
-	for name, values := range r.In.Header {
-		if strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" {
-			out.Header[name] = values
-		}
-	}
+	restoreForwarded(out.Header, r.In.Header)
 	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") || out.Method != http.MethodGet {
 		out.Header.Del("Upgrade")
 		out.Header.Del("Connection")
