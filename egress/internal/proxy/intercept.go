@@ -155,7 +155,8 @@ func (c *connection) intercept(rule *policy.NetworkRule) error {
 	i := &intercepted{Conn: c.inside, interceptor: s.interceptor, c: c, rule: rule}
 	var refused error
 	secure := tls.Server(i, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		if refused = c.checkServer(h.ServerName, true); refused != nil {
+		refused = c.checkServer(h.ServerName, true)
+		if refused != nil {
 			return nil, refused
 		}
 		if i.first == nil { // else it begins once more, with other parameters

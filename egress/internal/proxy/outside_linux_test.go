@@ -61,7 +61,9 @@ func TestNoRequest(t *testing.T) {
 		}
 		ended <- err
 	}))
-	_ = l.raw("api.test").Close()
-	<-ended
+	if err := l.raw("api.test").Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended // in whatever way
 	l.wants(0, egress.KindConnection, "api.test", "without a request")
 }

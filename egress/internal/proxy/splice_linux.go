@@ -178,7 +178,7 @@ func move(from, to int, size int64) (int64, error) {
 	for {
 		n, err := unix.Splice(from, nil, to, nil, int(size), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 		if !errors.Is(err, unix.EINTR) {
-			return max(int64(n), 0), err
+			return max(n, 0), err
 		}
 	}
 }
