@@ -139,6 +139,7 @@ type intercepted struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 	first     *firstDial // nil before TLS has begun
+	served    bool       // by the HTTP server, which ends the connection
 	closed    sync.Once
 	requests  atomic.Int64
 	outside   atomic.Int64 // connections to the host that are open
@@ -168,6 +169,7 @@ func (c *connection) intercept(rule *policy.NetworkRule) error {
 	err := secure.HandshakeContext(c.ctx)
 	if err == nil {
 		_ = i.SetDeadline(time.Time{})
+		i.served = true
 		select {
 		case i.conns <- secure:
 			return nil
@@ -183,10 +185,13 @@ func (c *connection) intercept(rule *policy.NetworkRule) error {
 	return err
 }
 
-// Close ends the connection.
+// Close ends the connection. If that is cut while TLS begins, which closes it too, intercept tells
+// how it went.
 func (i *intercepted) Close() error {
 	err := i.Conn.Close()
-	i.closed.Do(i.finish)
+	if i.served {
+		i.closed.Do(i.finish)
+	}
 	return err
 }
 
