@@ -1,7 +1,12 @@
 package proxy
 
 import (
+	"crypto/tls"
+	"io"
 	"net"
+	"net/http"
+	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,4 +69,121 @@ func (e *env) awaitSlots() {
 			e.t.Fatalf("%d places are taken, want %d", len(e.slots), want)
 		}
 	}
+}
+
+// TestHostileEnds: connections that end in every way, at every point, leave no place taken and
+// nothing open.
+func TestHostileEnds(t *testing.T) {
+	l := look(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/much":
+			_, _ = w.Write(make([]byte, 1<<20))
+		case "/abort":
+			panic(http.ErrAbortHandler)
+		case "/early":
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+	})
+	l.hosts.serveAt(l.other, listen(t, echo))
+	network := l.rules().Network()
+	network.Allow = append(network.Allow, policy.NetworkRule{Host: "api.test", Ports: []policy.Port{policy.Port(l.other)}})
+	if _, err := l.Set(network); err != nil {
+		t.Fatal(err)
+	}
+	address, err := l.lookup("api.test.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := hello(t, testConfig("api.test"))
+	attacks := []func(conn *net.TCPConn, i int){
+		func(conn *net.TCPConn, i int) { _, _ = conn.Write(first[:i%len(first)]) },
+		func(conn *net.TCPConn, i int) {
+			_, _ = conn.Write(first)
+			_, _ = io.CopyN(io.Discard, conn, int64(i%3000))
+		},
+		func(conn *net.TCPConn, i int) {
+			cut := &cutAfter{Conn: conn, left: i * 7 % 6000}
+			secure := tls.Client(cut, &tls.Config{RootCAs: l.roots, ServerName: "api.test", NextProtos: []string{[]string{"h2", "http/1.1"}[i%2]}})
+			if secure.Handshake() == nil {
+				_, _ = io.WriteString(secure, []string{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "GET /much HTTP/1.1\r\nHost: api.test\r\n\r\n"}[i%2])
+				_, _ = io.CopyN(io.Discard, secure, int64(i%70000))
+			}
+		},
+		func(conn *net.TCPConn, i int) {
+			secure := tls.Client(conn, &tls.Config{RootCAs: l.roots, ServerName: "api.test"})
+			if secure.Handshake() == nil {
+				_, _ = io.WriteString(secure, "GET "+[]string{"/much", "/abort", "/early", "/"}[i%4]+" HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+				_, _ = io.CopyN(io.Discard, secure, int64(i%200))
+			}
+		},
+	}
+	const each = 400
+	var running sync.WaitGroup
+	for k := range 16 {
+		running.Go(func() {
+			for i := k; i < each*len(attacks); i += 16 {
+				conn, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(netip.AddrPortFrom(address, []uint16{l.tls, l.other}[i%9/8])))
+				if err != nil {
+					continue
+				}
+				_ = conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
+				attacks[i/each](conn, i)
+				if i%3 > 0 {
+					reset(conn)
+				}
+				_ = conn.Close()
+			}
+		})
+	}
+	// Rules that forbid them come and go meanwhile.
+	done := make(chan struct{})
+	var changing sync.WaitGroup
+	changing.Go(func() {
+		none := network
+		none.Allow = network.Allow[1:2]
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			rules := network
+			if i%2 == 0 {
+				rules = none
+			}
+			if _, err := l.Set(rules); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	running.Wait()
+	close(done)
+	changing.Wait()
+	if _, err := l.Set(network); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitOpen(0)
+	l.awaitSlots()
+	if got := len(l.interceptor.extra); got != 0 {
+		t.Errorf("%d extra connections are counted", got)
+	}
+	if _, body := l.do(l.client(true), "GET", l.url("/much"), nil); len(body) != 1<<20 {
+		t.Errorf("got %d bytes", len(body))
+	}
+}
+
+// cutAfter resets a connection after so many bytes have been written.
+type cutAfter struct {
+	net.Conn
+	left int
+}
+
+func (c *cutAfter) Write(p []byte) (int, error) {
+	if len(p) < c.left {
+		c.left -= len(p)
+		return c.Conn.Write(p)
+	}
+	_, _ = c.Conn.Write(p[:c.left])
+	reset(c.Conn)
+	return 0, net.ErrClosed
 }

@@ -83,6 +83,48 @@ func TestMuch(t *testing.T) {
 	}
 }
 
+// TestUrgent: urgent data, which is not passed on, does not hold up what comes after it, whoever
+// moves that.
+func TestUrgent(t *testing.T) {
+	e := start(t, nil, "api.test:other")
+	e.hosts.set("api.test", "127.0.0.1")
+	e.hosts.serveAt(e.other, listen(t, echo))
+	for name, size := range map[string]int{"copied": 1 << 20, "spliced": 2 * spliceAfter} {
+		conn := e.dial("api.test", e.other)
+		written := make(chan error, 1)
+		go func() {
+			_, err := conn.Write(make([]byte, size))
+			written <- err
+		}()
+		if _, err := io.CopyN(io.Discard, conn, int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sendErr error
+		err = raw.Write(func(fd uintptr) bool {
+			sendErr = unix.Send(int(fd), []byte("!"), unix.MSG_OOB)
+			return !errors.Is(sendErr, unix.EAGAIN)
+		})
+		if err := errors.Join(err, sendErr, <-written); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "after"); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 5)
+		if n, err := io.ReadFull(conn, got); err != nil || string(got) != "after" {
+			t.Errorf("%s: got %q, %v; want what was sent after the urgent byte", name, got[:n], err)
+		}
+		_ = closeWrite(conn)
+		if rest, err := io.ReadAll(conn); err != nil || len(rest) > 0 {
+			t.Errorf("%s: at the end %q, %v", name, rest, err)
+		}
+	}
+}
+
 // openPipes returns how many ends of pipes this process has.
 func openPipes(t *testing.T) (pipes int) {
 	t.Helper()

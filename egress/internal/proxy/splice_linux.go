@@ -109,7 +109,7 @@ func spliceAll(to io.Writer, from net.Conn) error {
 	}
 	for {
 		end, err := spliceOnce(out, in, read, write)
-		if errors.Is(err, errNoPipe) {
+		if errors.Is(err, errCopy) {
 			_, end, err = copyOnce(to, from, true)
 		}
 		if end || err != nil {
@@ -118,7 +118,8 @@ func spliceAll(to io.Writer, from net.Conn) error {
 	}
 }
 
-var errNoPipe = errors.New("there is no pipe")
+// errCopy says that what has come must be copied.
+var errCopy = errors.New("it cannot be spliced")
 
 // spliceOnce waits until in has something, and moves it to out. While it waits it has no pipe.
 func spliceOnce(out *counter, in net.Conn, read, write syscall.RawConn) (end bool, err error) {
@@ -132,10 +133,14 @@ func spliceOnce(out *counter, in net.Conn, read, write syscall.RawConn) (end boo
 	var moveErr error
 	err = read.Read(func(fd uintptr) bool {
 		if w = pipes.borrow(); w == nil {
-			moveErr = errNoPipe
+			moveErr = errCopy
 			return true
 		}
 		held, moveErr = move(int(fd), w.write, pipeSize)
+		if held == 0 && isReadable(fd) {
+			moveErr = errCopy
+			return true
+		}
 		if errors.Is(moveErr, unix.EAGAIN) {
 			pipes.giveBack(w, true)
 			w = nil
@@ -146,7 +151,7 @@ func spliceOnce(out *counter, in net.Conn, read, write syscall.RawConn) (end boo
 	switch {
 	case err != nil:
 		return false, err
-	case errors.Is(moveErr, errNoPipe):
+	case errors.Is(moveErr, errCopy):
 		return false, moveErr
 	case moveErr != nil:
 		return false, &net.OpError{Op: "read", Net: "tcp", Addr: in.RemoteAddr(), Err: os.NewSyscallError("splice", moveErr)}
@@ -170,6 +175,13 @@ func spliceOnce(out *counter, in net.Conn, read, write syscall.RawConn) (end boo
 		err = &net.OpError{Op: "write", Net: "tcp", Addr: out.to.RemoteAddr(), Err: os.NewSyscallError("splice", moveErr)}
 	}
 	return false, err
+}
+
+// isReadable reports whether a connection has something. splice(2) never gets over a byte of urgent
+// data, and after the peer's end says that this is the end. A read leaves the byte out.
+func isReadable(fd uintptr) bool {
+	n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return err == nil && n > 0
 }
 
 // move moves what one descriptor has to another one, a pipe at one of them. It returns 0 at the
