@@ -71,7 +71,8 @@ func (i *intercepted) takeFirst(ctx context.Context) (*tls.Conn, error) {
 	select {
 	case first := <-i.first.made:
 		if first.err == nil && time.Since(first.at) > staleUpstream {
-			return nil, first.conn.Close()
+			_ = first.conn.Close() // which fails if the host has reset it
+			return nil, nil
 		}
 		return first.conn, first.err
 	case <-ctx.Done():

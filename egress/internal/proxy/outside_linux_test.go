@@ -15,6 +15,15 @@ import (
 // TestLateRequest: a host closes connections on which no request comes. A command that begins
 // TLS and asks later gets its answer all the same, also to a request that is not sent twice.
 func TestLateRequest(t *testing.T) {
+	for name, end := range map[string]func(*tls.Conn){
+		"closed": func(conn *tls.Conn) { _ = conn.Close() },
+		"reset":  func(conn *tls.Conn) { reset(conn.NetConn()) },
+	} {
+		t.Run(name, func(t *testing.T) { requestLate(t, end) })
+	}
+}
+
+func requestLate(t *testing.T, end func(*tls.Conn)) {
 	l := look(t, nil, func(http.ResponseWriter, *http.Request) {})
 	closed := make(chan struct{}, 1)
 	l.hosts.serveAt(l.tls, listen(t, func(plain *net.TCPConn) {
@@ -25,7 +34,7 @@ func TestLateRequest(t *testing.T) {
 		_ = conn.SetReadDeadline(time.Now().Add(staleUpstream / 2))
 		request, err := http.ReadRequest(bufio.NewReader(conn))
 		if err != nil {
-			_ = conn.Close()
+			end(conn)
 			closed <- struct{}{}
 			return
 		}
