@@ -76,9 +76,19 @@ func unhex(c byte) int {
 
 // Headers with which a request asks for another method, another path or another host than its own.
 var (
-	methodHeaders = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Forwarded-Method"}
-	pathHeaders   = []string{"X-Original-Url", "X-Rewrite-Url", "X-Original-Uri", "X-Forwarded-Uri", "X-Forwarded-Path", "X-Forwarded-Prefix"}
-	hostHeaders   = []string{"X-Forwarded-Host", "X-Original-Host", "X-Host"}
+	methodHeaders = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Forwarded-Method", "X-Original-Method"}
+	pathHeaders   = []string{
+		"X-Original-Url", "X-Rewrite-Url", "X-Override-Url", "X-Original-Uri", "X-Forwarded-Uri",
+		"X-Original-Path", "X-Envoy-Original-Path", "X-Forwarded-Path", "X-Forwarded-Prefix",
+	}
+	hostHeaders = []string{"X-Forwarded-Host", "X-Original-Host", "X-Host", "X-Http-Host-Override", "Forwarded-Host"}
+)
+
+var (
+	// Headers that ask for parts of an answer. Apache takes the second one for the first.
+	rangeHeaders = []string{"Range", "Request-Range", "If-Range"}
+	// Headers that say what a request is, and can only stand at its beginning.
+	headHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Forwarded"}
 )
 
 // checkForwarded returns an error if a request says that it was forwarded for another host than
@@ -157,6 +167,11 @@ func headerValues(h http.Header, name string) []string {
 		}
 	}
 	return all
+}
+
+// isOneOf reports whether servers may take a header for one of these.
+func isOneOf(name string, lists ...[]string) bool {
+	return slices.ContainsFunc(slices.Concat(lists...), func(other string) bool { return sameHeader(name, other) })
 }
 
 func sameHeader(a, b string) bool {

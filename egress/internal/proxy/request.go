@@ -235,8 +235,11 @@ func (i *intercepted) rewrite(r *httputil.ProxyRequest) {
 		return
 	}
 	// Answers to these would have the value in pieces, of which none can be told from other text.
-	out.Header.Del("Range")
-	out.Header.Del("If-Range")
+	for name := range out.Header {
+		if isOneOf(name, rangeHeaders) {
+			delete(out.Header, name)
+		}
+	}
 	known := i.secrets.find(secret.Name)
 	if known == nil {
 		return // the rules are refused without it
@@ -281,9 +284,9 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		for name := range b.request.Trailer {
-			switch {
-			case b.secret != nil && sameHeader(name, b.secret.Header),
-				sameHeader(name, "Host"), sameHeader(name, "Content-Length"), sameHeader(name, "Transfer-Encoding"):
+			// Servers may take them for fields of the header, which were checked.
+			if b.secret != nil && sameHeader(name, b.secret.Header) ||
+				isOneOf(name, headHeaders, methodHeaders, pathHeaders, hostHeaders, rangeHeaders) {
 				delete(b.request.Trailer, name)
 			}
 		}

@@ -162,6 +162,8 @@ func TestRequestsOfRules(t *testing.T) {
 		{"GET /user", "X-Rewrite-Url: /admin", 403},
 		{"GET /user", "X-Forwarded-Method: DELETE", 403},
 		{"GET /user", "X-Forwarded-Prefix: /admin", 403},
+		{"GET /user", "X-Original-Method: DELETE", 403},
+		{"GET /user", "X-Envoy-Original-Path: /admin", 403},
 	} {
 		before := l.count()
 		conn := l.raw("api.test")
@@ -279,7 +281,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestTrailers: fields after a body go both ways, but none in the place of the secret.
+// TestTrailers: fields after a body go both ways, but none that is a secret's, or that the header was checked for.
 func TestTrailers(t *testing.T) {
 	for name, two := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -296,7 +298,7 @@ func TestTrailers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Trailer = http.Header{"X-Own": {"1"}}
+			r.Trailer = http.Header{"X-Own": {"1"}, "X-Http-Method-Override": {"DELETE"}, "X_Forwarded_Host": {"evil.test"}}
 			if !two { // there servers refuse it themselves
 				r.Trailer["Authorization"] = []string{"mine"}
 			}
@@ -308,7 +310,7 @@ func TestTrailers(t *testing.T) {
 			if err != nil || string(body) != "body" || answer.Trailer.Get("X-Sum") != "7" || strings.Contains(answer.Trailer.Get("X-Leak"), tokenValue) {
 				t.Errorf("the answer is %q with %v, %v", body, answer.Trailer, err)
 			}
-			if sent := <-got; sent.Get("X-Own") != "1" || sent.Get("Authorization") != "" {
+			if sent := <-got; sent.Get("X-Own") != "1" || sent.Get("Authorization") != "" || sent.Get("X-Http-Method-Override") != "" || strings.Join(sent["X_forwarded_host"], "") != "" {
 				t.Errorf("the host got the trailer %v", sent)
 			}
 		})
