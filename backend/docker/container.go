@@ -94,7 +94,7 @@ func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 		first[passagePath], first[resolvPath] = "Paddock's passage", "the resolv.conf that leads to hosts by name"
 	}
 	if req.Spec.SSHAgent != nil {
-		first[sshAgentPath] = "the SSH agent's socket"
+		first[sshAgentPath], first[knownHostsPath] = "the SSH agent's socket", "the keys of the hosts at which the SSH agent may be used"
 	}
 	for _, m := range shown {
 		if other, taken := first[m.Target]; taken {

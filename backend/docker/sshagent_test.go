@@ -241,11 +241,13 @@ func TestSSHAgentEnds(t *testing.T) {
 	})
 }
 
-// TestSSHAgentPlace: a mount in the place of the socket is refused.
+// TestSSHAgentPlace: a mount in the place of the socket, or of the known hosts, is refused.
 func TestSSHAgentPlace(t *testing.T) {
-	spec := policy.Spec{Workspace: policy.Workspace{Source: t.TempDir(), Mode: policy.ModeBind}, Mounts: []policy.Mount{{Source: t.TempDir(), Target: sshAgentPath}}, SSHAgent: &policy.SSHAgent{}}
-	var refused *policy.FieldError
-	if _, err := lookAt(backend.Request{Spec: spec}); !errors.As(err, &refused) || refused.Value != sshAgentPath {
-		t.Errorf("%v", err)
+	for _, target := range []string{sshAgentPath, knownHostsPath} {
+		spec := policy.Spec{Workspace: policy.Workspace{Source: t.TempDir(), Mode: policy.ModeBind}, Mounts: []policy.Mount{{Source: t.TempDir(), Target: target}}, SSHAgent: &policy.SSHAgent{}}
+		var refused *policy.FieldError
+		if _, err := lookAt(backend.Request{Spec: spec}); !errors.As(err, &refused) || refused.Value != target {
+			t.Errorf("%s: %v", target, err)
+		}
 	}
 }
