@@ -92,29 +92,7 @@ func TestHostileEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := hello(t, testConfig("api.test"))
-	attacks := []func(conn *net.TCPConn, i int){
-		func(conn *net.TCPConn, i int) { _, _ = conn.Write(first[:i%len(first)]) },
-		func(conn *net.TCPConn, i int) {
-			_, _ = conn.Write(first)
-			_, _ = io.CopyN(io.Discard, conn, int64(i%3000))
-		},
-		func(conn *net.TCPConn, i int) {
-			cut := &cutAfter{Conn: conn, left: i * 7 % 6000}
-			secure := tls.Client(cut, &tls.Config{RootCAs: l.roots, ServerName: "api.test", NextProtos: []string{[]string{"h2", "http/1.1"}[i%2]}})
-			if secure.Handshake() == nil {
-				_, _ = io.WriteString(secure, []string{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "GET /much HTTP/1.1\r\nHost: api.test\r\n\r\n"}[i%2])
-				_, _ = io.CopyN(io.Discard, secure, int64(i%70000))
-			}
-		},
-		func(conn *net.TCPConn, i int) {
-			secure := tls.Client(conn, &tls.Config{RootCAs: l.roots, ServerName: "api.test"})
-			if secure.Handshake() == nil {
-				_, _ = io.WriteString(secure, "GET "+[]string{"/much", "/abort", "/early", "/"}[i%4]+" HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-				_, _ = io.CopyN(io.Discard, secure, int64(i%200))
-			}
-		},
-	}
+	attacks := l.attacks()
 	const each = 400
 	var running sync.WaitGroup
 	for k := range 16 {
@@ -167,6 +145,33 @@ func TestHostileEnds(t *testing.T) {
 	}
 	if _, body := l.do(l.client(true), "GET", l.url("/much"), nil); len(body) != 1<<20 {
 		t.Errorf("got %d bytes", len(body))
+	}
+}
+
+// attacks are ways in which commands end connections, at point i.
+func (l *looking) attacks() []func(conn *net.TCPConn, i int) {
+	first := hello(l.t, testConfig("api.test"))
+	return []func(conn *net.TCPConn, i int){
+		func(conn *net.TCPConn, i int) { _, _ = conn.Write(first[:i%len(first)]) },
+		func(conn *net.TCPConn, i int) {
+			_, _ = conn.Write(first)
+			_, _ = io.CopyN(io.Discard, conn, int64(i%3000))
+		},
+		func(conn *net.TCPConn, i int) {
+			cut := &cutAfter{Conn: conn, left: i * 7 % 6000}
+			secure := tls.Client(cut, &tls.Config{RootCAs: l.roots, ServerName: "api.test", NextProtos: []string{[]string{"h2", "http/1.1"}[i%2]}})
+			if secure.Handshake() == nil {
+				_, _ = io.WriteString(secure, []string{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "GET /much HTTP/1.1\r\nHost: api.test\r\n\r\n"}[i%2])
+				_, _ = io.CopyN(io.Discard, secure, int64(i%70000))
+			}
+		},
+		func(conn *net.TCPConn, i int) {
+			secure := tls.Client(conn, &tls.Config{RootCAs: l.roots, ServerName: "api.test"})
+			if secure.Handshake() == nil {
+				_, _ = io.WriteString(secure, "GET "+[]string{"/much", "/abort", "/early", "/"}[i%4]+" HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+				_, _ = io.CopyN(io.Discard, secure, int64(i%200))
+			}
+		},
 	}
 }
 

@@ -73,6 +73,8 @@ func TestNoRequest(t *testing.T) {
 	if err := l.raw("api.test").Close(); err != nil {
 		t.Error(err)
 	}
-	<-ended // in whatever way
+	if err := <-ended; err == nil {
+		t.Error("the host's end has not ended")
+	}
 	l.wants(0, egress.KindConnection, "api.test", "without a request")
 }
