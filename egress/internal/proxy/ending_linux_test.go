@@ -114,24 +114,7 @@ func TestHostileEnds(t *testing.T) {
 	// Rules that forbid them come and go meanwhile.
 	done := make(chan struct{})
 	var changing sync.WaitGroup
-	changing.Go(func() {
-		none := network
-		none.Allow = network.Allow[1:2]
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			rules := network
-			if i%2 == 0 {
-				rules = none
-			}
-			if _, err := l.Set(rules); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	changing.Go(func() { l.changeRules(network, done) })
 	running.Wait()
 	close(done)
 	changing.Wait()
@@ -145,6 +128,26 @@ func TestHostileEnds(t *testing.T) {
 	}
 	if _, body := l.do(l.client(true), "GET", l.url("/much"), nil); len(body) != 1<<20 {
 		t.Errorf("got %d bytes", len(body))
+	}
+}
+
+// changeRules has rules come and go until done is closed.
+func (l *looking) changeRules(network policy.Network, done <-chan struct{}) {
+	none := network
+	none.Allow = network.Allow[1:2]
+	for i := 0; ; i++ {
+		select {
+		case <-done:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		rules := network
+		if i%2 == 0 {
+			rules = none
+		}
+		if _, err := l.Set(rules); err != nil {
+			l.t.Error(err)
+		}
 	}
 }
 
