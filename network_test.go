@@ -126,7 +126,13 @@ func TestDenialsOfPlainHTTP(t *testing.T) {
 		{[]string{"say", "", `Get "http://narrow.example/x": dial tcp 198.18.0.3:80: connect: connection refused`, "1"},
 			Denial{Layer: "network", Rule: "port", Object: "narrow.example", Hint: reads, Guess: true}},
 		{[]string{"say", "", curl("other.example"), "7"},
+			Denial{Layer: "network", Rule: "port", Object: "other.example:80", Hint: "a host refuses every port that no rule names: `network.allow` other.example:80 opens it", Guess: true}},
+		{[]string{"say", "", "dial tcp 198.18.0.7:8443: connect: connection refused", "1"},
 			Denial{Layer: "network", Rule: "port", Hint: "a host refuses every port that no rule names: `network.allow` HOST:PORT opens it", Guess: true}},
+		{[]string{"say", "", "curl: (7) Failed to connect to host.paddock.internal port 15433 after 0 ms: Couldn't connect to server", "7"},
+			Denial{Layer: "network", Rule: "port", Object: "host.paddock.internal:15433", Hint: "`network.host_ports` 15433 opens it", Guess: true}},
+		{[]string{"say", "", "Error: connect ECONNREFUSED ::1:5432", "1"},
+			Denial{Layer: "network", Rule: "port", Object: "[::1]:5432", Hint: "::1 is the sandbox's own, where nothing listens at that port; `network.host_ports` 5432 lets it reach that port of the host, as host.paddock.internal", Guess: true}},
 	} {
 		_, err := s.Command(t.Context(), tt.command[0], tt.command[1:]...).Output() // with what it says of errors
 		failed := (*ExitError)(nil)

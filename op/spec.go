@@ -221,6 +221,9 @@ func (in SpecInput) sshAgent(spec *policy.Spec) error {
 	}
 	spec.SSHAgent = spec.SSHAgent.Clone()
 	if in.SSHAgent != nil {
+		if use != "login" && use != "sign" {
+			return &policy.FieldError{Field: "ssh_agent", Value: use, Reason: `it must be "login" or "sign"`, Hint: "leave it out where commands are to have no agent"}
+		}
 		if spec.SSHAgent == nil {
 			spec.SSHAgent = &policy.SSHAgent{}
 		}

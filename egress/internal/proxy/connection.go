@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -126,6 +128,33 @@ func (c *connection) end(reached bool, err error) {
 	s.mu.Unlock()
 	c.record(at, reached, err)
 	c.done()
+}
+
+// endGone ends the connections that commands have reset, until ctx ends. Whoever writes to a host
+// that reads nothing does not see that, and would hold their places.
+func (s *Server) endGone(ctx context.Context) {
+	look := time.NewTicker(s.lookEach)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		open := slices.Collect(maps.Keys(s.open))
+		s.mu.Unlock()
+		for _, c := range open {
+			raw, err := c.inside.SyscallConn()
+			gone := false
+			if err == nil {
+				err = raw.Control(func(fd uintptr) { gone = isGone(fd) })
+			}
+			if err == nil && gone {
+				c.cut(errInside)
+			}
+		}
+	}
 }
 
 // admit decides about a connection, and adds it to those that are open.

@@ -155,3 +155,41 @@ func sizeOfPipe(t *testing.T) int {
 	}
 	return size
 }
+
+// TestGoneWhileWriting: a command that is gone leaves no connection to a host that reads nothing,
+// whoever moves its bytes.
+func TestGoneWhileWriting(t *testing.T) {
+	const size = spliceAfter + 1<<20
+	e := start(t, func(o *Options) { o.LookEach = 50 * time.Millisecond }, "api.test:other")
+	e.hosts.set("api.test", "127.0.0.1")
+	end := make(chan struct{})
+	defer close(end)
+	e.hosts.serveAt(e.other, listen(t, func(conn *net.TCPConn) {
+		var first [1]byte
+		if _, err := io.ReadFull(conn, first[:]); err == nil && first[0] == 'm' {
+			_, _ = io.CopyN(io.Discard, conn, size)
+		}
+		<-end
+	}))
+	for _, much := range []bool{false, true} {
+		conn := e.dial("api.test", e.other)
+		start := []byte{'f'}
+		if much {
+			start = bytes.Repeat([]byte{'m'}, size)
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Minute))
+		if _, err := conn.Write(start); err != nil {
+			t.Fatal(err)
+		}
+		for err := error(nil); err == nil; { // until nobody takes any more
+			_ = conn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+			_, err = conn.Write(make([]byte, 64<<10))
+		}
+		reset(conn)
+	}
+	for deadline := time.Now().Add(time.Minute); e.State().Open > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections are open", e.State().Open)
+		}
+	}
+}

@@ -77,6 +77,9 @@ type Options struct {
 	// HelloTimeout is the time for a TLS hello, DialTimeout that for reaching a host.
 	// Default: 10s.
 	HelloTimeout, DialTimeout time.Duration
+	// LookEach is the time between looks for connections of which the command is gone.
+	// Default: 20s.
+	LookEach time.Duration
 	// Now tells the time for certificates.
 	Now func() time.Time
 	// HostSockets accepts sockets of this process's own network namespace.
@@ -99,6 +102,7 @@ type Server struct {
 	tlsPort      uint16
 	httpPort     uint16
 	helloTimeout time.Duration
+	lookEach     time.Duration
 	most         int           // connections, whatever the rules say
 	slots        chan struct{} // held while a connection is accepted and handled
 	sent         atomic.Int64  // to hosts, by all connections
@@ -187,6 +191,9 @@ func (o *Options) fill() {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 10 * time.Second
 	}
+	if o.LookEach == 0 {
+		o.LookEach = 20 * time.Second
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -222,7 +229,7 @@ func newServer(o *Options) (*Server, error) {
 		bindTo: o.Bind, dnsAddress: o.DNS, control: o.Control, sshAgent: o.SSHAgent,
 		names: newNames(o.Range), records: newRecords(),
 		upstream: &upstream{resolver: o.Resolver, dial: o.Dial, allowAddress: o.AllowAddress, proxy: proxy, timeout: o.DialTimeout},
-		tlsPort:  o.TLSPort, httpPort: o.HTTPPort, helloTimeout: o.HelloTimeout,
+		tlsPort:  o.TLSPort, httpPort: o.HTTPPort, helloTimeout: o.HelloTimeout, lookEach: o.LookEach,
 		most:      int(min((descriptors-otherDescriptors)/2, mostConnections)),
 		open:      map[*connection]struct{}{},
 		listeners: map[uint16]*net.TCPListener{},
@@ -326,6 +333,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			fail(fmt.Errorf("cannot answer names: %w", err))
 		}
 	})
+	s.running.Go(func() { s.endGone(ctx) })
 	if s.interceptor != nil {
 		s.running.Go(func() { s.interceptor.serve(ctx) })
 	}
