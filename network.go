@@ -330,7 +330,7 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 		return d
 	}
 	if slices.ContainsFunc(rules.Deny, func(deny policy.NetworkDenial) bool { return deny.Host == r.Rule }) {
-		d.Hint = strings.TrimPrefix(d.Hint+"; `network.deny` "+policy.ShellWord(r.Rule)+" closes it", "; ")
+		d.Hint = strings.TrimPrefix(d.Hint+"; leaving out `network.deny` "+policy.ShellWord(r.Rule)+" opens it", "; ")
 		return d
 	}
 	if r.Host == policy.HostName && !slices.Contains(rules.HostPorts, policy.Port(r.Port)) {

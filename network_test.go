@@ -68,7 +68,7 @@ func TestDenialsOfTheNetwork(t *testing.T) {
 		{[]string{"api.example.com", "22", "api.example.com", "no rule opens its port 22"},
 			Denial{Layer: "network", Rule: "api.example.com", Object: "api.example.com:22", Hint: "no rule opens its port 22; `network.allow` api.example.com:22 opens it"}},
 		{[]string{"telemetry.wild.example", "0", "telemetry.wild.example", "not needed: set DO_NOT_TRACK=1"},
-			Denial{Layer: "network", Rule: "telemetry.wild.example", Object: "telemetry.wild.example", Hint: "not needed: set DO_NOT_TRACK=1; `network.deny` telemetry.wild.example closes it"}},
+			Denial{Layer: "network", Rule: "telemetry.wild.example", Object: "telemetry.wild.example", Hint: "not needed: set DO_NOT_TRACK=1; leaving out `network.deny` telemetry.wild.example opens it"}},
 		{[]string{"192.0.2.1", "443", "", "no rule opens this address, and hosts are reached by name"},
 			Denial{Layer: "network", Rule: "allow", Object: "192.0.2.1:443", Hint: "no rule opens this address, and hosts are reached by name; `network.allow` 192.0.2.1 opens it"}},
 		{[]string{"169.254.169.254", "80", "", "no rule opens this address, and hosts are reached by name"},
