@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -98,6 +99,9 @@ func (f *forwarding) next() (*httpRequest, error) {
 	r, refusal := parseRequest(lines)
 	if refusal == nil {
 		refusal = checkHost(r.host, f.c.to)
+	}
+	if refusal == nil {
+		refusal = checkForwarded(r.header, f.c.to)
 	}
 	if i := f.c.server.interceptor; refusal == nil && i != nil {
 		if secret := i.secrets.standsIn(string(r.head)); secret != nil {
@@ -247,7 +251,7 @@ func (f *forwarding) sendTrailer() error {
 			return err
 		}
 	}
-	h.drop("Host", "Content-Length", "Transfer-Encoding")
+	h.drop(slices.Concat(headHeaders, hostHeaders)...)
 	_, err := f.up.Write(h.appendTo(nil))
 	return err
 }
