@@ -378,7 +378,11 @@ func (r *resolver) network(s *Spec) {
 		return
 	}
 	if s.Level == LevelLandlock {
-		r.refuse("network", n.Mode, "the landlock level can restrict ports, not names", "use `level` full, or `network` none")
+		field, value, without := "network", n.Mode, "`network` none"
+		if n.Mode == NetworkAllow && len(n.Allow) > 0 { // which alone says the mode
+			field, value, without = index("network.allow", 0), n.Allow[0].Host, "leave `network.allow` out"
+		}
+		r.refuse(field, value, "the landlock level can restrict ports, not names", "use `level` full, or "+without)
 	}
 	*n = n.Clone()
 	if all := (NetworkRule{Host: "**", Ports: ObservedPorts()}); n.Mode == NetworkObserve && !slices.ContainsFunc(n.Allow, func(rule NetworkRule) bool { return rule.contains(all) }) {

@@ -144,7 +144,8 @@ func (v *view) say(o *op.Op) func(hint string) string {
 		m := degraded.FindStringSubmatch(hint)
 		refused := m != nil && w.ceiling != nil && !slices.Contains(w.ceiling.AllowDegraded, m[1])
 		return policy.RenderHint(hint, func(path string) string {
-			if f := op.FieldAt(o.FieldsWithin(w.ceiling), path); f != nil && (!refused || path != "allow_degraded") {
+			path, operators := strings.CutPrefix(path, policy.OfCeiling)
+			if f := op.FieldAt(o.FieldsWithin(w.ceiling), path); f != nil && !operators && (!refused || path != "allow_degraded") {
 				return f.JSON
 			}
 			if w.tokens && op.FieldAt(op.SpecFields(), path) != nil {
