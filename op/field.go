@@ -123,7 +123,7 @@ func (f Field) Value(text string) (any, error) {
 	case KindCount:
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, refuse("it is not a whole number from 0 to 2^64-1", "")
+			return nil, refuse("it is not a whole number from 0 to 2^64-1", name+" "+f.Arg+": "+f.Help)
 		}
 		return n, nil
 	}

@@ -231,6 +231,9 @@ func ParseNetworkRule(text string) (NetworkRule, error) {
 			rule.Ports = append(rule.Ports, Port(n))
 		}
 	}
+	if v6, _, closed := strings.Cut(strings.TrimPrefix(text, "["), "]"); closed && strings.Contains(v6, ":") && IsAddress(v6) {
+		host = v6
+	}
 	canonical, reason, hint := CanonicalHost(host)
 	switch {
 	case reason != "" && strings.ContainsAny(text, ", "):

@@ -116,8 +116,10 @@ func TestParseNetworkRule(t *testing.T) {
 		{"example.com:+80", NetworkRule{}, "it is not HOST or HOST:PORT[,PORT]"},
 		{"example.com:https", NetworkRule{}, "it is not HOST or HOST:PORT[,PORT]"},
 		{"example.com:80:90", NetworkRule{}, "it is not HOST or HOST:PORT[,PORT]"},
-		{"[::1]:443", NetworkRule{}, "it is not HOST or HOST:PORT[,PORT]"},
+		{"[::1]:443", NetworkRule{}, "IPv6 addresses cannot be named"},
 		{"::1", NetworkRule{}, "IPv6 addresses cannot be named"},
+		{"[2001:db8::1]:443", NetworkRule{}, "IPv6 addresses cannot be named"},
+		{"[2001:db8::1]", NetworkRule{}, "IPv6 addresses cannot be named"},
 		{"https://example.com", NetworkRule{}, "it is a URL"},
 		{"localhost:3000", NetworkRule{}, "this is the sandbox's own loopback"},
 	} {

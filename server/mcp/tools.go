@@ -104,7 +104,7 @@ func newWording(all []op.Op, env *op.Env, opts Options) *wording {
 	for _, command := range slices.SortedFunc(maps.Keys(commands), func(a, b string) int { return cmp.Compare(len(b), len(a)) }) {
 		pairs = append(pairs, command, commands[command])
 	}
-	pairs = append(pairs, " (may be repeated)", "")
+	pairs = append(pairs, " (may be repeated)", "", " (or at another address: 127.0.0.1:8080:3000)", "")
 	return &wording{env.Ceiling, opts.Profile, opts.Structured, opts.Tokens, networkText(env.DefaultSpec().Network, opts.Tokens), absent, strings.NewReplacer(pairs...)}
 }
 

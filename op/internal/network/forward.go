@@ -16,7 +16,7 @@ import (
 
 type PortPublishInput struct {
 	Where
-	Ports []string `json:"ports" arg:"PORT..." help:"the port inside that a server listens on, alone (3000) for any free port of the host, or after the host's (8080:3000) and an address (127.0.0.1:8080:3000)" max:"64"`
+	Ports []string `json:"ports" arg:"PORT..." help:"the port inside that a server listens on, alone (3000) for any free port of the host, or after the host's (8080:3000)" max:"64"`
 }
 
 // PortPublishOutput has the ports of the sandbox that are published.
@@ -33,7 +33,8 @@ host listens on a loopback address of the sandbox's own, 127.x.y.z, and each con
 goes through the agent to that port of the sandbox's loopback: behind every wall, also
 without a network. The server may be started later; until then connections are reset.
 
-The answer has a URL for each port. On the command line the ports are published until a
+The answer has a URL for each port. On the command line PORT is 3000 for any free port
+of the host, 8080:3000, or 127.0.0.1:8080:3000 with an address of the host. On the command line the ports are published until a
 signal, or until the sandbox ends; in a server until the sandbox ends, and only ports
 that the operator gave ("paddock mcp --publish 3000", or any).`,
 		Examples: `  paddock forward ID 3000
