@@ -169,7 +169,7 @@ func TestNetworkSetBelowACeiling(t *testing.T) {
 	for _, rule := range []string{"**", "evil.example", "api.example.com:22", "10.0.0.1", "*.example.com"} {
 		_, err := try[network.NetworkOutput](t.Context(), t, env, "network_set", map[string]any{"allow": []string{rule}})
 		found := (*policy.CeilingError)(nil)
-		if !errors.As(err, &found) || found.Rule != "ceiling.network_rules" || found.Hint != "what may be asked for: api.example.com, *.example.org:8443" {
+		if !errors.As(err, &found) || found.Rule != "ceiling.network_rules" || found.Hint != "what may be asked for: api.example.com, *.example.org:8443; `ceiling.network.allow` "+policy.ShellWord(rule)+" opens it" {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}
