@@ -182,7 +182,7 @@ func (s *Sandbox) egress(what string) (*egress.Client, error) {
 		mode = s.spec.Network.Mode
 	}
 	return nil, &Error{Message: "cannot " + what + " of sandbox " + s.ID() + ": it has network " + mode + ", without rules",
-		Hint: "open a sandbox with `network` allow, or with `network.allow`"}
+		Hint: "a new sandbox has rules with `network.allow` HOST"}
 }
 
 // egressError returns an error of the egress process for callers.
@@ -260,7 +260,7 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 		case egress.KindDenied, egress.KindFailed:
 			i := slices.IndexFunc(denied, func(d egress.Record) bool {
 				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule &&
-					(d.Reason == r.Reason || r.Rule != egress.RuleSSHAgent)
+					(d.Reason == r.Reason || r.Method == "" && r.Rule != egress.RuleSSHAgent) // a request has its own
 			})
 			switch {
 			case i >= 0:

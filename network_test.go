@@ -281,11 +281,16 @@ func TestACommandThatSucceedsHasDenialsOfTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	process.Add(egress.Record{Kind: egress.KindDenied, Host: "b.example", Count: 3})
+	for _, reason := range []string{"method", "path", "method"} { // of requests each reason
+		process.Add(egress.Record{Kind: egress.KindDenied, Host: "a.example", Port: 443, Rule: "a.example", Method: "GET", Reason: reason})
+	}
 	_ = in.Close()
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	want := []Denial{{Layer: "network", Rule: "allow", Object: "b.example", Hint: "`network.allow` b.example opens it", Count: 3}}
+	want := []Denial{{Layer: "network", Rule: "allow", Object: "b.example", Hint: "`network.allow` b.example opens it", Count: 3},
+		{Layer: "network", Rule: "a.example", Object: "a.example:443", Hint: "method", Count: 2},
+		{Layer: "network", Rule: "a.example", Object: "a.example:443", Hint: "path"}}
 	if diff := cmp.Diff(want, c.Result().Denials); diff != "" {
 		t.Error(diff)
 	}

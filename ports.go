@@ -194,7 +194,11 @@ func publishError(what string, asked policy.Publish, at netip.Addr, err error) e
 	if !errors.As(err, &errno) {
 		return &Error{Message: "cannot " + what + ": " + err.Error()}
 	}
-	message := "cannot " + what + " on " + netip.AddrPortFrom(at, uint16(asked.Host)).String() + ": "
+	on := at.String()
+	if asked.Host != 0 { // else any free port
+		on = netip.AddrPortFrom(at, uint16(asked.Host)).String()
+	}
+	message := "cannot " + what + " on " + on + ": "
 	switch errno {
 	case syscall.EADDRINUSE:
 		return &Error{Message: message + "the port is taken", Code: wire.CodeExists,

@@ -137,7 +137,7 @@ func checkRequest(rules []policy.HTTPRule, r *http.Request) *httpError {
 		return len(rule.Methods) > 0 && !slices.Contains(rule.Methods, r.Method)
 	})
 	if len(byMethod) == 0 {
-		return &httpError{403, "the rule of this host does not let the method " + r.Method + " through"}
+		return &httpError{403, "the rule of this host does not let the method " + r.Method + " through: network.allow[].http[].methods does not name it"}
 	}
 	if slices.ContainsFunc(byMethod, func(rule policy.HTTPRule) bool { return len(rule.Paths) == 0 }) {
 		return nil
@@ -152,7 +152,7 @@ func checkRequest(rules []policy.HTTPRule, r *http.Request) *httpError {
 		return badRequest(reason)
 	}
 	if !slices.ContainsFunc(byMethod, func(rule policy.HTTPRule) bool { return rule.Matches(r.Method, path) }) {
-		return &httpError{403, "the rule of this host does not let " + r.Method + " of this path through"}
+		return &httpError{403, "the rule of this host does not let " + r.Method + " of this path through: network.allow[].http[].paths does not name it"}
 	}
 	return nil
 }
