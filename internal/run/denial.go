@@ -52,7 +52,7 @@ var guesses = []struct {
 	{"Name does not resolve", noNetwork, withoutNetwork},       // musl
 	{"UnknownHostException", noNetwork, withoutNetwork},        // Java
 	{"dial tcp: lookup ", noNetwork, withoutNetwork},           // Go
-	{"Couldn't connect to server", closedPort, ownLoopback}, // curl
+	{"Couldn't connect to server", closedPort, ownLoopback},    // curl
 	{"ECONNREFUSED", closedPort, ownLoopback},
 	{"connect: connection refused", closedPort, ownLoopback}, // Go
 	{"disabled by GOPROXY=off", noNetwork, withoutNetwork},
