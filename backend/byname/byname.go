@@ -67,7 +67,7 @@ func Start(program string, dir *state.Dir, lent uint32) (*Process, error) {
 		Path: fmt.Sprintf("/proc/self/fd/%d", exe.Fd()),
 		Argv: []string{"paddock-egress"},
 		// It is one process for each sandbox, and gives memory back when it has nothing to do.
-		Env:           []string{"GOMAXPROCS=2", "GOGC=200", "GOMEMLIMIT=24MiB", "GODEBUG=netdns=go"},
+		Env:           []string{"GOMAXPROCS=2", "GOGC=100", "GOMEMLIMIT=24MiB", "GODEBUG=netdns=go"},
 		Dir:           "/",
 		Rlimits:       []clone.Rlimit{{Resource: unix.RLIMIT_CORE}},
 		DieWithThread: true,

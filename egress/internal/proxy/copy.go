@@ -31,6 +31,9 @@ const (
 	pipeSize    = 256 << 10
 )
 
+// spliceLeast is how many bytes must have come at once, on average, for splice(2). Tests lower it.
+var spliceLeast = bigBuffer / 2
+
 var (
 	bigBuffers   = sync.Pool{New: func() any { return new([bigBuffer]byte) }}
 	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
@@ -54,19 +57,25 @@ func takeBuffer(big bool) ([]byte, func()) {
 	return b[:], func() { smallBuffers.Put(b) }
 }
 
-// copyAll copies what from has until it ends. After the first megabytes the kernel moves the
-// bytes by itself where it can.
+// copyAll copies what from has until it ends. What comes much at once for long, the kernel moves by
+// itself where it can: that costs less, while small pieces, such as those of TLS, cost more.
 func copyAll(to io.Writer, from net.Conn) error {
-	var copied int64
-	for big := false; copied < spliceAfter || !canSplice(to, from); {
+	copied, reads := 0, 0
+	for big := false; ; {
 		n, end, err := copyOnce(to, from, big)
 		if end || err != nil {
 			return err
 		}
-		copied += int64(n)
 		big = big || n >= smallBuffer
+		copied += n
+		if reads++; copied < spliceAfter {
+			continue
+		}
+		if copied >= reads*spliceLeast && canSplice(to, from) {
+			return spliceAll(to, from)
+		}
+		copied, reads = 0, 0
 	}
-	return spliceAll(to, from)
 }
 
 // copyOnce waits until from has something and copies it. While it waits it has no buffer.
