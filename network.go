@@ -71,43 +71,40 @@ func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
 	return nil
 }
 
-// AddNetwork adds rules to those of a sandbox whose network is "allow". If it fails, nothing has
-// changed. It fails too if others replace the rules at the same time, again and again.
-func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []NetworkDenial) error {
+// ChangeNetwork replaces all rules of a sandbox whose network is "allow" as SetNetwork does, by
+// those that change makes of what the sandbox has at the moment. If others replace these
+// meanwhile, change is asked again. It fails if they do so again and again, or if change does.
+func (s *Sandbox) ChangeNetwork(ctx context.Context, change func(now egress.State) (Network, error)) error {
+	return s.changeNetwork(ctx, func(now egress.State) (Network, error) {
+		network, err := change(now)
+		if err == nil {
+			err = refuseOwnPorts(s.state, network.HostPorts)
+		}
+		return network, err
+	})
+}
+
+// changeAttempts is how often changeNetwork reads the rules again that others have changed.
+const changeAttempts = 16
+
+func (s *Sandbox) changeNetwork(ctx context.Context, change func(now egress.State) (Network, error)) error {
 	client, err := s.egress("change the network")
 	if err != nil {
 		return err
 	}
-	if len(allow) > 0 {
-		checked, err := Network{Allow: allow}.Resolve()
-		if err != nil {
-			return err
-		}
-		allow = checked.Allow
-	}
-	for range addAttempts {
-		state, err := client.Show(ctx)
+	for range changeAttempts {
+		now, err := client.Show(ctx)
 		if err != nil {
 			return s.egressError("change the network", err)
 		}
-		if state.Network.Mode == policy.NetworkObserve {
-			return &Error{Message: "cannot add rules to sandbox " + s.ID() + ": its network is observed, and every public name is open", Hint: "paddock network set " + s.ID() + " `network.allow` HOST ends that, with rules in its place"}
+		network, err := change(now)
+		if err == nil {
+			network, err = network.Resolve()
 		}
-		network := state.Network.Clone()
-		for _, rule := range allow {
-			if !network.Keep(rule).Intercepts() && (&policy.Ceiling{NetworkRules: network.Allow}).Opens([]NetworkRule{rule}) != nil {
-				network.Allow = append(network.Allow, rule)
-			}
-		}
-		for _, d := range deny {
-			if !slices.Contains(network.Deny, d) {
-				network.Deny = append(network.Deny, d)
-			}
-		}
-		if network, err = network.Resolve(); err != nil {
+		if err != nil {
 			return err
 		}
-		set, err := client.SetAt(ctx, network.WithoutSources(), state.Revision)
+		set, err := client.SetAt(ctx, network.WithoutSources(), now.Revision)
 		if failed := (*egress.Error)(nil); errors.As(err, &failed) && failed.Changed {
 			continue
 		}
@@ -120,8 +117,34 @@ func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []Ne
 	return &Error{Message: "cannot change the network: others change it at the same time", Hint: "try again"}
 }
 
-// addAttempts is how often AddNetwork reads the rules again that others have changed.
-const addAttempts = 16
+// AddNetwork adds rules to those of a sandbox whose network is "allow". If it fails, nothing has
+// changed. It fails too if others replace the rules at the same time, again and again.
+func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []NetworkDenial) error {
+	if len(allow) > 0 {
+		checked, err := Network{Allow: allow}.Resolve()
+		if err != nil {
+			return err
+		}
+		allow = checked.Allow
+	}
+	return s.changeNetwork(ctx, func(now egress.State) (Network, error) {
+		network := now.Network.Clone()
+		if network.Mode == policy.NetworkObserve {
+			return network, &Error{Message: "cannot add rules to sandbox " + s.ID() + ": its network is observed, and every public name is open", Hint: "paddock network set " + s.ID() + " `network.allow` HOST ends that, with rules in its place"}
+		}
+		for _, rule := range allow {
+			if !network.Has(network.Keep(rule)) {
+				network.Allow = append(network.Allow, rule)
+			}
+		}
+		for _, d := range deny {
+			if !slices.Contains(network.Deny, d) {
+				network.Deny = append(network.Deny, d)
+			}
+		}
+		return network, nil
+	})
+}
 
 // NetworkLog calls each with the records after the number of one, the oldest first: what
 // commands asked for by name or address, and what became of it. Of many the newest 4096 are
@@ -159,7 +182,7 @@ func (s *Sandbox) egress(what string) (*egress.Client, error) {
 		mode = s.spec.Network.Mode
 	}
 	return nil, &Error{Message: "cannot " + what + " of sandbox " + s.ID() + ": it has network " + mode + ", without rules",
-		Hint: "open a sandbox with `network` allow, or with `network.allow`"}
+		Hint: "a new sandbox has rules with `network.allow` HOST"}
 }
 
 // egressError returns an error of the egress process for callers.
@@ -237,7 +260,7 @@ func (s *Sandbox) networkDenials(ctx context.Context, mark uint64) []Denial {
 		case egress.KindDenied, egress.KindFailed:
 			i := slices.IndexFunc(denied, func(d egress.Record) bool {
 				return d.Kind == r.Kind && d.Host == r.Host && d.Port == r.Port && d.Rule == r.Rule &&
-					(d.Reason == r.Reason || r.Rule != egress.RuleSSHAgent)
+					(d.Reason == r.Reason || r.Method == "" && r.Rule != egress.RuleSSHAgent) // a request has its own
 			})
 			switch {
 			case i >= 0:
@@ -307,7 +330,7 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 		return d
 	}
 	if slices.ContainsFunc(rules.Deny, func(deny policy.NetworkDenial) bool { return deny.Host == r.Rule }) {
-		d.Hint = strings.TrimPrefix(d.Hint+"; `network.deny` "+policy.ShellWord(r.Rule)+" closes it", "; ")
+		d.Hint = strings.TrimPrefix(d.Hint+"; leaving out `network.deny` "+policy.ShellWord(r.Rule)+" opens it", "; ")
 		return d
 	}
 	if r.Host == policy.HostName && !slices.Contains(rules.HostPorts, policy.Port(r.Port)) {
@@ -316,6 +339,12 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 			word = strconv.Itoa(int(r.Port))
 		}
 		d.Hint = strings.TrimPrefix(d.Hint+"; `network.host_ports` "+word+" opens a port of the host", "; ")
+	}
+	if host, _ := egress.CanonicalName(r.Host); r.Port == 80 { // plain HTTP
+		if hint := rules.HTTPSHint(host); hint != "" {
+			d.Hint = strings.TrimPrefix(d.Hint+"; "+hint, "; ")
+			return d
+		}
 	}
 	if word := opening(r, rules); word != "" {
 		opens := "`network.allow` " + policy.ShellWord(word) + " opens it"

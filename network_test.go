@@ -68,7 +68,7 @@ func TestDenialsOfTheNetwork(t *testing.T) {
 		{[]string{"api.example.com", "22", "api.example.com", "no rule opens its port 22"},
 			Denial{Layer: "network", Rule: "api.example.com", Object: "api.example.com:22", Hint: "no rule opens its port 22; `network.allow` api.example.com:22 opens it"}},
 		{[]string{"telemetry.wild.example", "0", "telemetry.wild.example", "not needed: set DO_NOT_TRACK=1"},
-			Denial{Layer: "network", Rule: "telemetry.wild.example", Object: "telemetry.wild.example", Hint: "not needed: set DO_NOT_TRACK=1; `network.deny` telemetry.wild.example closes it"}},
+			Denial{Layer: "network", Rule: "telemetry.wild.example", Object: "telemetry.wild.example", Hint: "not needed: set DO_NOT_TRACK=1; leaving out `network.deny` telemetry.wild.example opens it"}},
 		{[]string{"192.0.2.1", "443", "", "no rule opens this address, and hosts are reached by name"},
 			Denial{Layer: "network", Rule: "allow", Object: "192.0.2.1:443", Hint: "no rule opens this address, and hosts are reached by name; `network.allow` 192.0.2.1 opens it"}},
 		{[]string{"169.254.169.254", "80", "", "no rule opens this address, and hosts are reached by name"},
@@ -87,6 +87,61 @@ func TestDenialsOfTheNetwork(t *testing.T) {
 	}
 	if got := denials(t, s, "say", "", "curl: (6) Could not resolve host: nowhere.example", "6"); len(got) != 0 {
 		t.Errorf("a network with rules is said to be missing: %+v", got)
+	}
+}
+
+// TestDenialsOfPlainHTTP: where a rule has a secret for a host, or looks into its requests, a
+// refusal of plain HTTP says that these go over https, whether the kernel has refused it or not.
+func TestDenialsOfPlainHTTP(t *testing.T) {
+	narrow := func(host string, port policy.Port) NetworkRule {
+		return NetworkRule{Host: host, Ports: []policy.Port{port}, HTTP: []policy.HTTPRule{{Methods: []string{"GET"}}}}
+	}
+	s, process := openNamedFake(t, Network{Allow: []NetworkRule{narrow("narrow.example", 8443), {Host: "plain.example", Ports: []policy.Port{80}}}})
+	// It has a secret later: the rules of this moment count.
+	rules := process.Rules()
+	secret := narrow("api.example.com", 443)
+	secret.Secret = &policy.NetworkSecret{Name: "API_TOKEN", Header: "Authorization", Format: "Bearer {}"}
+	if err := s.SetNetwork(t.Context(), Network{Allow: append(rules.Allow, secret)}); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		goes  = "a rule has a secret for it, which goes over https alone: use https://api.example.com"
+		reads = "a rule says which requests it gets, and reads them over https alone: use https://narrow.example:8443"
+	)
+	curl := func(host string) string {
+		return "curl: (7) Failed to connect to " + host + " port 80 after 0 ms: Couldn't connect to server"
+	}
+	for _, tt := range []struct {
+		command []string
+		want    Denial
+	}{
+		{[]string{"ask", "API.example.com", "80", "api.example.com", "no rule opens its port 80"},
+			Denial{Layer: "network", Rule: "api.example.com", Object: "API.example.com:80", Hint: "no rule opens its port 80; " + goes}},
+		{[]string{"ask", "narrow.example", "80", "narrow.example", "no rule opens its port 80"},
+			Denial{Layer: "network", Rule: "narrow.example", Object: "narrow.example:80", Hint: "no rule opens its port 80; " + reads}},
+		{[]string{"ask", "plain.example", "443", "plain.example", "no rule opens its port 443"},
+			Denial{Layer: "network", Rule: "plain.example", Object: "plain.example:443", Hint: "no rule opens its port 443; `network.allow` plain.example opens it"}},
+		{[]string{"say", "", curl("api.example.com"), "7"},
+			Denial{Layer: "network", Rule: "port", Object: "api.example.com", Hint: goes, Guess: true}},
+		{[]string{"say", "", `Get "http://narrow.example/x": dial tcp 198.18.0.3:80: connect: connection refused`, "1"},
+			Denial{Layer: "network", Rule: "port", Object: "narrow.example", Hint: reads, Guess: true}},
+		{[]string{"say", "", curl("other.example"), "7"},
+			Denial{Layer: "network", Rule: "port", Object: "other.example:80", Hint: "a host refuses every port that no rule names: `network.allow` other.example:80 opens it", Guess: true}},
+		{[]string{"say", "", "dial tcp 198.18.0.7:8443: connect: connection refused", "1"},
+			Denial{Layer: "network", Rule: "port", Hint: "a host refuses every port that no rule names: `network.allow` HOST:PORT opens it", Guess: true}},
+		{[]string{"say", "", "curl: (7) Failed to connect to host.paddock.internal port 15433 after 0 ms: Couldn't connect to server", "7"},
+			Denial{Layer: "network", Rule: "port", Object: "host.paddock.internal:15433", Hint: "`network.host_ports` 15433 opens it", Guess: true}},
+		{[]string{"say", "", "Error: connect ECONNREFUSED ::1:5432", "1"},
+			Denial{Layer: "network", Rule: "port", Object: "[::1]:5432", Hint: "::1 is the sandbox's own, where nothing listens at that port; `network.host_ports` 5432 lets it reach that port of the host, as host.paddock.internal", Guess: true}},
+	} {
+		_, err := s.Command(t.Context(), tt.command[0], tt.command[1:]...).Output() // with what it says of errors
+		failed := (*ExitError)(nil)
+		if !errors.As(err, &failed) {
+			t.Fatalf("%q: %v", tt.command, err)
+		}
+		if diff := cmp.Diff([]Denial{tt.want}, failed.Denials); diff != "" {
+			t.Errorf("%q: %s", tt.command, diff)
+		}
 	}
 }
 
@@ -135,6 +190,59 @@ func TestAddNetwork(t *testing.T) {
 	}
 }
 
+// TestAddNetworkBeside: a wider rule beside one that looks into requests of a host is added once,
+// and closes nothing of the host's.
+func TestAddNetworkBeside(t *testing.T) {
+	s, process := openNamedFake(t, rulesFor("b.example"))
+	narrow := NetworkRule{Host: "api.example.com", Ports: []policy.Port{443}, HTTP: []policy.HTTPRule{{Methods: []string{"GET"}}}}
+	for _, added := range [][]NetworkRule{{narrow}, rulesFor("*.example.com").Allow, rulesFor("*.example.com").Allow, rulesFor("**").Allow, rulesFor("**").Allow, {narrow}} {
+		if err := s.AddNetwork(t.Context(), added, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.AddNetwork(t.Context(), []NetworkRule{{Host: "api.example.com", Ports: []policy.Port{443}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, rule := range process.Rules().Allow {
+		got = append(got, rule.Host)
+	}
+	if want := []string{"b.example", "api.example.com", "*.example.com", "**"}; !cmp.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if rules := process.Rules().Allow; len(rules[1].HTTP) != 1 {
+		t.Errorf("%+v", rules[1])
+	}
+}
+
+// TestChangeNetwork: what is made of rules that others replace meanwhile is made of theirs again.
+func TestChangeNetwork(t *testing.T) {
+	s, process := openNamedFake(t, rulesFor("a.example"))
+	var saw []string
+	if err := s.ChangeNetwork(t.Context(), func(now egress.State) (Network, error) {
+		n := now.Network.Clone()
+		if saw = append(saw, n.Allow[0].Host); len(saw) == 1 {
+			if err := s.SetNetwork(t.Context(), rulesFor("b.example")); err != nil {
+				t.Error(err)
+			}
+		}
+		n.Allow = append(n.Allow, rulesFor("c.example").Allow...)
+		return n, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if rules := process.Rules().Allow; len(saw) != 2 || saw[1] != "b.example" || len(rules) != 2 || rules[0].Host != "b.example" || rules[1].Host != "c.example" {
+		t.Errorf("after %q: %+v", saw, rules)
+	}
+	before, own := process.Rules(), errors.New("the caller's own")
+	if err := s.ChangeNetwork(t.Context(), func(egress.State) (Network, error) { return Network{}, own }); !errors.Is(err, own) {
+		t.Errorf("%v", err)
+	}
+	if diff := cmp.Diff(before, process.Rules()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestDenialsOfTheNetworkAreBounded(t *testing.T) {
 	s, process := openNamedFake(t, rulesFor("a.example"))
 	c := s.Command(t.Context(), "wait", "ready")
@@ -173,11 +281,16 @@ func TestACommandThatSucceedsHasDenialsOfTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	process.Add(egress.Record{Kind: egress.KindDenied, Host: "b.example", Count: 3})
+	for _, reason := range []string{"method", "path", "method"} { // of requests each reason
+		process.Add(egress.Record{Kind: egress.KindDenied, Host: "a.example", Port: 443, Rule: "a.example", Method: "GET", Reason: reason})
+	}
 	_ = in.Close()
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	want := []Denial{{Layer: "network", Rule: "allow", Object: "b.example", Hint: "`network.allow` b.example opens it", Count: 3}}
+	want := []Denial{{Layer: "network", Rule: "allow", Object: "b.example", Hint: "`network.allow` b.example opens it", Count: 3},
+		{Layer: "network", Rule: "a.example", Object: "a.example:443", Hint: "method", Count: 2},
+		{Layer: "network", Rule: "a.example", Object: "a.example:443", Hint: "path"}}
 	if diff := cmp.Diff(want, c.Result().Denials); diff != "" {
 		t.Error(diff)
 	}

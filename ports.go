@@ -146,10 +146,10 @@ func (s *Sandbox) Publish(text string, failed func(error)) (*Publication, error)
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at, uint16(asked.Host))))
+	l, err := listenAt(at, asked.Host)
 	if own && errors.Is(err, syscall.EADDRNOTAVAIL) {
 		at, own = loopback, false
-		l, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at, uint16(asked.Host))))
+		l, err = listenAt(at, asked.Host)
 	}
 	if err != nil {
 		return nil, publishError(what, asked, at, err)
@@ -179,13 +179,26 @@ func (s *Sandbox) Publish(text string, failed func(error)) (*Publication, error)
 	return pub, nil
 }
 
+// listenAt listens at one address: that of all addresses is only of its own kind.
+func listenAt(at netip.Addr, port policy.Port) (*net.TCPListener, error) {
+	kind := "tcp4"
+	if at.Is6() {
+		kind = "tcp6"
+	}
+	return net.ListenTCP(kind, net.TCPAddrFromAddrPort(netip.AddrPortFrom(at, uint16(port))))
+}
+
 // publishError says why a port cannot be published.
 func publishError(what string, asked policy.Publish, at netip.Addr, err error) error {
 	errno := syscall.Errno(0)
 	if !errors.As(err, &errno) {
 		return &Error{Message: "cannot " + what + ": " + err.Error()}
 	}
-	message := "cannot " + what + " on " + netip.AddrPortFrom(at, uint16(asked.Host)).String() + ": "
+	on := at.String()
+	if asked.Host != 0 { // else any free port
+		on = netip.AddrPortFrom(at, uint16(asked.Host)).String()
+	}
+	message := "cannot " + what + " on " + on + ": "
 	switch errno {
 	case syscall.EADDRINUSE:
 		return &Error{Message: message + "the port is taken", Code: wire.CodeExists,
@@ -204,7 +217,11 @@ func reachable(at net.Addr) string {
 	if !ok || !tcp.IP.IsUnspecified() {
 		return at.String()
 	}
-	return netip.AddrPortFrom(loopback, uint16(tcp.Port)).String()
+	own := loopback
+	if tcp.IP.To4() == nil {
+		own = netip.IPv6Loopback()
+	}
+	return netip.AddrPortFrom(own, uint16(tcp.Port)).String()
 }
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})

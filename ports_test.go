@@ -158,6 +158,9 @@ func TestPublishAtAnAddress(t *testing.T) {
 	if lost := s.Isolation().Lost; len(lost) != 1 || !strings.Contains(lost[0], "whoever reaches that address of this host reaches it") || !strings.HasPrefix(wide.URL, "http://127.0.0.1:") {
 		t.Errorf("%s; lost: %q", wide.URL, lost)
 	}
+	if !strings.HasPrefix(wide.Address, "0.0.0.0:") {
+		t.Errorf("it listens on %s, not on IPv4 alone", wide.Address)
+	}
 	if _, err := s.Publish("192.0.2.1:8080:80", nil); err == nil || !strings.Contains(err.Error(), "this host does not have the address") {
 		t.Error(err)
 	}

@@ -157,7 +157,11 @@ func (s *Sandbox) GuessDenials(output []byte) []Denial {
 
 // hints explains what failed in the sandbox.
 func (s *Sandbox) hints() run.Hints {
-	return run.Hints{Spec: s.spec, Search: s.search, Discreet: s.discreet, Shell: func(dir, script string, args ...string) ([]byte, error) {
+	spec := s.spec
+	if s.named.client != nil {
+		spec.Network = s.named.current()
+	}
+	return run.Hints{Spec: spec, Search: s.search, Discreet: s.discreet, Shell: func(dir, script string, args ...string) ([]byte, error) {
 		cmd := s.Command(context.Background(), "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
 		cmd.Dir, cmd.Timeout = dir, hintTime
 		return cmd.Output()

@@ -472,6 +472,8 @@ func mismatch(path, is string) error {
 		return fmt.Errorf("it must be an object, not a JSON %s", is)
 	case path == "command" && is == "array":
 		return &policy.FieldError{Field: path, Reason: "it must be one text, not a JSON array", Hint: "in exec, argv lists a command and its arguments"}
+	case path == "network" && is == "object":
+		return &policy.FieldError{Field: path, Reason: "it must be one word, not a JSON object", Hint: "hosts go in `network.allow`, ports in `network.publish`"}
 	}
 	return fmt.Errorf("%s must not be a JSON %s", path, is)
 }

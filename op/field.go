@@ -123,7 +123,7 @@ func (f Field) Value(text string) (any, error) {
 	case KindCount:
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, refuse("it is not a whole number from 0 to 2^64-1", "")
+			return nil, refuse("it is not a whole number from 0 to 2^64-1", name+" "+f.Arg+": "+f.Help)
 		}
 		return n, nil
 	}
@@ -252,6 +252,7 @@ func isBytes(t reflect.Type) bool {
 var specFields = map[string][]string{
 	"workspace.source": {"workspace"}, "workspace.mode": {"workspace_mode"}, "workspace.unprotected": {"unprotect"},
 	"mounts": {"ro", "rw"}, "env": {"env", "env_pass"}, "redaction": {"redact"}, "limits.output": {"max_output"},
+	"ssh_agent.keys": {"ssh_keys"}, "ssh_agent.sign": {"ssh_agent"},
 	"docker": {"image", "engine", "user", "read_only_rootfs", "engine_args"}, "docker.binary": {"engine"}, "docker.extra_run_args": {"engine_args"},
 	"codex": {"codex_config"}, "codex.config_overrides": {"codex_config"}, "wrapper": {"wrapper", "wrapper_agent"}, "wrapper.command": {"wrapper"}, "wrapper.agent": {"wrapper_agent"},
 }

@@ -27,6 +27,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		"a flag's":              {`{"network":"x"}`, "network", "cannot use --network: no"},
 		"a flag's variable":     {`{"env":["A=1"]}`, "env.A", "cannot use --env A: no"},
 		"a flag's setting":      {`{"codex_config":["n=1"]}`, "codex.config_overrides.n", "cannot use --codex-config n: no"},
+		"a flag's entry":        {`{"ssh_keys":["x"]}`, "ssh_agent.keys[0]", "cannot use --ssh-key number 1: no"},
 		"what is nowhere":       {`{}`, "hostname", "cannot use --hostname: no"},
 		"a flag":                {`{}`, "--workspace", "cannot use --workspace: no"},
 	} {

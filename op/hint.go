@@ -22,6 +22,7 @@ func FieldAt(fields []Field, path string) *Field {
 // FlagFor returns the flag of the command line that sets the field of a spec at path. A
 // field that only a spec file has keeps its path.
 func FlagFor(path string) string {
+	path = strings.TrimPrefix(path, policy.OfCeiling)
 	if f := FieldAt(SpecFields(), path); f != nil {
 		return "--" + f.Flag
 	}

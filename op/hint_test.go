@@ -12,6 +12,7 @@ func TestFlagHint(t *testing.T) {
 		"raise `limits.disk`":                         "raise --disk",
 		"bound it: `limits.output`":                   "bound it: --max-output",
 		"use `level` landlock":                        "use --level landlock",
+		"`ceiling.network.allow` a.example opens it":  "--allow a.example opens it",
 		"allow it: `allow_degraded`=memory":           "allow it: --allow-degraded=memory",
 		"`mounts.ro` or `mounts.rw` makes it visible": "--ro or --rw makes it visible",
 		"`workspace.source` /a `cwd` b":               "--workspace /a --cwd b",

@@ -44,7 +44,7 @@ type SpecInput struct {
 	SSHAgent      *string  `json:"ssh_agent,omitempty" flag:"ssh-agent" arg:"USE" bare:"login" choices:"login,sign" help:"let commands use the keys of the caller's SSH agent, which stay there: login (at hosts that rules open and known_hosts has; the default) or sign (that, and to sign commits of git)" within:"ssh"`
 	SSHKeys       []string `json:"ssh_keys,omitempty" flag:"ssh-key" arg:"FINGERPRINT" help:"with ssh-agent, let commands use this key alone: SHA256:…, as ssh-add -l prints it (may be repeated)" within:"ssh"`
 	HostPorts     []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"let commands reach this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
-	Publish       []string `json:"publish,omitempty" flag:"publish" short:"p" arg:"[IP:]HOST:GUEST" help:"publish a port of the sandbox on a loopback address of its own: 8080:3000, 127.0.0.1:8080:3000, or 3000 for any free port; any lets callers publish every port later (may be repeated)" within:"publish"`
+	Publish       []string `json:"publish,omitempty" flag:"publish" short:"p" arg:"[IP:]HOST:GUEST" help:"publish a port of the sandbox on a loopback address of its own: 8080:3000, or 3000 for any free port (or at another address: 127.0.0.1:8080:3000); any lets callers publish every port later (may be repeated)" within:"publish"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
@@ -170,7 +170,7 @@ func (in SpecInput) network(n *policy.Network) error {
 		}
 		rule, err := policy.ParseNetworkRule("**:" + strings.Join(in.ObservePorts, ","))
 		if err != nil {
-			errs = append(errs, &policy.FieldError{Field: "observe_ports", Value: strings.Join(in.ObservePorts, ","), Reason: "a port must be a number from 1 to 65535"})
+			errs = append(errs, &policy.FieldError{Field: "observe_ports", Value: strings.Join(in.ObservePorts, ","), Reason: "a port must be a number from 1 to 65535", Hint: "write 8080, or 8080,9418"})
 		} else {
 			n.Allow = append(n.Allow, rule)
 		}
@@ -206,7 +206,11 @@ func HostPorts(texts []string) (ports []policy.Port, err error) {
 	for _, text := range texts {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 {
-			return nil, &policy.FieldError{Field: "network.host_ports", Value: text, Reason: "a port must be a number from 1 to 65535"}
+			hint := "it is a port of the host's 127.0.0.1"
+			if port, err := strconv.ParseUint(text[strings.LastIndexByte(text, ':')+1:], 10, 16); err == nil && port > 0 {
+				hint += ": write " + strconv.FormatUint(port, 10)
+			}
+			return nil, &policy.FieldError{Field: "network.host_ports", Value: text, Reason: "a port must be a number from 1 to 65535", Hint: hint}
 		}
 		ports = append(ports, policy.Port(n))
 	}
@@ -221,6 +225,9 @@ func (in SpecInput) sshAgent(spec *policy.Spec) error {
 	}
 	spec.SSHAgent = spec.SSHAgent.Clone()
 	if in.SSHAgent != nil {
+		if use != "login" && use != "sign" {
+			return &policy.FieldError{Field: "ssh_agent", Value: use, Reason: `it must be "login" or "sign"`, Hint: "leave it out where commands are to have no agent"}
+		}
 		if spec.SSHAgent == nil {
 			spec.SSHAgent = &policy.SSHAgent{}
 		}

@@ -127,7 +127,7 @@ func (s Spec) asksNetwork() string {
 	switch mode := s.Network.Asked(); {
 	case mode != "":
 		return mode
-	case s.SSHAgent != nil && cmp.Or(s.Backend, DefaultBackend) == BackendLinux:
+	case s.SSHAgent != nil && slices.Contains([]string{BackendLinux, BackendDocker}, cmp.Or(s.Backend, DefaultBackend)):
 		return NetworkAllow
 	}
 	return defaultNetwork(s)

@@ -298,7 +298,7 @@ func (a *applier) rules(rules []NetworkRule) {
 		if rule.Host = host; reason != "" { // Resolve refuses it
 			continue
 		}
-		reason, hint := "the ceiling does not open it", allowedHint(a.c.NetworkRules)
+		reason, hint := "the ceiling does not open it", allowedHint(a.c.NetworkRules)+"; `"+OfCeiling+"network.allow` "+ShellWord(rule.String())+" opens it"
 		if slices.ContainsFunc(a.c.NetworkRules, func(most NetworkRule) bool { return most.contains(rule) }) {
 			narrow := a.narrowed(rule, rules)
 			if narrow == nil {

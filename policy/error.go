@@ -111,6 +111,10 @@ func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
+// OfCeiling begins a path in a hint: the field after it is one of the spec that a ceiling is
+// made of, which callers below the ceiling cannot set.
+const OfCeiling = "ceiling."
+
 // hintPath is a field of a spec in a hint.
 var hintPath = regexp.MustCompile("`([a-z_.]+)`")
 

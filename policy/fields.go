@@ -101,7 +101,7 @@ func wallFields() []FieldRow {
 				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in `wrapper.command`"},
 			}},
 		{Field: "ssh_agent", written: func(s Spec) []writtenValue { return present("ssh_agent", s.SSHAgent != nil) },
-			By: others(Support{Reason: "this backend hands no socket of the SSH agent in", Remedy: "leave it out, or use backend linux"}, BackendLinux)},
+			By: others(Support{Reason: "this backend hands no socket of the SSH agent in", Remedy: "leave it out, or use backend linux or docker"}, BackendLinux, BackendDocker)},
 		{Field: "hostname", written: text("hostname", func(s Spec) string { return s.Hostname }),
 			By: others(Support{Reason: "this backend sets no host name", Remedy: remedy}, BackendLinux, BackendDocker)},
 		{Field: "commands", written: func(s Spec) []writtenValue { return present("commands", s.Commands != nil) },

@@ -158,6 +158,40 @@ func (n Network) Keep(rule NetworkRule) NetworkRule {
 	return rule
 }
 
+// Has reports whether the network's rules open all that a rule does, whose host is canonical, so
+// that adding it would change nothing. A rule with http or a secret counts for its host before
+// wider ones.
+func (n Network) Has(rule NetworkRule) bool {
+	has := false
+	for _, own := range n.Allow {
+		contains := own.contains(rule)
+		if !contains && own.Intercepts() && own.Host == rule.Host && own.sharesPort(rule) {
+			return false
+		}
+		has = has || contains
+	}
+	return has
+}
+
+// HTTPSHint says what to use in place of plain HTTP to a host, by its canonical name, if a rule
+// has a secret for it or looks into its requests; "" if none does.
+func (n Network) HTTPSHint(host string) string {
+	for _, own := range n.Allow {
+		if !own.Intercepts() || own.Host != host {
+			continue
+		}
+		why, url := "a rule says which requests it gets, and reads them", "https://"+host
+		if own.Secret != nil {
+			why = "a rule has a secret for it, which goes"
+		}
+		if len(own.Ports) > 0 && !slices.Contains(own.Ports, 443) {
+			url += ":" + strconv.Itoa(int(own.Ports[0]))
+		}
+		return why + " over https alone: use " + url
+	}
+	return ""
+}
+
 // Secrets returns the secrets of all rules, each once by its name.
 func (n Network) Secrets() []NetworkSecret {
 	var all []NetworkSecret

@@ -212,3 +212,33 @@ func TestKeep(t *testing.T) {
 		}
 	}
 }
+
+// TestHas: what a network has already. A rule for a host decides about it before wider ones.
+func TestHas(t *testing.T) {
+	n, err := Network{Allow: []NetworkRule{
+		{Host: "api.example.com", Ports: []Port{443}, HTTP: []HTTPRule{{Methods: []string{"GET"}}}, Secret: token(nil)},
+		{Host: "*.example.com", Ports: []Port{443, 8443}},
+		{Host: "10.0.0.0/8", Ports: []Port{5432}},
+	}}.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, has := range map[string]bool{
+		"api.example.com:443": true, "api.example.com:8443": true, "api.example.com:443,8443": false,
+		"*.example.com:443": true, "*.example.com:443,8443": true, "*.example.com": false, // port 80
+		"*.b.example.com:443": true, "b.example.com:8443": true, "example.com:443": false, "**:443": false,
+		"10.0.0.5:5432": true, "10.0.0.5:443": false, "11.0.0.0/8:5432": false,
+	} {
+		rule, err := ParseNetworkRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.Has(n.Keep(rule)); got != has {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	own := n.Allow[0]
+	if own.HTTP = nil; n.Has(own) {
+		t.Error("it has all requests of a host that gets only some")
+	}
+}

@@ -231,6 +231,9 @@ func ParseNetworkRule(text string) (NetworkRule, error) {
 			rule.Ports = append(rule.Ports, Port(n))
 		}
 	}
+	if v6, _, closed := strings.Cut(strings.TrimPrefix(text, "["), "]"); closed && strings.Contains(v6, ":") && IsAddress(v6) {
+		host = v6
+	}
 	canonical, reason, hint := CanonicalHost(host)
 	switch {
 	case reason != "" && strings.ContainsAny(text, ", "):
@@ -378,7 +381,11 @@ func (r *resolver) network(s *Spec) {
 		return
 	}
 	if s.Level == LevelLandlock {
-		r.refuse("network", n.Mode, "the landlock level can restrict ports, not names", "use `level` full, or `network` none")
+		field, value, without := "network", n.Mode, "`network` none"
+		if n.Mode == NetworkAllow && len(n.Allow) > 0 { // which alone says the mode
+			field, value, without = index("network.allow", 0), n.Allow[0].Host, "leave `network.allow` out"
+		}
+		r.refuse(field, value, "the landlock level can restrict ports, not names", "use `level` full, or "+without)
 	}
 	*n = n.Clone()
 	if all := (NetworkRule{Host: "**", Ports: ObservedPorts()}); n.Mode == NetworkObserve && !slices.ContainsFunc(n.Allow, func(rule NetworkRule) bool { return rule.contains(all) }) {

@@ -116,8 +116,10 @@ func TestParseNetworkRule(t *testing.T) {
 		{"example.com:+80", NetworkRule{}, "it is not HOST or HOST:PORT[,PORT]"},
 		{"example.com:https", NetworkRule{}, "it is not HOST or HOST:PORT[,PORT]"},
 		{"example.com:80:90", NetworkRule{}, "it is not HOST or HOST:PORT[,PORT]"},
-		{"[::1]:443", NetworkRule{}, "it is not HOST or HOST:PORT[,PORT]"},
+		{"[::1]:443", NetworkRule{}, "IPv6 addresses cannot be named"},
 		{"::1", NetworkRule{}, "IPv6 addresses cannot be named"},
+		{"[2001:db8::1]:443", NetworkRule{}, "IPv6 addresses cannot be named"},
+		{"[2001:db8::1]", NetworkRule{}, "IPv6 addresses cannot be named"},
 		{"https://example.com", NetworkRule{}, "it is a URL"},
 		{"localhost:3000", NetworkRule{}, "this is the sandbox's own loopback"},
 	} {
@@ -217,7 +219,8 @@ func TestResolveNetworkRefuses(t *testing.T) {
 		{Spec{Network: Network{Allow: allowing("**").Allow, Deny: []NetworkDenial{{Host: "a.example", Reason: strings.Repeat("a", 257)}}}}, `cannot use network.deny[0].reason "` + strings.Repeat("a", 80) + `"…: it must be one line of at most 256 bytes that can be printed`, "", 1},
 		{Spec{Network: Network{Allow: allowing("**").Allow, Limits: NetworkLimits{Connections: 4097}}}, `cannot use network.limits.connections "4097": it must be at most 4096`, "", 1},
 		{Spec{Network: Network{Allow: allowing("**").Allow, Limits: NetworkLimits{BytesOut: -1}}}, `cannot use network.limits.bytes_out: it must not be negative`, "", 1},
-		{Spec{Level: LevelLandlock, Network: allowing("a.example")}, `cannot use network "allow": the landlock level can restrict ports, not names`, "use `level` full, or `network` none", 1},
+		{Spec{Level: LevelLandlock, Network: allowing("a.example")}, `cannot use network.allow[0] "a.example": the landlock level can restrict ports, not names`, "use `level` full, or leave `network.allow` out", 1},
+		{Spec{Level: LevelLandlock, Network: Network{Mode: NetworkAllow}}, `cannot use network "allow": the landlock level can restrict ports, not names`, "use `level` full, or `network` none", 1},
 		{Spec{Backend: BackendHost, Network: allowing("a.example")}, `cannot use network "allow": commands use the host's network`, "use backend linux or docker, or leave it out: commands reach what this host reaches, its 127.0.0.1 too", 1},
 		{Spec{Backend: BackendHost, Network: Network{HostPorts: []Port{5432}}}, `cannot use network "allow": commands use the host's network`, "use backend linux or docker, or leave it out: commands reach what this host reaches, its 127.0.0.1 too", 1},
 		{Spec{Backend: BackendWrapper, Wrapper: &Wrapper{Command: []string{"ssh", "host"}}, Network: Network{HostPorts: []Port{5432}}}, `cannot use network "allow": the wrapper decides about the network`, "use backend linux or docker, which keep rules, or leave it out, and bound the network in `wrapper.command`", 1},
@@ -314,7 +317,7 @@ func TestACeilingContainsRules(t *testing.T) {
 		spec := Spec{Workspace: Workspace{Source: "/srv"}, Network: allowing(tt.rule)}
 		_, err := ceiling.Apply(spec)
 		found := FieldErrors(err)
-		if (err == nil) != tt.want || !tt.want && (len(found) != 1 || found[0].Field != "network.allow[0]" || found[0].Hint != "what may be asked for: "+allowing(tt.most).Allow[0].String()) {
+		if (err == nil) != tt.want || !tt.want && (len(found) != 1 || found[0].Field != "network.allow[0]" || !strings.HasPrefix(found[0].Hint, "what may be asked for: "+allowing(tt.most).Allow[0].String()+"; ")) {
 			t.Errorf("%s in %s: %v, want %v", tt.rule, tt.most, err, tt.want)
 		}
 		if opens := ceiling.Opens(spec.Network.Allow); (opens == nil) != tt.want {
@@ -354,7 +357,7 @@ func TestACeilingOfRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = plain.Apply(spec)
-	if found := FieldErrors(err); len(found) != 3 || found[0].Field != "network" || found[1].Hint != "no host may be asked for" {
+	if found := FieldErrors(err); len(found) != 3 || found[0].Field != "network" || found[1].Hint != "no host may be asked for; `ceiling.network.allow` "+spec.Network.Allow[0].Host+" opens it" {
 		t.Errorf("without a network: %v", err)
 	}
 	for _, tt := range []struct {

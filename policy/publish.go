@@ -192,7 +192,13 @@ func (a *applier) publish(list []string) {
 		}
 		hint := "no port may be published"
 		if len(a.c.Publish) > 0 {
-			hint = "what may be published, without an IP address of yours: " + strings.Join(a.c.Publish, ", ")
+			hint = "what may be published: " + strings.Join(a.c.Publish, ", ")
+		}
+		switch {
+		case p.IP.IsValid():
+			hint += "; leave the address out"
+		case err == nil:
+			hint += "; `" + OfCeiling + "network.publish` " + p.String() + " allows it"
 		}
 		a.refuse(index("network.publish", i), "publish", text, "the ceiling does not allow it", hint)
 	}

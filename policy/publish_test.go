@@ -133,6 +133,15 @@ func TestCeilingOfPorts(t *testing.T) {
 			t.Errorf("Publishes of %s under %q: %v", tt.publish, tt.most, err)
 		}
 	}
+	for text, want := range map[string]string{
+		"8080:3001":       "what may be published: 3000; `ceiling.network.publish` 8080:3001 allows it",
+		"127.0.0.1::3000": "what may be published: 3000; leave the address out",
+		"any":             "what may be published: 3000",
+	} {
+		if found := FieldErrors((&Ceiling{Publish: []string{"3000"}}).Publishes(text)); len(found) != 1 || found[0].Hint != want {
+			t.Errorf("%s: %v, want %s", text, found, want)
+		}
+	}
 	spec := Spec{Workspace: Workspace{Source: "/srv"}, Network: Network{HostPorts: []Port{5432}, Publish: []string{"any", "0.0.0.0:80:3000"}}}
 	c, err := spec.Ceiling()
 	if err != nil {

@@ -118,7 +118,11 @@ func choose(r *resolver, field string, value *string, choices ...string) {
 	for _, c := range choices[1:] {
 		reason += " or " + strconv.Quote(c)
 	}
-	r.refuse(field, *value, reason, "")
+	hint := ""
+	if near := Nearest(*value, choices); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	r.refuse(field, *value, reason, hint)
 }
 
 // word is choose for a field that not every backend keeps: the default is filled in

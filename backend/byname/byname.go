@@ -66,8 +66,8 @@ func Start(program string, dir *state.Dir, lent uint32) (*Process, error) {
 	c := &clone.Command{
 		Path: fmt.Sprintf("/proc/self/fd/%d", exe.Fd()),
 		Argv: []string{"paddock-egress"},
-		// Small and early collections: it is one process for each sandbox.
-		Env:           []string{"GOMAXPROCS=2", "GOGC=50", "GOMEMLIMIT=16MiB", "GODEBUG=netdns=go"},
+		// It is one process for each sandbox, and gives memory back when it has nothing to do.
+		Env:           []string{"GOMAXPROCS=2", "GOGC=100", "GOMEMLIMIT=24MiB", "GODEBUG=netdns=go"},
 		Dir:           "/",
 		Rlimits:       []clone.Rlimit{{Resource: unix.RLIMIT_CORE}},
 		DieWithThread: true,

@@ -31,8 +31,12 @@ const (
 // passagePath is where the agent finds the socket over which it passes sockets on.
 const passagePath = "/.paddock-passage"
 
-// resolvPath is the container's resolv.conf.
-const resolvPath = "/etc/resolv.conf"
+// The files of a container with rules for its network, and with the SSH agent.
+const (
+	resolvPath     = "/etc/resolv.conf"
+	sshAgentPath   = "/.paddock-ssh-agent" // its socket
+	knownHostsPath = "/etc/ssh/ssh_known_hosts"
+)
 
 // copySource is the place of a workspace that is to be copied. It is read-only.
 const copySource = "/.paddock-source"
@@ -88,6 +92,9 @@ func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 	first := map[string]string{agentFile: "the agent", agentVolume: "the agent", copySource: "the workspace's original"}
 	if req.Spec.Network.Mode == policy.NetworkAllow {
 		first[passagePath], first[resolvPath] = "Paddock's passage", "the resolv.conf that leads to hosts by name"
+	}
+	if req.Spec.SSHAgent != nil {
+		first[sshAgentPath], first[knownHostsPath] = "the SSH agent's socket", "the keys of the hosts at which the SSH agent may be used"
 	}
 	for _, m := range shown {
 		if other, taken := first[m.Target]; taken {

@@ -59,6 +59,7 @@ func (b *build) plannedIsolation(spec policy.Spec, e *engine) policy.Isolation {
 	}
 	if spec.Network.Mode == policy.NetworkAllow {
 		iso.Network, iso.Egress = policy.NetworkAllow, spec.Network.Egress(policy.EgressInside)
+		iso.SSHAgent = spec.SSHAgent
 	}
 	if b.network != networkHost {
 		iso.Namespaces = append(iso.Namespaces, "uts", "net")

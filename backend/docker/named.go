@@ -21,6 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/egress/knownhosts"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -45,10 +46,16 @@ func (b *build) nameHosts(spec policy.Spec, e *engine, dir string) error {
 		return hostpath.Refuse(fmt.Sprintf("network.allow[%d]", i), spec.Network.Allow[i].Host, "requests are looked into, and the programs of an image cannot be made to trust a certificate for that", "leave out http and secret, or use backend linux")
 	}
 	b.lowPorts = true
-	for _, m := range []mount{
+	mounts := []mount{
 		{source: filepath.Join(dir, state.ResolvName), target: resolvPath, why: "names are asked for at the egress process"},
 		{source: filepath.Join(dir, state.PassageName), target: passagePath, why: "over it the agent passes sockets to the egress process, once"},
-	} {
+	}
+	if spec.SSHAgent != nil {
+		mounts = append(mounts,
+			mount{source: filepath.Join(dir, state.SSHAgentName), target: sshAgentPath, why: "the SSH agent, as far as the egress process lets commands use it"},
+			mount{source: filepath.Join(dir, state.KnownHostsName), target: knownHostsPath, why: "the keys of hosts that rules open"})
+	}
+	for _, m := range mounts {
 		m.kind, m.readOnly, m.file = mountBind, true, identify(m.source)
 		b.mounts = append(b.mounts, m)
 	}
@@ -71,11 +78,14 @@ type named struct {
 	passage *net.UnixListener
 	lent    uint32 // host id, 0 for none
 	process *byname.Process
+	// sshAgent are the socket on which commands find the SSH agent, and a connection to the
+	// caller's, until the egress process has them; none without one.
+	sshAgent []int
 }
 
 // openNamed makes the directory of a sandbox with rules for its network, and starts the egress
 // process, which waits for sockets. It returns nil without rules.
-func (b *build) openNamed(req backend.Request, e *engine) (*named, error) {
+func (b *build) openNamed(ctx context.Context, req backend.Request, e *engine) (*named, error) {
 	if req.Spec.Network.Mode != policy.NetworkAllow {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -88,13 +98,13 @@ func (b *build) openNamed(req backend.Request, e *engine) (*named, error) {
 		n.lent, err = dir.LendID()
 	}
 	if err == nil {
-		n.passage, err = dir.Passage()
+		n.passage, err = dir.Passage(state.PassageName)
 	}
 	if err == nil {
-		file := filepath.Join(dir.Path, state.ResolvName)
-		if werr := hostpath.Replace(file, 0o644, []byte(byname.ResolvConf(egress.InsideNames))); werr != nil {
-			err = backend.Failed("state", "write", file, werr, hostpath.RoomHint(werr, dir.Root))
-		}
+		err = n.write(state.ResolvName, []byte(byname.ResolvConf(egress.InsideNames)))
+	}
+	if err == nil && req.Spec.SSHAgent != nil {
+		err = n.openSSHAgent(ctx, req)
 	}
 	if err == nil {
 		err = b.nameHosts(req.Spec, e, dir.Path)
@@ -110,25 +120,70 @@ func (b *build) openNamed(req backend.Request, e *engine) (*named, error) {
 	return n, nil
 }
 
+// write makes a file that is mounted in the container.
+func (n *named) write(name string, text []byte) error {
+	file := filepath.Join(n.dir.Path, name)
+	if err := hostpath.Replace(file, 0o644, text); err != nil {
+		return backend.Failed("state", "write", file, err, hostpath.RoomHint(err, n.dir.Root))
+	}
+	return nil
+}
+
+// openSSHAgent makes the socket of the SSH agent and the list of the hosts at which it may be
+// used, and connects to the caller's agent.
+func (n *named) openSSHAgent(ctx context.Context, req backend.Request) error {
+	known := knownhosts.Parse(req.KnownHosts).Opened(egress.NewTable(req.Spec.Network))
+	if err := n.write(state.KnownHostsName, known); err != nil {
+		return err
+	}
+	l, err := n.dir.Passage(state.SSHAgentName)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	own, err := l.File()
+	if err != nil {
+		return backend.Failed("state", "listen on", state.SSHAgentName, err, "")
+	}
+	defer own.Close()
+	socket, err := unix.FcntlInt(own.Fd(), unix.F_DUPFD_CLOEXEC, byname.FirstOwn)
+	if err != nil {
+		return backend.Failed("state", "listen on", state.SSHAgentName, err, "")
+	}
+	n.sshAgent = []int{socket}
+	conn, err := byname.DialSSHAgent(ctx, req.SSHAgent)
+	if err == nil {
+		n.sshAgent = append(n.sshAgent, conn)
+	}
+	return err
+}
+
 // passTime is how long to wait for sockets that an agent which has answered has passed already.
 const passTime = 5 * time.Second
 
 // serve receives the sockets of the agent and hands them to the egress process, which does not
 // trust them. Nobody can connect to the passage afterwards.
-func (n *named) serve(ctx context.Context, network policy.Network) error {
+func (n *named) serve(ctx context.Context, req backend.Request) error {
 	if n == nil {
 		return nil
 	}
 	sockets, err := n.receive()
-	defer func() {
-		for _, fd := range sockets {
-			_ = unix.Close(fd)
-		}
-	}()
+	defer func() { closeAll(sockets) }()
 	if err != nil {
 		return backend.Failed("egress", "receive", "the agent's sockets", err, "is it the paddock-agent of this release?")
 	}
-	return n.process.Serve(ctx, egress.Config{Network: network, Names: egress.InsideNames}, sockets)
+	order := egress.Config{Network: req.Spec.Network, Names: egress.InsideNames}
+	if req.Spec.SSHAgent != nil {
+		order.SSHAgent = &egress.SSHAgent{SSHAgent: *req.Spec.SSHAgent, KnownHosts: req.KnownHosts}
+		sockets, n.sshAgent = append(sockets, n.sshAgent...), nil
+	}
+	return n.process.Serve(ctx, order, sockets)
+}
+
+func closeAll(sockets []int) {
+	for _, fd := range sockets {
+		_ = unix.Close(fd)
+	}
 }
 
 func (n *named) receive() ([]int, error) {
@@ -170,6 +225,8 @@ func (n *named) end() {
 		return
 	}
 	n.close()
+	closeAll(n.sshAgent)
+	n.sshAgent = nil
 	n.process.End()
 	state.ReturnID(n.dir.Root, n.lent)
 }

@@ -32,32 +32,24 @@ import (
 // else nowhere.
 func outside(t *testing.T) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				r := bufio.NewReader(conn)
-				if request, err := http.ReadRequest(r); err != nil || !strings.HasPrefix(request.Host, "api.test:") {
-					return
-				}
-				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
-				if request, err := http.ReadRequest(r); err == nil {
-					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello from "+request.Host+"\n")
-				}
-			}()
+	proxy := each(t, "tcp", "127.0.0.1:0", func(conn net.Conn) {
+		r := bufio.NewReader(conn)
+		if request, err := http.ReadRequest(r); err != nil || !strings.HasPrefix(request.Host, "api.test:") {
+			return
 		}
-	}()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		if request, err := http.ReadRequest(r); err == nil {
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello from "+request.Host+"\n")
+		}
+	})
+	useProxy(t, proxy)
+}
+
+// useProxy makes an address that of the operator's proxy.
+func useProxy(t *testing.T, address string) {
+	t.Helper()
 	for _, name := range []string{"HTTPS_PROXY", "ALL_PROXY"} {
-		t.Setenv(name, "http://"+l.Addr().String())
+		t.Setenv(name, "http://"+address)
 		t.Setenv(strings.ToLower(name), "")
 	}
 	t.Setenv("NO_PROXY", "")

@@ -52,7 +52,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	if err != nil {
 		return nil, err
 	}
-	named, err := c.openNamed(req, e) // never of an engine elsewhere
+	named, err := c.openNamed(ctx, req, e) // never of an engine elsewhere
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (b *build) wall(req backend.Request, e *engine, img *image, n *named) piped
 		Verify: func(ctx context.Context, r piped.Running) (policy.Isolation, error) {
 			iso, err := b.verifyWall(ctx, req.Spec, e, r)
 			if err == nil {
-				err = n.serve(ctx, req.Spec.Network)
+				err = n.serve(ctx, req)
 			}
 			return iso, err
 		},
@@ -138,6 +138,9 @@ func (b *build) guestEnv(spec policy.Spec, img *image) map[string]string {
 		}
 	}
 	env["HOME"] = b.home
+	if spec.SSHAgent != nil {
+		env["SSH_AUTH_SOCK"] = sshAgentPath
+	}
 	for name, value := range spec.Env {
 		env[name] = value
 	}

@@ -248,7 +248,7 @@ func (b *builder) landlock() error {
 		if b.spec.Seccomp == "debug" { // debuggers write to the memory of processes there
 			s.Rules = append(s.Rules, confine.PathRule{Path: "/proc", Access: confine.AccessUse})
 		}
-		for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
+		for _, dir := range append([]string{"/dev/shm", homeDir, "/run"}, b.tmp...) {
 			s.Rules = append(s.Rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
 		}
 		for _, m := range b.mounts {

@@ -46,6 +46,7 @@ type builder struct {
 	fixed  map[string]bool // paths that are read-only with everything in them
 	copies []ownCopy       // files that commands have a copy of
 	links  []string        // to the workspace, by its paths on the host
+	tmp    []string        // directories for temporary files
 	last   []confine.Step  // steps that follow the pivot
 	abi    int             // of Landlock
 	groups hierarchy
@@ -188,15 +189,34 @@ func (b *builder) private() {
 		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}} {
 		b.add(confine.Step{Do: confine.OpSymlink, Source: link[1], Target: "/dev/" + link[0], Why: "usual names"})
 	}
+	b.tmp = []string{policy.TmpPath}
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files of its own, bounded"})
 	if b.spec.Home == "" {
 		b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
 	}
-	b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: "/var/tmp", Why: "usual names"})
+	b.varTmp()
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/run", Mode: 0o755, Size: runSize,
 		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "secrets and state of running programs, bounded"})
 	for _, dir := range []string{"/mnt", "/root", "/srv"} {
 		b.add(confine.Step{Do: confine.OpMkdir, Target: dir, Mode: 0o755, Why: "nothing of the host's"})
+	}
+}
+
+// varTmp makes /var/tmp a link to /tmp, unless something is mounted there or below.
+func (b *builder) varTmp() {
+	const dir = "/var/tmp"
+	at, below := false, false
+	for _, m := range b.mounts {
+		_, inside := hostpath.Within(m.Target, dir)
+		at, below = at || m.Target == dir, below || inside
+	}
+	switch {
+	case at:
+	case below:
+		b.tmp = append(b.tmp, dir)
+		b.add(confine.Step{Do: confine.OpTmpfs, Target: dir, Mode: 0o1777, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files beside what is mounted there, bounded"})
+	default:
+		b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: dir, Why: "usual names"})
 	}
 }
 

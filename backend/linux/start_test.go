@@ -420,3 +420,22 @@ func TestAgentDescriptor(t *testing.T) {
 		t.Errorf("it is open on %d", f.Fd())
 	}
 }
+
+// TestVarTmp: what is mounted below /var/tmp, which is a link to /tmp otherwise, is there.
+func TestVarTmp(t *testing.T) {
+	source := tempDir(t)
+	if err := os.WriteFile(filepath.Join(source, "f"), []byte("here"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for target, link := range map[string]bool{"/var/tmp/a/b": false, "/var/tmp": false, "/mnt/x": true} {
+		box := launchBox(t, request(t, func(s *policy.Spec) { s.Mounts = []policy.Mount{{Source: source, Target: target}} }))
+		out, _ := sh(t, box, "cat "+target+"/f; [ -L /var/tmp ] && echo a link; [ -L /var/tmp ] || [ "+target+" = /var/tmp ] || echo written > /var/tmp/f")
+		want := "here"
+		if link {
+			want += "a link"
+		}
+		if out != want {
+			t.Errorf("%s: %q, want %q", target, out, want)
+		}
+	}
+}

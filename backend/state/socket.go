@@ -16,21 +16,20 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 )
 
-// Passage makes the socket over which the agent of a container passes sockets of its network
-// namespace on. Whoever the container's user is can connect to it there; on this host its
-// directory keeps others away.
-func (d *Dir) Passage() (*net.UnixListener, error) {
-	f, err := listen(d.Path, PassageName)
+// Passage makes a socket that is mounted in a container, [PassageName] or [SSHAgentName]. Whoever
+// the container's user is can connect to it there; on this host its directory keeps others away.
+func (d *Dir) Passage(name string) (*net.UnixListener, error) {
+	f, err := listen(d.Path, name)
 	if err == nil {
 		defer f.Close()
-		err = os.Chmod(filepath.Join(d.Path, PassageName), 0o666)
+		err = os.Chmod(filepath.Join(d.Path, name), 0o666)
 	}
 	if err != nil {
-		return nil, backend.Failed("state", "listen on", PassageName, err, "")
+		return nil, backend.Failed("state", "listen on", name, err, "")
 	}
 	l, err := net.FileListener(f)
 	if err != nil {
-		return nil, backend.Failed("state", "listen on", PassageName, err, "")
+		return nil, backend.Failed("state", "listen on", name, err, "")
 	}
 	return l.(*net.UnixListener), nil
 }

@@ -43,10 +43,13 @@ const (
 
 	egressSocketName = "egress.sock"
 	egressLogName    = "egress.log"
-	// PassageName is the socket over which an agent in a container passes sockets on, and
-	// ResolvName the container's resolv.conf. Both are mounted inside.
-	PassageName = "passage.sock"
-	ResolvName  = "resolv.conf"
+	// PassageName is the socket over which an agent in a container passes sockets on,
+	// SSHAgentName the one on which its commands find an SSH agent, ResolvName the container's
+	// resolv.conf, and KnownHostsName its list of known hosts. They are mounted inside.
+	PassageName    = "passage.sock"
+	SSHAgentName   = "ssh-agent.sock"
+	ResolvName     = "resolv.conf"
+	KnownHostsName = "known_hosts"
 
 	lockName   = "lock"
 	recordName = "state.json"
@@ -180,7 +183,7 @@ func (d *Dir) Save(r Record) error {
 // Empty removes the files of a sandbox that is about to end, except the lock and state.json,
 // which show that the sandbox may still be alive.
 func (d *Dir) Empty() {
-	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, PassageName, ResolvName} {
+	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, PassageName, SSHAgentName, ResolvName, KnownHostsName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
 	}
 }
@@ -336,7 +339,8 @@ func halfMade(path string) bool {
 		case err != nil:
 			return false
 		case name == lockName && info.Mode().IsRegular() && info.Size() == 0:
-		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, PassageName, ResolvName, ResolvName + ".new", recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
+		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, PassageName, SSHAgentName,
+			ResolvName, ResolvName + ".new", KnownHostsName, KnownHostsName + ".new", recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
 			return false
 		}
 	}

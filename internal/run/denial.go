@@ -2,6 +2,8 @@ package run
 
 import (
 	"bytes"
+	"net"
+	"net/netip"
 	"os"
 	"path"
 	"regexp"
@@ -50,9 +52,9 @@ var guesses = []struct {
 	{"Name does not resolve", noNetwork, withoutNetwork},       // musl
 	{"UnknownHostException", noNetwork, withoutNetwork},        // Java
 	{"dial tcp: lookup ", noNetwork, withoutNetwork},           // Go
-	{"Couldn't connect to server", closedPort, byName},         // curl
-	{"ECONNREFUSED", closedPort, byName},
-	{"connect: connection refused", closedPort, byName}, // Go
+	{"Couldn't connect to server", closedPort, ownLoopback},    // curl
+	{"ECONNREFUSED", closedPort, ownLoopback},
+	{"connect: connection refused", closedPort, ownLoopback}, // Go
 	{"disabled by GOPROXY=off", noNetwork, withoutNetwork},
 	{"(from versions: none)", noNetwork, withoutNetwork}, // pip
 	{"you're using offline mode (--offline)", noNetwork, withoutNetwork},
@@ -87,7 +89,7 @@ var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no n
 // closedPort is refused by the kernel: nothing outside hears of it.
 var closedPort = wire.Denial{Layer: "network", Rule: "port", Hint: "a host refuses every port that no rule names: `network.allow` HOST:PORT opens it"}
 
-func byName(s policy.Spec) bool { return policy.ByName(s.Network.Mode) }
+func ownLoopback(s policy.Spec) bool { return s.Network.Mode != policy.NetworkHost }
 
 func withoutNetwork(s policy.Spec) bool { return s.Network.Mode == policy.NetworkNone }
 
@@ -118,8 +120,17 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 		if name := protectedIn(said); denial.Rule == "read-only" && name != "" {
 			denial.Object, denial.Hint = name, "protected paths of the workspace need `workspace.unprotected` "+policy.ShellWord(name)
 		}
-		if denial.Hint == noNetwork.Hint && (h.Spec.Backend == policy.BackendLinux || h.Spec.Backend == policy.BackendDocker) && h.Spec.Level != policy.LevelLandlock {
+		if denial.Hint == noNetwork.Hint && h.namesHosts() {
 			denial.Hint = "there is no network but loopback; `network.allow` " + askedHost(said) + " opens one host by its name, `network` host gives all of the host's"
+		}
+		if denial.Hint == closedPort.Hint {
+			if slices.ContainsFunc(list, func(d wire.Denial) bool { return d.Layer == denial.Layer }) {
+				continue // the network has told
+			}
+			denial.Object, denial.Hint = h.closed(said, command)
+			if denial.Hint == "" {
+				continue
+			}
 		}
 		denial.Guess = true
 		list = append(list, denial)
@@ -138,6 +149,65 @@ func askedHost(said []byte) string {
 		}
 	}
 	return "HOST"
+}
+
+// namesHosts reports whether the sandbox's wall can open hosts by name.
+func (h Hints) namesHosts() bool {
+	return (h.Spec.Backend == policy.BackendLinux || h.Spec.Backend == policy.BackendDocker) && h.Spec.Level != policy.LevelLandlock
+}
+
+// refusedPort matches what curl, node and go print about a port that refuses them.
+var refusedPort = regexp.MustCompile(`(?:Failed to connect to |connect ECONNREFUSED |dial tcp )\[?([A-Za-z0-9.:_-]+)\]?(?: port |:)([0-9]{1,5})\b`)
+
+// closed returns which port has refused a program, and what opens it; "" if no rule could.
+func (h Hints) closed(said []byte, command string) (object, hint string) {
+	named := policy.ByName(h.Spec.Network.Mode)
+	if named {
+		if host, hint := plainHTTP(h.Spec.Network, said, []byte(command)); hint != "" {
+			return host, hint
+		}
+	}
+	found := refusedPort.FindSubmatch(said)
+	if found == nil {
+		if named {
+			return "", closedPort.Hint
+		}
+		return "", ""
+	}
+	host, port := string(found[1]), string(found[2])
+	_, notAddress := netip.ParseAddr(host)
+	switch {
+	case !h.namesHosts():
+		return "", ""
+	case host == policy.HostName:
+		hint = "`network.host_ports` " + port + " opens it"
+	case host == "localhost", host == "127.0.0.1", host == "::1":
+		hint = host + " is the sandbox's own, where nothing listens at that port; `network.host_ports` " + port + " lets it reach that port of the host, as " + policy.HostName
+	case !named:
+		return "", ""
+	case notAddress == nil:
+		return "", closedPort.Hint // it stands for a name
+	default:
+		hint = "a host refuses every port that no rule names: `network.allow` " + host + ":" + port + " opens it"
+	}
+	return net.JoinHostPort(host, port), hint
+}
+
+// plainURL matches a URL without TLS, and what curl prints about a port that it cannot reach.
+var plainURL = regexp.MustCompile(`http://([A-Za-z0-9._-]+)|Failed to connect to ([A-Za-z0-9._-]+) port 80 `)
+
+// plainHTTP returns a host that one of the texts has in a URL without TLS, and what to use in its
+// place, if a rule of the network has a secret for it or looks into its requests.
+func plainHTTP(n policy.Network, texts ...[]byte) (host, hint string) {
+	for _, text := range texts {
+		for _, found := range plainURL.FindAllSubmatch(text, 16) {
+			host, reason, _ := policy.CanonicalHost(string(found[1]) + string(found[2]))
+			if hint := n.HTTPSHint(host); reason == "" && hint != "" {
+				return host, hint
+			}
+		}
+	}
+	return "", ""
 }
 
 // readOnly matches what programs print about a path that they cannot write.

@@ -5,8 +5,17 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
+
+// A network that is written as in a spec file is told which fields have its rules.
+func TestANetworkIsOneWord(t *testing.T) {
+	err := operation(t, "sandbox_create").Check([]byte(`{"network":{"publish":["3000"]}}`))
+	if err == nil || err.Error() != "cannot read the input of sandbox_create: cannot use network: it must be one word, not a JSON object" || op.HintOf(err) != "hosts go in `network.allow`, ports in `network.publish`" {
+		t.Errorf("%v (%s)", err, op.HintOf(err))
+	}
+}
 
 // What a schema requires of the elements of a list must be there, whichever tool has
 // it: an absent text would be taken for an empty one.

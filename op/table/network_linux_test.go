@@ -109,7 +109,18 @@ func TestNetworkOperations(t *testing.T) {
 	if diff := cmp.Diff([]paddock.Observed{{Host: "x.example", Port: 443, Connections: 1, Sent: 1, Received: 2}, {Host: "b.example", Port: 443, Connections: 2}}, observed.Observed); diff != "" {
 		t.Error(diff)
 	}
-	well[network.NetworkOutput](t, env, "network_set", map[string]any{"none": true})
+	const seen = 2 // set, and add
+	if show.Revision != seen || observed.Revision != seen {
+		t.Errorf("revisions %d and %d", show.Revision, observed.Revision)
+	}
+	_, err := try[network.NetworkOutput](t.Context(), t, env, "network_set", map[string]any{"none": true, "if_revision": seen - 1})
+	if err == nil || err.Error() != `cannot use if_revision "1": others have changed the rules since, which are those of revision 2 now, and these were not set` || !strings.HasPrefix(op.HintOf(err), "look at them first: paddock network show ") {
+		t.Errorf("rules that nobody has seen: %v (%s)", err, op.HintOf(err))
+	}
+	if diff := cmp.Diff(want, process.Rules()); diff != "" {
+		t.Error(diff)
+	}
+	well[network.NetworkOutput](t, env, "network_set", map[string]any{"none": true, "if_revision": seen})
 	if n := process.Rules(); n.Mode != policy.NetworkAllow || len(n.Allow)+len(n.Deny) != 0 {
 		t.Errorf("%+v", n)
 	}
@@ -158,7 +169,7 @@ func TestNetworkSetBelowACeiling(t *testing.T) {
 	for _, rule := range []string{"**", "evil.example", "api.example.com:22", "10.0.0.1", "*.example.com"} {
 		_, err := try[network.NetworkOutput](t.Context(), t, env, "network_set", map[string]any{"allow": []string{rule}})
 		found := (*policy.CeilingError)(nil)
-		if !errors.As(err, &found) || found.Rule != "ceiling.network_rules" || found.Hint != "what may be asked for: api.example.com, *.example.org:8443" {
+		if !errors.As(err, &found) || found.Rule != "ceiling.network_rules" || found.Hint != "what may be asked for: api.example.com, *.example.org:8443; `ceiling.network.allow` "+policy.ShellWord(rule)+" opens it" {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}

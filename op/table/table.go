@@ -18,18 +18,27 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/wrap"
 )
 
-// Groups are the commands that only hold others, by their name, with a summary.
-func Groups() map[string]string {
-	return map[string]string{
-		"cache":     "Look at what stays between sandboxes, and remove it",
-		"cgroup":    "Work with control groups of the host, outside every sandbox",
-		"git":       "Take over what commands changed of git's configuration",
-		"file":      "Work with files of a workspace, as its sandbox sees them",
-		"network":   "Look at the rules of a running sandbox's network, and change them",
-		"policy":    "Look at the rules for commands",
-		"service":   "Work with services: commands that run on in a sandbox",
-		"token":     "Let principals in by HTTP, and end that",
-		"workspace": "Bring files into a workspace, and take them out",
+// Group is a command that only holds others.
+type Group struct{ Summary, Examples string }
+
+// Groups are the commands that only hold others, by their name.
+func Groups() map[string]Group {
+	return map[string]Group{
+		"cache":  {Summary: "Look at what stays between sandboxes, and remove it"},
+		"cgroup": {Summary: "Work with control groups of the host, outside every sandbox"},
+		"git":    {Summary: "Take over what commands changed of git's configuration"},
+		"file":   {Summary: "Work with files of a workspace, as its sandbox sees them"},
+		"network": {Summary: "Look at the rules of a running sandbox's network, and change them",
+			Examples: `  # the rules, connections and bytes of a sandbox; paddock list prints its ID
+  paddock network show ID
+  # each connection and each refusal, as they come
+  paddock network log --follow ID
+  # open one more host
+  paddock network add ID --allow api.example.com`},
+		"policy":    {Summary: "Look at the rules for commands"},
+		"service":   {Summary: "Work with services: commands that run on in a sandbox"},
+		"token":     {Summary: "Let principals in by HTTP, and end that"},
+		"workspace": {Summary: "Bring files into a workspace, and take them out"},
 	}
 }
 

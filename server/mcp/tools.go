@@ -104,7 +104,7 @@ func newWording(all []op.Op, env *op.Env, opts Options) *wording {
 	for _, command := range slices.SortedFunc(maps.Keys(commands), func(a, b string) int { return cmp.Compare(len(b), len(a)) }) {
 		pairs = append(pairs, command, commands[command])
 	}
-	pairs = append(pairs, " (may be repeated)", "")
+	pairs = append(pairs, " (may be repeated)", "", " (or at another address: 127.0.0.1:8080:3000)", "")
 	return &wording{env.Ceiling, opts.Profile, opts.Structured, opts.Tokens, networkText(env.DefaultSpec().Network, opts.Tokens), absent, strings.NewReplacer(pairs...)}
 }
 
@@ -144,7 +144,8 @@ func (v *view) say(o *op.Op) func(hint string) string {
 		m := degraded.FindStringSubmatch(hint)
 		refused := m != nil && w.ceiling != nil && !slices.Contains(w.ceiling.AllowDegraded, m[1])
 		return policy.RenderHint(hint, func(path string) string {
-			if f := op.FieldAt(o.FieldsWithin(w.ceiling), path); f != nil && (!refused || path != "allow_degraded") {
+			path, operators := strings.CutPrefix(path, policy.OfCeiling)
+			if f := op.FieldAt(o.FieldsWithin(w.ceiling), path); f != nil && !operators && (!refused || path != "allow_degraded") {
 				return f.JSON
 			}
 			if w.tokens && op.FieldAt(op.SpecFields(), path) != nil {

@@ -88,6 +88,7 @@ func TestHintsOfAProfile(t *testing.T) {
 		"it_open opens one; it_list names them":        {"it_open opens one", "it_open opens one; it_list names them"},
 		"list_it, and wait":                            {"", "it_list, and wait"},
 		"allow it: `allow_degraded`=memory":            {"allow it: the operator's paddock mcp --allow-degraded=memory", "allow it: the operator's paddock mcp --allow-degraded=memory"},
+		"`ceiling.allow_degraded`=cpus allows it":      {"the operator's paddock mcp --allow-degraded=cpus allows it", "the operator's paddock mcp --allow-degraded=cpus allows it"},
 		"wait, or allow it: `allow_degraded`=cpus":     {"wait, or allow it: allow_degraded=cpus", "wait, or allow it: allow_degraded=cpus"},
 		"some_other_words are no tool's; it_list does": {"some_other_words are no tool's", "some_other_words are no tool's; it_list does"},
 	} {

@@ -56,7 +56,7 @@ var examples = []example{
 	{tool: "network_show", good: `{"sandbox":"named"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "network_add", good: `{"sandbox":"named","allow":["example.com:8443"]}`, bad: `{"sandbox":"named"}`, want: `allow`},
 	{tool: "network_set", good: `{"sandbox":"named","allow":["example.com:8443"]}`, bad: `{"sandbox":"named","allow":["*.*.example.com"]}`, want: `label`},
-	{tool: "port_publish", good: `{"sandbox":"named","ports":["3000"]}`, bad: `{"sandbox":"named","ports":["0.0.0.0:80:3000"]}`, want: `publish`},
+	{tool: "port_publish", good: `{"sandbox":"named","ports":["3000"]}`, bad: `{"sandbox":"named","ports":["0.0.0.0:80:3000"]}`, want: `leave the address out`},
 	{tool: "network_log", good: `{"sandbox":"named"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "sandbox_delete", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "shell_open", good: `{"shell_id":"main","wait_for_idle_ms":100}`, bad: `{"shell_id":"other","rows":0}`, want: `rows`},

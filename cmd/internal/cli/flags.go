@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/table"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -82,10 +84,11 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 		takes = "no more arguments"
 	}
 	if len(rest) > 0 {
-		return nil, &paddock.Error{
-			Message: "cannot use " + strconv.Quote(rest[0]) + ": " + in.command + " takes " + takes,
-			Hint:    "paddock " + in.command + " --help",
+		hint := "paddock " + in.command + " --help"
+		if i := slices.IndexFunc(in.fields, func(f op.Field) bool { return f.Flag != "" }); i >= 0 && in.fields[i].Kind == op.KindList {
+			hint = "did you mean --" + in.fields[i].Flag + " " + policy.ShellWord(rest[0]) + "? " + hint
 		}
+		return nil, &paddock.Error{Message: "cannot use " + strconv.Quote(rest[0]) + ": " + in.command + " takes " + takes, Hint: hint}
 	}
 	data, err := json.Marshal(in.values)
 	if err != nil {
@@ -144,6 +147,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 	unknown, bare := (*pflag.NotExistError)(nil), (*pflag.ValueRequiredError)(nil)
 	switch {
 	case errors.As(err, &unknown):
+		if _, group := table.Groups()[strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")]; group && cmd.Flags().NArg() > 0 {
+			return UnknownCommand(cmd, cmd.Flags().Arg(0))
+		}
 		name := "--" + unknown.GetSpecifiedName()
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = "-" + unknown.GetSpecifiedName()
@@ -152,12 +158,26 @@ func FlagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
 		if near := policy.Nearest(unknown.GetSpecifiedName(), flags); near != "" && strings.HasPrefix(name, "--") {
 			hint = "did you mean --" + near + "? " + hint
+		} else if other := besides(cmd, unknown.GetSpecifiedName()); other != "" {
+			hint = other
 		}
 		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
 	case errors.As(err, &bare):
 		return &paddock.Error{Message: "cannot use --" + bare.GetFlag().Name + ": its value is missing", Hint: hint}
 	}
 	return &paddock.Error{Message: "cannot read the flags: " + err.Error(), Hint: hint}
+}
+
+// besides returns which command beside cmd has a flag, and what for; "" if none has.
+func besides(cmd *cobra.Command, flag string) string {
+	for _, o := range table.All() {
+		path := cmd.Root().Name() + " " + strings.Join(o.CLI, " ")
+		if n := len(o.CLI) - 1; n > 0 && cmd.HasParent() && path == cmd.Parent().CommandPath()+" "+o.CLI[n] &&
+			slices.ContainsFunc(o.Fields(), func(f op.Field) bool { return f.Flag == flag }) {
+			return path + " has it, to " + strings.ToLower(o.Summary[:1]) + o.Summary[1:]
+		}
+	}
+	return ""
 }
 
 // ParseProfile reads the value of --profile.

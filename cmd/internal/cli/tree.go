@@ -137,10 +137,12 @@ func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
 	if cmd := made[name]; cmd != nil {
 		return cmd
 	}
+	group := table.Groups()[name]
 	cmd := &cobra.Command{
-		Use:   path[len(path)-2],
-		Short: table.Groups()[name],
-		Args:  cobra.ArbitraryArgs,
+		Use:     path[len(path)-2],
+		Short:   group.Summary,
+		Example: group.Examples,
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -156,6 +158,9 @@ func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
 // UnknownCommand returns the error about a word that names no command below cmd.
 func UnknownCommand(cmd *cobra.Command, word string) error {
 	path, hint := strings.TrimPrefix(cmd.CommandPath()+" "+word, cmd.Root().Name()+" "), cmd.CommandPath()+" --help"
+	if names := commandNames(cmd); cmd.HasParent() && len(names) > 0 { // the program has too many
+		hint = "the commands are " + strings.Join(names, ", ") + ": " + hint
+	}
 	if near := nearestCommand(cmd, word); near != "" {
 		hint = "did you mean " + near + "? " + hint
 	}
@@ -165,14 +170,20 @@ func UnknownCommand(cmd *cobra.Command, word string) error {
 // nearestCommand returns the path of the command below cmd that a word probably means,
 // empty if none is near.
 func nearestCommand(cmd *cobra.Command, word string) string {
+	if near := policy.Nearest(word, commandNames(cmd)); near != "" {
+		return cmd.CommandPath() + " " + near
+	}
+	return ""
+}
+
+// commandNames returns the names of the commands below cmd, sorted.
+func commandNames(cmd *cobra.Command) []string {
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := policy.Nearest(word, names); near != "" {
-		return cmd.CommandPath() + " " + near
-	}
-	return ""
+	slices.Sort(names)
+	return names
 }
 
 // refuseUnknownTopics makes the help command fail for unknown commands.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/table"
 )
 
 type treeInput struct {
@@ -72,5 +73,32 @@ func TestArgumentsFillTheFieldsWithoutFlags(t *testing.T) {
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%q is %s, %v; want %s", tt.args, got, err, tt.want)
 		}
+	}
+}
+
+// TestExamplesOfGroups: the examples of a command that only holds others name commands and flags
+// that there are.
+func TestExamplesOfGroups(t *testing.T) {
+	examples := 0
+	for name, group := range table.Groups() {
+		for line := range strings.Lines(group.Examples) {
+			words := strings.Fields(line)
+			if words[0] == "#" {
+				continue
+			}
+			examples++
+			root := &cobra.Command{Use: "paddock"}
+			(&App{}).addCommands(root, table.All(), words[1:])
+			cmd, rest, err := root.Find(words[1:])
+			if err == nil {
+				err = cmd.ParseFlags(rest)
+			}
+			if err != nil || !strings.HasPrefix(cmd.CommandPath(), "paddock "+name+" ") {
+				t.Errorf("%s: %q finds %s, %v", name, line, cmd.CommandPath(), err)
+			}
+		}
+	}
+	if examples < 3 {
+		t.Errorf("there are %d", examples)
 	}
 }

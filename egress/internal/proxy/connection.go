@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -27,6 +29,8 @@ type connection struct {
 	began          time.Time
 	ctx            context.Context
 	cut            context.CancelCauseFunc // resets it, for a reason
+	ignore         func() bool             // ends the watch for that
+	done           func()                  // called at its end
 	sent, received atomic.Int64
 	at             netip.AddrPort // of the host, for Server.mu; not set behind the operator's proxy
 }
@@ -69,42 +73,88 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// serveConn handles a connection that was accepted, and closes it.
-func (s *Server) serveConn(ctx context.Context, inside *net.TCPConn) {
+// serveConn handles a connection that was accepted. When it has been closed, done is called.
+func (s *Server) serveConn(ctx context.Context, inside *net.TCPConn, done func()) {
+	c := s.begin(ctx, inside)
+	if c == nil {
+		done()
+		return
+	}
+	c.done = done
+	if err := c.run(); err != nil {
+		c.end(false, err)
+	}
+}
+
+// begin admits a connection. It returns nil if that has ended already.
+func (s *Server) begin(ctx context.Context, inside *net.TCPConn) *connection {
 	local, ok := inside.LocalAddr().(*net.TCPAddr)
 	if !ok {
 		reset(inside)
-		return
+		return nil
 	}
 	at := local.AddrPort()
 	to := target{address: at.Addr().Unmap(), port: at.Port()}
 	if netip.AddrPortFrom(to.address, to.port) == s.dnsAddress {
 		s.dnsConns.serve(ctx, s.resolver, inside)
-		return
+		return nil
 	}
 	to.name, _ = s.names.name(to.address)
 	c, denied := s.admit(ctx, inside, to)
 	if denied != nil {
 		reset(inside)
 		s.deny(egress.Record{Host: to.host(), Port: to.port, Rule: denied.rule, Reason: denied.reason})
-		return
+		return nil
 	}
 	_ = inside.SetKeepAliveConfig(keepAlive)
-	stop := context.AfterFunc(c.ctx, func() { reset(inside) })
-	reached, err := c.run()
-	stop()
-	reset(inside) // unless it has been closed
-	switch why := context.Cause(c.ctx); {
-	case ctx.Err() != nil:
+	c.ignore = context.AfterFunc(c.ctx, func() { reset(inside) })
+	return c
+}
+
+// end makes the record of a connection, and closes it if it is still open.
+func (c *connection) end(reached bool, err error) {
+	c.ignore()
+	reset(c.inside)
+	if why := context.Cause(c.ctx); errors.Is(why, context.Canceled) {
 		err = cutError("the sandbox has ended")
-	case why != nil:
+	} else if why != nil {
 		err = why
 	}
 	c.cut(nil)
+	s := c.server
 	s.mu.Lock()
 	delete(s.open, c)
+	at := c.at
 	s.mu.Unlock()
-	c.record(reached, err)
+	c.record(at, reached, err)
+	c.done()
+}
+
+// endGone ends the connections that commands have reset, until ctx ends. Whoever writes to a host
+// that reads nothing does not see that, and would hold their places.
+func (s *Server) endGone(ctx context.Context) {
+	look := time.NewTicker(s.lookEach)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		open := slices.Collect(maps.Keys(s.open))
+		s.mu.Unlock()
+		for _, c := range open {
+			raw, err := c.inside.SyscallConn()
+			gone := false
+			if err == nil {
+				err = raw.Control(func(fd uintptr) { gone = isGone(fd) })
+			}
+			if err == nil && gone {
+				c.cut(errInside)
+			}
+		}
+	}
 }
 
 // admit decides about a connection, and adds it to those that are open.
@@ -124,6 +174,7 @@ func (s *Server) admit(ctx context.Context, inside *net.TCPConn, to target) (*co
 	c := &connection{server: s, inside: inside, to: to, rule: decision.Rule, intercepts: decision.Intercept, began: time.Now()}
 	c.ctx, c.cut = context.WithCancelCause(ctx)
 	s.open[c] = struct{}{}
+	s.grown()
 	s.records.connected()
 	return c, nil
 }
@@ -143,36 +194,34 @@ func (s *Server) decide(table *egress.Table, to target) egress.Decision {
 	return table.Address(to.address, to.port)
 }
 
-// run checks what the connection begins with, connects to the target, and copies until both
-// ends have closed. It reports whether the host was reached.
-func (c *connection) run() (reached bool, err error) {
-	s := c.server
-	if c.intercepts != nil {
+// run checks what the connection begins with, and connects to the target. What is left to do is
+// done by others, which call end. If it fails the connection is still open.
+func (c *connection) run() error {
+	switch {
+	case c.intercepts != nil:
 		return c.intercept(c.intercepts)
-	}
-	if c.to.port == s.httpPort {
+	case c.to.port == c.server.httpPort:
 		return c.forwardHTTP()
 	}
 	var start []byte
-	if c.to.port == s.tlsPort {
+	if s := c.server; c.to.port == s.tlsPort {
 		server, read, err := readHello(c.inside, nil, s.helloTimeout)
 		if err == nil {
 			err = c.checkServer(server, true)
 		}
 		if err != nil {
-			return false, c.helloError(err)
+			return c.helloError(err)
 		}
 		start = read
 	}
-	outside, err := c.connect()
+	outside, err := c.connect(c.ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
-	defer context.AfterFunc(c.ctx, func() { reset(outside) })()
 	up, down := c.copiers(outside)
-	return true, relay(c.inside, outside, func() error {
+	c.relay(outside, func() error {
 		end := false
-		if c.to.port != s.tlsPort {
+		if c.to.port != c.server.tlsPort {
 			var err error
 			if start, end, err = c.readFirst(); err != nil {
 				return err
@@ -188,6 +237,16 @@ func (c *connection) run() (reached bool, err error) {
 		}
 		return copyAll(up, c.inside)
 	}, func() error { return copyAll(down, outside) })
+	return nil
+}
+
+// relay runs the two directions of a connection, and ends it.
+func (c *connection) relay(outside net.Conn, up, down func() error) {
+	ignore := context.AfterFunc(c.ctx, func() { reset(outside) })
+	relay(c.inside, outside, up, down, func(err error) {
+		ignore()
+		c.end(true, err)
+	})
 }
 
 // helloError returns the error of a connection that does not begin as it must.
@@ -239,15 +298,17 @@ func (c *connection) readFirst() (start []byte, end bool, err error) {
 }
 
 // connect makes the connection of the host's side.
-func (c *connection) connect() (net.Conn, error) {
+func (c *connection) connect(ctx context.Context) (net.Conn, error) {
 	s := c.server
 	s.mu.Lock()
 	table := s.table
 	s.mu.Unlock()
-	outside, err := s.upstream.connect(c.ctx, table, c.to)
+	outside, err := s.upstream.connect(ctx, table, c.to)
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
 		if refused.opens {
+			s.mu.Lock()
 			c.at = netip.AddrPortFrom(refused.address, c.to.port)
+			s.mu.Unlock()
 		}
 		return nil, &deniedError{refused.rule, refused.reason}
 	}
@@ -313,28 +374,36 @@ func (c *connection) copiers(outside net.Conn) (up, down *counter) {
 }
 
 func (w *counter) Write(p []byte) (int, error) {
-	if !w.sent {
-		w.c.received.Add(int64(len(p))) // before the command has it: it may answer at once
-		return w.to.Write(p)
+	if err := w.count(int64(len(p))); err != nil {
+		return 0, err
 	}
-	s := w.c.server
-	size := int64(len(p))
-	if limit := s.bytesOut.Load(); s.sent.Add(size) > limit && limit > 0 {
-		s.sent.Add(-size)
-		return 0, cutError(spentReason(limit))
-	}
-	w.c.sent.Add(size)
 	return w.to.Write(p)
 }
 
+// count counts bytes before they are written: the peer may answer at once. It returns an error if
+// they must not be.
+func (w *counter) count(size int64) error {
+	if !w.sent {
+		w.c.received.Add(size)
+		return nil
+	}
+	s := w.c.server
+	if limit := s.bytesOut.Load(); s.sent.Add(size) > limit && limit > 0 {
+		s.sent.Add(-size)
+		return cutError(spentReason(limit))
+	}
+	w.c.sent.Add(size)
+	return nil
+}
+
 // record makes the record of a connection that has ended.
-func (c *connection) record(reached bool, err error) {
+func (c *connection) record(at netip.AddrPort, reached bool, err error) {
 	r := egress.Record{
 		Kind: egress.KindConnection, Host: c.to.host(), Port: c.to.port, Rule: c.rule,
 		Sent: c.sent.Load(), Received: c.received.Load(), Duration: policy.Duration(time.Since(c.began).Round(time.Microsecond)),
 	}
-	if c.at.IsValid() {
-		r.Address = c.at.Addr().String()
+	if at.IsValid() {
+		r.Address = at.Addr().String()
 	}
 	denied, failed := (*deniedError)(nil), (*failedError)(nil)
 	switch {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -24,7 +23,16 @@ const (
 	// are of a fixed size.
 	mostWide     = 16
 	narrowBuffer = 128 << 10
+	// splice(2) takes a pipe for each direction, from a budget that all programs of a user
+	// share: 16,384 pages, of which one of this size takes 64. So only directions that have
+	// carried much get one, and few at once.
+	spliceAfter = 4 << 20
+	mostPipes   = 16
+	pipeSize    = 256 << 10
 )
+
+// spliceLeast is how many bytes must have come at once, on average, for splice(2). Tests lower it.
+var spliceLeast = bigBuffer / 2
 
 var (
 	bigBuffers   = sync.Pool{New: func() any { return new([bigBuffer]byte) }}
@@ -49,15 +57,24 @@ func takeBuffer(big bool) ([]byte, func()) {
 	return b[:], func() { smallBuffers.Put(b) }
 }
 
-// copyAll copies what from has until it ends. It uses no splice(2): that takes a pipe for each
-// direction, from a budget that all programs of a user share.
+// copyAll copies what from has until it ends. What comes much at once for long, the kernel moves by
+// itself where it can: that costs less, while small pieces, such as those of TLS, cost more.
 func copyAll(to io.Writer, from net.Conn) error {
+	copied, reads := 0, 0
 	for big := false; ; {
 		n, end, err := copyOnce(to, from, big)
 		if end || err != nil {
 			return err
 		}
 		big = big || n >= smallBuffer
+		copied += n
+		if reads++; copied < spliceAfter {
+			continue
+		}
+		if copied >= reads*spliceLeast && canSplice(to, from) {
+			return spliceAll(to, from)
+		}
+		copied, reads = 0, 0
 	}
 }
 
@@ -157,43 +174,58 @@ func awaitGone(conn net.Conn) error {
 
 // relay copies between the two ends of a connection until both have ended, by up from the
 // inside and by down from the outside, which return nil at an end. An error of either resets
-// both ends.
-func relay(inside, outside net.Conn, up, down func() error) error {
-	ctx, fail := context.WithCancelCause(context.Background())
-	defer fail(nil)
-	var ended atomic.Int32
-	direction := func(from, to net.Conn, run func() error) {
-		err := run()
-		if err == nil {
-			err = closeWrite(to)
-		}
-		switch {
-		case err != nil:
-			err = blame(err, from, to, outside)
-		case ended.Add(1) == 2:
-			_ = to.SetReadDeadline(time.Unix(1, 0)) // the other direction need not wait any more
-		default:
-			if err = awaitGone(from); err != nil && from == outside {
-				err = &outsideError{err}
-			} else if err != nil {
-				err = errInside
-			}
-		}
-		if err != nil {
-			fail(err)
-			reset(inside)
-			reset(outside)
+// both ends. At the end it calls done, with the first error.
+func relay(inside, outside net.Conn, up, down func() error, done func(error)) {
+	r := &relayed{inside: inside, outside: outside, done: done}
+	go r.run(inside, outside, up)
+	go r.run(outside, inside, down)
+}
+
+// relayed is a connection that is relayed.
+type relayed struct {
+	inside, outside net.Conn
+	done            func(error)
+	ended           atomic.Int32 // directions that came to an end
+	left            atomic.Int32 // directions that are done
+	failing         sync.Once
+	failure         error
+}
+
+// run copies in one direction. The last one to be done ends the connection.
+func (r *relayed) run(from, to net.Conn, copies func() error) {
+	if err := r.direction(from, to, copies); err != nil {
+		r.failing.Do(func() { r.failure = err })
+		reset(r.inside)
+		reset(r.outside)
+	}
+	if r.left.Add(1) < 2 {
+		return
+	}
+	if r.failure == nil {
+		_ = r.outside.Close()
+		r.failure = r.inside.Close()
+	}
+	r.done(r.failure)
+}
+
+func (r *relayed) direction(from, to net.Conn, copies func() error) error {
+	err := copies()
+	if err == nil {
+		err = closeWrite(to)
+	}
+	switch {
+	case err != nil:
+		return blame(err, from, to, r.outside)
+	case r.ended.Add(1) == 2:
+		_ = to.SetReadDeadline(time.Unix(1, 0)) // the other direction need not wait any more
+	default:
+		if err := awaitGone(from); err != nil && from == r.outside {
+			return &outsideError{err}
+		} else if err != nil {
+			return errInside
 		}
 	}
-	var other sync.WaitGroup
-	other.Go(func() { direction(outside, inside, down) })
-	direction(inside, outside, up)
-	other.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	_ = outside.Close()
-	return inside.Close()
+	return nil
 }
 
 // blame returns the error of a direction as one of the end that caused it.

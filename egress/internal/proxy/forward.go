@@ -2,13 +2,13 @@ package proxy
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -37,27 +37,26 @@ type forwarding struct {
 	upgraded chan bool
 }
 
-// forwardHTTP forwards requests until the connection ends. Nothing is connected to before the
-// first one has been checked.
-func (c *connection) forwardHTTP() (reached bool, err error) {
+// forwardHTTP begins to forward requests. Nothing is connected to before the first one has been
+// checked.
+func (c *connection) forwardHTTP() error {
 	f := &forwarding{c: c, in: bufio.NewReaderSize(c.inside, 16<<10), upgraded: make(chan bool, 1)}
 	first, err := f.next()
 	if refusal := (*httpError)(nil); errors.As(err, &refusal) {
 		f.refuse(refusal)
 		f.writeRefusal(refusal)
-		return false, errReported
+		return errReported
 	}
 	if err != nil || first == nil {
-		return false, errInside
+		return errInside
 	}
-	outside, err := c.connect()
+	outside, err := c.connect(c.ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
-	defer context.AfterFunc(c.ctx, func() { reset(outside) })()
 	up, down := c.copiers(outside)
 	f.up = up
-	return true, relay(c.inside, outside, func() error { return f.sendAll(first, outside) }, func() error {
+	c.relay(outside, func() error { return f.sendAll(first, outside) }, func() error {
 		if first.upgrade {
 			if err := f.readUpgrade(down, outside); err != nil {
 				return err
@@ -70,6 +69,7 @@ func (c *connection) forwardHTTP() (reached bool, err error) {
 		}
 		return err
 	})
+	return nil
 }
 
 // next reads and checks the head of the next request. It returns nil at the end.
@@ -99,6 +99,9 @@ func (f *forwarding) next() (*httpRequest, error) {
 	r, refusal := parseRequest(lines)
 	if refusal == nil {
 		refusal = checkHost(r.host, f.c.to)
+	}
+	if refusal == nil {
+		refusal = checkForwarded(r.header, f.c.to)
 	}
 	if i := f.c.server.interceptor; refusal == nil && i != nil {
 		if secret := i.secrets.standsIn(string(r.head)); secret != nil {
@@ -248,7 +251,7 @@ func (f *forwarding) sendTrailer() error {
 			return err
 		}
 	}
-	h.drop("Host", "Content-Length", "Transfer-Encoding")
+	h.drop(slices.Concat(headHeaders, hostHeaders)...)
 	_, err := f.up.Write(h.appendTo(nil))
 	return err
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -29,7 +30,8 @@ func badRequest(reason string) *httpError { return &httpError{400, reason} }
 type httpRequest struct {
 	head    []byte
 	host    string // with its port, if it has one
-	length  int64  // of the body
+	header  http.Header
+	length  int64 // of the body
 	chunked bool
 	upgrade bool // to WebSocket
 }
@@ -74,6 +76,7 @@ func parseRequest(lines []string) (*httpRequest, *httpError) {
 	if r.upgrade = r.upgrade && method == "GET" && r.length == 0 && !r.chunked; !r.upgrade {
 		h.drop("upgrade", "http2-settings")
 	}
+	r.header = h.header()
 	r.head = []byte(method + " " + path + " " + version + "\r\n")
 	r.head = h.appendTo(r.head)
 	return r, nil
@@ -142,6 +145,15 @@ func (h *httpHead) only(name string) (value string, found bool, err *httpError) 
 	return value, found, nil
 }
 
+// header returns the fields by their names.
+func (h *httpHead) header() http.Header {
+	all := http.Header{}
+	for _, f := range h.fields {
+		all[f.name] = append(all[f.name], f.value)
+	}
+	return all
+}
+
 // appendTo appends the fields and the empty line after them.
 func (h *httpHead) appendTo(text []byte) []byte {
 	for _, f := range h.fields {
@@ -156,7 +168,7 @@ func (h *httpHead) drop(names ...string) {
 	for _, f := range h.fields {
 		dropped := false
 		for _, name := range names {
-			dropped = dropped || strings.EqualFold(f.name, name)
+			dropped = dropped || sameHeader(f.name, name)
 		}
 		if !dropped {
 			kept = append(kept, f)

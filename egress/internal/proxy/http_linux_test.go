@@ -138,6 +138,8 @@ func TestRefusedRequests(t *testing.T) {
 	}{
 		{"another Host", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 421},
 		{"another allowed Host", "GET / HTTP/1.1\r\nHost: also.test\r\n\r\n", 421},
+		{"forwarded for another", "GET / HTTP/1.1\r\nHost: api.test\r\nx_forwarded_host: evil.test\r\n\r\n", 421},
+		{"Forwarded for another", "GET / HTTP/1.1\r\nHost: api.test\r\nForwarded: for=192.0.2.1;host=evil.test\r\n\r\n", 421},
 		{"absolute form of another", "GET http://evil.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n", 421},
 		{"absolute form of another, and its Host", "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n", 421},
 		{"absolute form with a user", "GET http://u@api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n", 421},

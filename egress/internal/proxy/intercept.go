@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,6 @@ const (
 	mostStreams     = 64 // requests at once of one connection
 	mostAnswerHead  = 256 << 10
 	proxyBuffer     = 32 << 10
-	idleUpstream    = 90 * time.Second
 	continueTimeout = time.Second
 )
 
@@ -58,6 +58,7 @@ func newInterceptor(s *Server, o *Options) (*interceptor, error) {
 	i.buffers.New = func() any { return new([proxyBuffer]byte) }
 	i.inside = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256}, // nothing of it leaves the machine, so no later computer can read it
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			name, ok := egress.CanonicalName(h.ServerName)
 			if !ok {
@@ -84,11 +85,11 @@ func newInterceptor(s *Server, o *Options) (*interceptor, error) {
 			if !ok {
 				return ctx
 			}
-			own, ok := secure.NetConn().(*interceptedConn)
+			own, ok := secure.NetConn().(*intercepted)
 			if !ok {
 				return ctx
 			}
-			return context.WithValue(ctx, interceptedKey{}, own.i)
+			return context.WithValue(ctx, interceptedKey{}, own)
 		},
 	}
 	return i, nil
@@ -128,65 +129,85 @@ func (i *interceptor) serve(ctx context.Context) {
 type interceptedKey struct{}
 
 // intercepted is a connection of which the requests are read. Its connections to the host are
-// its own.
+// its own. It is the sandbox's end of it, which the HTTP server closes.
 type intercepted struct {
+	net.Conn
 	*interceptor
 	c         *connection
 	rule      *policy.NetworkRule
+	protocols []string // towards the host
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
+	first     *firstDial // nil before TLS has begun
+	served    bool       // by the HTTP server, which ends the connection
+	closed    sync.Once
 	requests  atomic.Int64
 	outside   atomic.Int64 // connections to the host that are open
 	reached   atomic.Bool
+
+	resting sync.Mutex
+	rest    *time.Timer // nil before the first request has ended
 }
 
-// interceptedConn is the sandbox's end.
-type interceptedConn struct {
-	net.Conn
-	i    *intercepted
-	once sync.Once
-	done chan struct{} // closed when the HTTP server has closed it
-}
-
-func (c *interceptedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { close(c.done) })
-	return err
-}
-
-// intercept ends TLS, and serves requests until the connection ends.
-func (c *connection) intercept(rule *policy.NetworkRule) (reached bool, err error) {
+// intercept ends TLS, and has requests served until the connection ends. If it fails the
+// connection is still open.
+func (c *connection) intercept(rule *policy.NetworkRule) error {
 	s := c.server
-	i := &intercepted{interceptor: s.interceptor, c: c, rule: rule}
-	own := &interceptedConn{Conn: c.inside, i: i, done: make(chan struct{})}
+	i := &intercepted{Conn: c.inside, interceptor: s.interceptor, c: c, rule: rule}
 	var refused error
-	secure := tls.Server(own, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+	secure := tls.Server(i, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		refused = c.checkServer(h.ServerName, true)
 		if refused != nil {
 			return nil, refused
 		}
+		if i.first == nil { // else it begins once more, with other parameters
+			i.prepare(slices.Contains(h.SupportedProtos, "h2"))
+		}
 		return i.inside, nil
 	}})
-	_ = own.SetDeadline(time.Now().Add(s.helloTimeout))
-	if err := secure.HandshakeContext(c.ctx); err != nil {
-		return false, c.handshakeError(err, refused)
+	_ = i.SetDeadline(time.Now().Add(s.helloTimeout))
+	err := secure.HandshakeContext(c.ctx)
+	if err == nil {
+		_ = i.SetDeadline(time.Time{})
+		i.served = true
+		select {
+		case i.conns <- secure:
+			return nil
+		case <-c.ctx.Done():
+			err = errInside
+		}
+	} else {
+		err = c.handshakeError(err, refused)
 	}
-	_ = own.SetDeadline(time.Time{})
-	i.prepare(secure.ConnectionState().NegotiatedProtocol == "h2")
-	defer i.transport.CloseIdleConnections()
-	select {
-	case i.conns <- secure:
-	case <-c.ctx.Done():
-		return false, errInside
+	if i.first != nil {
+		i.first.cancel()
 	}
-	<-own.done
-	if i.requests.Load() == 0 {
-		return false, cutError("it ended without a request: a program that does not trust the sandbox's certificates, or wants certain ones, does that")
+	return err
+}
+
+// Close ends the connection. If that is cut while TLS begins, which closes it too, intercept tells
+// how it went.
+func (i *intercepted) Close() error {
+	err := i.Conn.Close()
+	if i.served {
+		i.closed.Do(i.finish)
 	}
-	if !i.reached.Load() {
-		return false, errReported
+	return err
+}
+
+// finish ends what the connection has of its own, and tells how it went.
+func (i *intercepted) finish() {
+	i.first.cancel()
+	i.restAfter(0)
+	i.transport.CloseIdleConnections()
+	switch {
+	case i.requests.Load() == 0:
+		i.c.end(false, cutError("it ended without a request: a program that does not trust the sandbox's certificates, or wants certain ones, does that"))
+	case !i.reached.Load():
+		i.c.end(false, errReported)
+	default:
+		i.c.end(true, errInside)
 	}
-	return true, errInside
 }
 
 // handshakeError says why there is no TLS.
@@ -210,17 +231,18 @@ func (c *connection) handshakeError(err, refused error) error {
 	return &deniedError{c.rule, "it has no TLS that can be looked into: " + err.Error()}
 }
 
-// prepare makes the way to the host: by HTTP/2 only if the command uses that, since each such
-// connection takes more memory.
+// prepare makes the way to the host, by HTTP/2 only if the command can use that, since each such
+// connection takes more memory. The first connection begins at once.
 func (i *intercepted) prepare(two bool) {
-	outside := i.interceptor.outside.Clone()
-	outside.ServerName = i.c.to.name
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(two)
+	if i.protocols = []string{"http/1.1"}; two {
+		i.protocols = []string{"h2", "http/1.1"}
+	}
 	i.transport = &http.Transport{
-		DialContext: i.dial, TLSClientConfig: outside, TLSHandshakeTimeout: i.server.upstream.timeout, Protocols: protocols,
-		DisableCompression: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: idleUpstream, ExpectContinueTimeout: continueTimeout,
+		DialTLSContext: i.dialTLS, Protocols: protocols,
+		DisableCompression: true, MaxIdleConnsPerHost: 2, ExpectContinueTimeout: continueTimeout,
 		MaxResponseHeaderBytes: mostAnswerHead, ReadBufferSize: 2 << 10, WriteBufferSize: 2 << 10,
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 512 << 10},
 	}
@@ -228,64 +250,5 @@ func (i *intercepted) prepare(two bool) {
 		Transport: i.transport, FlushInterval: -1, BufferPool: &i.buffers, ErrorLog: i.http.ErrorLog,
 		Rewrite: i.rewrite, ModifyResponse: i.answer, ErrorHandler: i.failed,
 	}
-}
-
-// dial connects to the host.
-func (i *intercepted) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	extra := i.outside.Add(1) > 1
-	if extra {
-		select {
-		case i.extra <- struct{}{}:
-		case <-ctx.Done():
-			i.outside.Add(-1)
-			return nil, context.Cause(ctx)
-		}
-	}
-	free := func() {
-		i.outside.Add(-1)
-		if extra {
-			<-i.extra
-		}
-	}
-	conn, err := i.c.connect()
-	if err != nil {
-		free()
-		return nil, err
-	}
-	i.reached.Store(true)
-	o := &outsideConn{Conn: conn, c: i.c, free: free}
-	o.stop = context.AfterFunc(i.c.ctx, func() { reset(conn) })
-	return o, nil
-}
-
-// outsideConn counts what goes to the host and comes from it.
-type outsideConn struct {
-	net.Conn
-	c    *connection
-	stop func() bool
-	free func()
-	once sync.Once
-}
-
-func (o *outsideConn) Read(p []byte) (int, error) {
-	n, err := o.Conn.Read(p)
-	o.c.received.Add(int64(n))
-	return n, err
-}
-
-func (o *outsideConn) Write(p []byte) (int, error) {
-	n, err := (&counter{o.c, o.Conn, true}).Write(p)
-	if cut := cutError(""); errors.As(err, &cut) {
-		o.c.cut(cut)
-	}
-	return n, err
-}
-
-func (o *outsideConn) Close() error {
-	err := o.Conn.Close()
-	o.once.Do(func() {
-		o.stop()
-		o.free()
-	})
-	return err
+	i.first = i.dialFirst()
 }

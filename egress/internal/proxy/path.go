@@ -74,11 +74,54 @@ func unhex(c byte) int {
 	return -1
 }
 
-// Headers with which a request asks for another method or another path than its own.
+// Headers with which a request asks for another method, another path or another host than its own.
 var (
-	methodHeaders = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
-	pathHeaders   = []string{"X-Original-Url", "X-Rewrite-Url", "X-Original-Uri", "X-Forwarded-Uri"}
+	methodHeaders = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Forwarded-Method", "X-Original-Method"}
+	pathHeaders   = []string{
+		"X-Original-Url", "X-Rewrite-Url", "X-Override-Url", "X-Original-Uri", "X-Forwarded-Uri",
+		"X-Original-Path", "X-Envoy-Original-Path", "X-Forwarded-Path", "X-Forwarded-Prefix",
+	}
+	hostHeaders = []string{"X-Forwarded-Host", "X-Original-Host", "X-Host", "X-Http-Host-Override", "Forwarded-Host"}
 )
+
+var (
+	// Headers that ask for parts of an answer. Apache takes the second one for the first.
+	rangeHeaders = []string{"Range", "Request-Range", "If-Range"}
+	// Headers that say what a request is, and can only stand at its beginning.
+	headHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Forwarded"}
+)
+
+// checkForwarded returns an error if a request says that it was forwarded for another host than
+// the target of its connection. Servers behind a proxy of their own may believe that.
+func checkForwarded(h http.Header, to target) *httpError {
+	check := func(name, host string) *httpError {
+		if checkHost(strings.Trim(host, " \t\""), to) != nil {
+			return &httpError{421, "its header " + name + " names another host"}
+		}
+		return nil
+	}
+	for _, name := range hostHeaders {
+		for _, value := range headerValues(h, name) {
+			for host := range strings.SplitSeq(value, ",") {
+				if err := check(name, host); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, value := range headerValues(h, "Forwarded") {
+		for pair := range strings.FieldsFuncSeq(value, func(c rune) bool { return c == ',' || c == ';' }) {
+			key, host, _ := strings.Cut(pair, "=")
+			if !strings.EqualFold(strings.Trim(key, " \t"), "host") {
+				continue
+			}
+			if err := check("Forwarded", host); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // checkRequest returns an error unless rules let a request through.
 func checkRequest(rules []policy.HTTPRule, r *http.Request) *httpError {
@@ -94,7 +137,7 @@ func checkRequest(rules []policy.HTTPRule, r *http.Request) *httpError {
 		return len(rule.Methods) > 0 && !slices.Contains(rule.Methods, r.Method)
 	})
 	if len(byMethod) == 0 {
-		return &httpError{403, "the rule of this host does not let the method " + r.Method + " through"}
+		return &httpError{403, "the rule of this host does not let the method " + r.Method + " through: network.allow[].http[].methods does not name it"}
 	}
 	if slices.ContainsFunc(byMethod, func(rule policy.HTTPRule) bool { return len(rule.Paths) == 0 }) {
 		return nil
@@ -109,7 +152,7 @@ func checkRequest(rules []policy.HTTPRule, r *http.Request) *httpError {
 		return badRequest(reason)
 	}
 	if !slices.ContainsFunc(byMethod, func(rule policy.HTTPRule) bool { return rule.Matches(r.Method, path) }) {
-		return &httpError{403, "the rule of this host does not let " + r.Method + " of this path through"}
+		return &httpError{403, "the rule of this host does not let " + r.Method + " of this path through: network.allow[].http[].paths does not name it"}
 	}
 	return nil
 }
@@ -124,6 +167,11 @@ func headerValues(h http.Header, name string) []string {
 		}
 	}
 	return all
+}
+
+// isOneOf reports whether servers may take a header for one of these.
+func isOneOf(name string, lists ...[]string) bool {
+	return slices.ContainsFunc(slices.Concat(lists...), func(other string) bool { return sameHeader(name, other) })
 }
 
 func sameHeader(a, b string) bool {

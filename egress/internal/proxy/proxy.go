@@ -77,6 +77,9 @@ type Options struct {
 	// HelloTimeout is the time for a TLS hello, DialTimeout that for reaching a host.
 	// Default: 10s.
 	HelloTimeout, DialTimeout time.Duration
+	// LookEach is the time between looks for connections of which the command is gone.
+	// Default: 20s.
+	LookEach time.Duration
 	// Now tells the time for certificates.
 	Now func() time.Time
 	// HostSockets accepts sockets of this process's own network namespace.
@@ -99,6 +102,7 @@ type Server struct {
 	tlsPort      uint16
 	httpPort     uint16
 	helloTimeout time.Duration
+	lookEach     time.Duration
 	most         int           // connections, whatever the rules say
 	slots        chan struct{} // held while a connection is accepted and handled
 	sent         atomic.Int64  // to hosts, by all connections
@@ -114,6 +118,8 @@ type Server struct {
 	listeners map[uint16]*net.TCPListener
 	ctx       context.Context // of Serve
 	running   sync.WaitGroup
+	fresh     int         // connections and requests since memory was given back
+	giveBack  *time.Timer // nil: not yet needed
 }
 
 const (
@@ -185,6 +191,9 @@ func (o *Options) fill() {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 10 * time.Second
 	}
+	if o.LookEach == 0 {
+		o.LookEach = 20 * time.Second
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -220,7 +229,7 @@ func newServer(o *Options) (*Server, error) {
 		bindTo: o.Bind, dnsAddress: o.DNS, control: o.Control, sshAgent: o.SSHAgent,
 		names: newNames(o.Range), records: newRecords(),
 		upstream: &upstream{resolver: o.Resolver, dial: o.Dial, allowAddress: o.AllowAddress, proxy: proxy, timeout: o.DialTimeout},
-		tlsPort:  o.TLSPort, httpPort: o.HTTPPort, helloTimeout: o.HelloTimeout,
+		tlsPort:  o.TLSPort, httpPort: o.HTTPPort, helloTimeout: o.HelloTimeout, lookEach: o.LookEach,
 		most:      int(min((descriptors-otherDescriptors)/2, mostConnections)),
 		open:      map[*connection]struct{}{},
 		listeners: map[uint16]*net.TCPListener{},
@@ -303,6 +312,9 @@ func (s *Server) closeAll() {
 	}
 	closeFiles(s.stock)
 	s.stock = nil
+	if s.giveBack != nil {
+		s.giveBack.Stop()
+	}
 }
 
 // Serve answers and accepts until ctx ends. Then it resets all connections, and returns when
@@ -321,6 +333,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			fail(fmt.Errorf("cannot answer names: %w", err))
 		}
 	})
+	s.running.Go(func() { s.endGone(ctx) })
 	if s.interceptor != nil {
 		s.running.Go(func() { s.interceptor.serve(ctx) })
 	}
@@ -351,10 +364,8 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) {
 		conn, err := l.AcceptTCP()
 		if err == nil {
 			pause = 0
-			s.running.Go(func() {
-				defer func() { <-s.slots }()
-				s.serveConn(ctx, conn)
-			})
+			s.running.Add(1)
+			go s.serveConn(ctx, conn, s.ended)
 			continue
 		}
 		<-s.slots
@@ -369,6 +380,12 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) {
 			return
 		}
 	}
+}
+
+// ended is called when a connection has been handled.
+func (s *Server) ended() {
+	<-s.slots
+	s.running.Done()
 }
 
 // Set replaces all rules: it listens at new ports, then decides by the new rules, then resets

@@ -77,6 +77,7 @@ func (i *intercepted) serveRequest(w http.ResponseWriter, r *http.Request) {
 		}
 		record.Reason = e.redact.text(record.Reason) // it may repeat what the host sent
 		i.server.records.add(record)
+		i.restAfter(i.server.served())
 	}()
 	i.proxy.ServeHTTP(e, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
 }
@@ -124,6 +125,9 @@ func (i *intercepted) check(r *http.Request) *httpError {
 				return &httpError{421, "it names two hosts"}
 			}
 		}
+	}
+	if err := checkForwarded(r.Header, i.c.to); err != nil {
+		return err
 	}
 	if secret := i.misplaced(r); secret != nil {
 		return &httpError{403, "it has the stand-in of " + secret.Name + " where no rule says that the value goes"}
@@ -175,6 +179,22 @@ func basic(value string) string {
 	return string(text)
 }
 
+// restoreForwarded puts back what ReverseProxy takes out, to let proxies set their own: the host
+// gets what commands say, as it would without Paddock, and nothing more. checkForwarded has
+// looked at it. What is for this connection alone (Connection) stays here.
+func restoreForwarded(out, in http.Header) {
+	for name, values := range in {
+		if !strings.HasPrefix(name, "X-Forwarded-") && name != "Forwarded" {
+			continue
+		}
+		if !slices.ContainsFunc(in["Connection"], func(list string) bool {
+			return slices.ContainsFunc(strings.Split(list, ","), func(word string) bool { return strings.EqualFold(strings.Trim(word, " \t"), name) })
+		}) {
+			out[name] = values
+		}
+	}
+}
+
 // rewrite makes the request to the host.
 func (i *intercepted) rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
@@ -183,11 +203,7 @@ func (i *intercepted) rewrite(r *httputil.ProxyRequest) {
 	out.URL.RawQuery = r.In.URL.RawQuery // as it was written
 	out.Host = r.In.Host
 	out.Header.Del("Host")
-	for name, values := range r.In.Header {
-		if strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" {
-			out.Header[name] = values
-		}
-	}
+	restoreForwarded(out.Header, r.In.Header)
 	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") || out.Method != http.MethodGet {
 		out.Header.Del("Upgrade")
 		out.Header.Del("Connection")
@@ -219,8 +235,11 @@ func (i *intercepted) rewrite(r *httputil.ProxyRequest) {
 		return
 	}
 	// Answers to these would have the value in pieces, of which none can be told from other text.
-	out.Header.Del("Range")
-	out.Header.Del("If-Range")
+	for name := range out.Header {
+		if isOneOf(name, rangeHeaders) {
+			delete(out.Header, name)
+		}
+	}
 	known := i.secrets.find(secret.Name)
 	if known == nil {
 		return // the rules are refused without it
@@ -265,9 +284,9 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		for name := range b.request.Trailer {
-			switch {
-			case b.secret != nil && sameHeader(name, b.secret.Header),
-				sameHeader(name, "Host"), sameHeader(name, "Content-Length"), sameHeader(name, "Transfer-Encoding"):
+			// Servers may take them for fields of the header, which were checked.
+			if b.secret != nil && sameHeader(name, b.secret.Header) ||
+				isOneOf(name, headHeaders, methodHeaders, pathHeaders, hostHeaders, rangeHeaders) {
 				delete(b.request.Trailer, name)
 			}
 		}

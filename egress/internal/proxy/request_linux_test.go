@@ -25,7 +25,7 @@ func TestInject(t *testing.T) {
 				body, _ := io.ReadAll(r.Body)
 				fmt.Fprintf(w, "%s %s %s %s", r.Method, r.URL, r.Header.Get("Authorization"), body)
 			})
-			answer, text := l.do(l.client(two), "POST", l.url("/a%20b?x=1;2&y"), strings.NewReader("body"), "Authorization", "mine", "authorization_", "x", "Cookie", "c=1", "X-Forwarded-For", "192.0.2.1")
+			answer, text := l.do(l.client(two), "POST", l.url("/a%20b?x=1;2&y"), strings.NewReader("body"), "Authorization", "mine", "authorization_", "x", "Cookie", "c=1", "X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "https")
 			stars := "Bearer ghp_Zyxwvutsrqpo9876543210"
 			if want := "POST /a%20b?x=1;2&y " + stars + " body"; text != want || answer.Header.Get("X-Echo") != stars || answer.StatusCode != http.StatusOK || answer.Header.Get("Alt-Svc") != "" {
 				t.Errorf("the answer is %v %q, want %q", answer, text, want)
@@ -34,7 +34,7 @@ func TestInject(t *testing.T) {
 				t.Errorf("Content-Length is %d", answer.ContentLength)
 			}
 			r := l.last()
-			if got := r.Header["Authorization"]; !slices.Equal(got, []string{"Bearer " + tokenValue}) || r.Header.Get("Cookie") != "c=1" || r.Header.Get("X-Forwarded-For") != "192.0.2.1" || (r.ProtoMajor == 2) != two {
+			if got := r.Header["Authorization"]; !slices.Equal(got, []string{"Bearer " + tokenValue}) || r.Header.Get("Cookie") != "c=1" || r.Header.Get("X-Forwarded-For") != "192.0.2.1" || r.Header.Get("X-Forwarded-Proto") != "https" || (r.ProtoMajor == 2) != two {
 				t.Errorf("the host got %v %v", r.Proto, r.Header)
 			}
 			record := l.record(0, func(r egress.Record) bool { return r.Kind == egress.KindRequest })
@@ -160,6 +160,10 @@ func TestRequestsOfRules(t *testing.T) {
 		{"GET /user", "X_HTTP_Method: DELETE", 403},
 		{"GET /user", "X-Original-URL: /admin", 403},
 		{"GET /user", "X-Rewrite-Url: /admin", 403},
+		{"GET /user", "X-Forwarded-Method: DELETE", 403},
+		{"GET /user", "X-Forwarded-Prefix: /admin", 403},
+		{"GET /user", "X-Original-Method: DELETE", 403},
+		{"GET /user", "X-Envoy-Original-Path: /admin", 403},
 	} {
 		before := l.count()
 		conn := l.raw("api.test")
@@ -193,22 +197,28 @@ func TestAnotherHostInside(t *testing.T) {
 		request string
 		want    int
 	}{
-		"the host":            {"GET / HTTP/1.1\r\nHost: api.test\r\n\r\n", 200},
-		"with its port":       {"GET / HTTP/1.1\r\nHost: API.test.:PORT\r\n\r\n", 200},
-		"another":             {"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 421},
-		"an allowed one":      {"GET / HTTP/1.1\r\nHost: other.test\r\n\r\n", 421},
-		"another port":        {"GET / HTTP/1.1\r\nHost: api.test:1\r\n\r\n", 421},
-		"absolute":            {"GET https://evil.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n", 421},
-		"absolute of http":    {"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n", 421},
-		"a tunnel":            {"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n", 421},
-		"a tunnel to itself":  {"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n", 421},
-		"two":                 {"GET / HTTP/1.1\r\nHost: api.test\r\nHost: evil.test\r\n\r\n", 400},
-		"none":                {"GET / HTTP/1.0\r\n\r\n", 421},
-		"with a user":         {"GET / HTTP/1.1\r\nHost: api.test@evil.test\r\n\r\n", 400},
-		"two lengths":         {"POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
-		"an unknown coding":   {"POST / HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
-		"a folded header":     {"GET / HTTP/1.1\r\nHost: api.test\r\n Host: evil.test\r\n\r\n", 400},
-		"a space in a header": {"GET / HTTP/1.1\r\nHost : evil.test\r\nHost: api.test\r\n\r\n", 400},
+		"the host":                        {"GET / HTTP/1.1\r\nHost: api.test\r\n\r\n", 200},
+		"with its port":                   {"GET / HTTP/1.1\r\nHost: API.test.:PORT\r\n\r\n", 200},
+		"forwarded":                       {"GET / HTTP/1.1\r\nHost: api.test\r\nX-Forwarded-Host: api.test, API.test:PORT\r\nX-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.1;host=\"api.test\";proto=https\r\n\r\n", 200},
+		"forwarded to another, before":    {"GET / HTTP/1.1\r\nHost: api.test\r\nX-Forwarded-Host: evil.test, api.test\r\n\r\n", 421},
+		"forwarded to another":            {"GET / HTTP/1.1\r\nHost: api.test\r\nX_Forwarded-Host: evil.test\r\n\r\n", 421},
+		"forwarded to nobody":             {"GET / HTTP/1.1\r\nHost: api.test\r\nX-Forwarded-Host: \r\n\r\n", 421},
+		"for another, of the standard":    {"GET / HTTP/1.1\r\nHost: api.test\r\nForwarded: for=\"[2001:db8::1]\"; Host = \"evil.test\"\r\n\r\n", 421},
+		"for another, in the second part": {"GET / HTTP/1.1\r\nHost: api.test\r\nForwarded: host=api.test,host=evil.test\r\n\r\n", 421},
+		"another":                         {"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 421},
+		"an allowed one":                  {"GET / HTTP/1.1\r\nHost: other.test\r\n\r\n", 421},
+		"another port":                    {"GET / HTTP/1.1\r\nHost: api.test:1\r\n\r\n", 421},
+		"absolute":                        {"GET https://evil.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n", 421},
+		"absolute of http":                {"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n", 421},
+		"a tunnel":                        {"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n", 421},
+		"a tunnel to itself":              {"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n", 421},
+		"two":                             {"GET / HTTP/1.1\r\nHost: api.test\r\nHost: evil.test\r\n\r\n", 400},
+		"none":                            {"GET / HTTP/1.0\r\n\r\n", 421},
+		"with a user":                     {"GET / HTTP/1.1\r\nHost: api.test@evil.test\r\n\r\n", 400},
+		"two lengths":                     {"POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
+		"an unknown coding":               {"POST / HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
+		"a folded header":                 {"GET / HTTP/1.1\r\nHost: api.test\r\n Host: evil.test\r\n\r\n", 400},
+		"a space in a header":             {"GET / HTTP/1.1\r\nHost : evil.test\r\nHost: api.test\r\n\r\n", 400},
 	} {
 		conn := l.raw("api.test")
 		before := l.count()
@@ -223,6 +233,13 @@ func TestAnotherHostInside(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
+	// What is for the connection to Paddock alone ends there.
+	conn := l.raw("api.test")
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: api.test\r\nX-Forwarded-For: 192.0.2.1\r\nConnection: close, x-forwarded-for\r\n\r\n")
+	if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || answer.StatusCode != http.StatusOK || l.last().Header.Get("X-Forwarded-For") != "" {
+		t.Errorf("%v, %v", answer, err)
+	}
+	_ = conn.Close()
 	// A browser may use one connection for all names of a certificate.
 	c := l.client(true)
 	r, err := http.NewRequest(http.MethodGet, l.url("/"), nil)
@@ -264,7 +281,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestTrailers: fields after a body go both ways, but none in the place of the secret.
+// TestTrailers: fields after a body go both ways, but none that is a secret's, or that the header was checked for.
 func TestTrailers(t *testing.T) {
 	for name, two := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +298,7 @@ func TestTrailers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Trailer = http.Header{"X-Own": {"1"}}
+			r.Trailer = http.Header{"X-Own": {"1"}, "X-Http-Method-Override": {"DELETE"}, "X_Forwarded_Host": {"evil.test"}}
 			if !two { // there servers refuse it themselves
 				r.Trailer["Authorization"] = []string{"mine"}
 			}
@@ -293,7 +310,7 @@ func TestTrailers(t *testing.T) {
 			if err != nil || string(body) != "body" || answer.Trailer.Get("X-Sum") != "7" || strings.Contains(answer.Trailer.Get("X-Leak"), tokenValue) {
 				t.Errorf("the answer is %q with %v, %v", body, answer.Trailer, err)
 			}
-			if sent := <-got; sent.Get("X-Own") != "1" || sent.Get("Authorization") != "" {
+			if sent := <-got; sent.Get("X-Own") != "1" || sent.Get("Authorization") != "" || sent.Get("X-Http-Method-Override") != "" || strings.Join(sent["X_forwarded_host"], "") != "" {
 				t.Errorf("the host got the trailer %v", sent)
 			}
 		})

@@ -4,6 +4,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +13,10 @@ import (
 var errLinux = errors.New("rules by host need Linux")
 
 func readNow(fd uintptr, buffer []byte) (int, error) { return 0, errLinux }
+
+func canSplice(io.Writer, net.Conn) bool { return false }
+
+func spliceAll(io.Writer, net.Conn) error { return errLinux }
 
 func isGone(uintptr) bool { return true }
 

@@ -191,8 +191,15 @@ func connectProxy(t *testing.T, to net.Listener, asked chan<- string) net.Listen
 			return
 		}
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX: y\r\n\r\n")
-		_ = relay(conn, host, func() error { return copyAll(host, conn) }, func() error { return copyAll(conn, host) })
+		copyBoth(conn, host)
 	})
+}
+
+// copyBoth copies between two connections until they end.
+func copyBoth(a, b net.Conn) {
+	ended := make(chan struct{})
+	relay(a, b, func() error { return copyAll(b, a) }, func() error { return copyAll(a, b) }, func(error) { close(ended) })
+	<-ended
 }
 
 func TestOperatorProxy(t *testing.T) {
@@ -269,7 +276,7 @@ func TestSOCKSProxy(t *testing.T) {
 			return
 		}
 		_, _ = conn.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-		_ = relay(conn, to, func() error { return copyAll(to, conn) }, func() error { return copyAll(conn, to) })
+		copyBoth(conn, to)
 	})
 	e := start(t, func(o *Options) { o.Proxy = map[string]string{"ALL_PROXY": "socks5h://" + proxy.Addr().String()} }, "api.test:other")
 	conn := e.dial("api.test", e.other)

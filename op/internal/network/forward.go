@@ -16,7 +16,7 @@ import (
 
 type PortPublishInput struct {
 	Where
-	Ports []string `json:"ports" arg:"[IP:]HOST:GUEST..." help:"the port inside that a server listens on, alone (3000) for any free port of the host, or after the host's (8080:3000) and an address (127.0.0.1:8080:3000)" min:"1" max:"64"`
+	Ports []string `json:"ports" arg:"PORT..." help:"the port inside that a server listens on, alone (3000) for any free port of the host, or after the host's (8080:3000)" max:"64"`
 }
 
 // PortPublishOutput has the ports of the sandbox that are published.
@@ -33,7 +33,8 @@ host listens on a loopback address of the sandbox's own, 127.x.y.z, and each con
 goes through the agent to that port of the sandbox's loopback: behind every wall, also
 without a network. The server may be started later; until then connections are reset.
 
-The answer has a URL for each port. On the command line the ports are published until a
+The answer has a URL for each port. On the command line PORT is 3000 for any free port
+of the host, 8080:3000, or 127.0.0.1:8080:3000 with an address of the host. On the command line the ports are published until a
 signal, or until the sandbox ends; in a server until the sandbox ends, and only ports
 that the operator gave ("paddock mcp --publish 3000", or any).`,
 		Examples: `  paddock forward ID 3000
@@ -51,14 +52,19 @@ func (in PortPublishInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		return out, &paddock.Error{Message: "cannot forward ports: the output is one JSON object", Hint: "leave out --json"}
 	}
 	if len(in.Ports) == 0 {
-		return out, &policy.FieldError{Field: "ports", Reason: "no port is given", Hint: "name one: 3000, or 8080:3000"}
-	}
-	for _, text := range in.Ports {
-		if _, err := policy.ParsePublish(text); err != nil {
-			return out, err
+		hint := "paddock forward ID 8000"
+		if kept {
+			hint = "name one: 3000, or 8080:3000"
 		}
-		if err := env.MayPublish(text); err != nil {
-			return out, err
+		return out, &policy.FieldError{Field: "ports", Reason: "it is missing", Hint: hint}
+	}
+	for i, text := range in.Ports {
+		_, err := policy.ParsePublish(text)
+		if err == nil {
+			err = env.MayPublish(text)
+		}
+		if err != nil {
+			return out, aboutPort(err, i)
 		}
 	}
 	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
@@ -83,11 +89,19 @@ func (in PortPublishInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 	return out, nil
 }
 
+// aboutPort lets an error about a port that is published name entry i of the input.
+func aboutPort(err error, i int) error {
+	for _, wrong := range policy.FieldErrors(err) {
+		wrong.Field = fmt.Sprintf("ports[%d]", i)
+	}
+	return err
+}
+
 // publish publishes ports, all or none. Those that this process publishes already stay as they
 // are.
 func publish(h *registry.Sandbox, texts []string, failed func(error)) (list []paddock.PublishedPort, err error) {
 	var made []*paddock.Publication
-	for _, text := range texts {
+	for n, text := range texts {
 		asked, err := policy.ParsePublish(text)
 		if err != nil {
 			return nil, err
@@ -104,7 +118,7 @@ func publish(h *registry.Sandbox, texts []string, failed func(error)) (list []pa
 			for _, p := range made {
 				p.Close()
 			}
-			return nil, err
+			return nil, aboutPort(err, n)
 		}
 		made, list = append(made, p), append(list, p.PublishedPort)
 	}

@@ -107,7 +107,7 @@ func (out NetworkOutput) Render(w io.Writer) error {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	fmt.Fprintf(&b, "sandbox %s, network %s: %d of %d connections open\n", out.Sandbox, n.Mode, out.Open, n.Limits.Connections)
+	fmt.Fprintf(&b, "sandbox %s, network %s, revision %d: %d of %d connections open\n", out.Sandbox, n.Mode, out.Revision, out.Open, n.Limits.Connections)
 	if len(n.Allow)+len(n.HostPorts) == 0 {
 		b.WriteString("no host can be reached\n")
 	}

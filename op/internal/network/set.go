@@ -2,8 +2,11 @@ package network
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
@@ -16,6 +19,7 @@ type NetworkSetInput struct {
 	HostPorts []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"open this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
 	None      bool     `json:"none,omitempty" flag:"none" help:"close every host"`
 	SpecFile  string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
+	Revision  *uint64  `json:"if_revision,omitempty" flag:"if-revision" arg:"N" help:"replace only the rules of this revision, as network show prints it, and fail if others have changed them since"`
 }
 
 func (NetworkSetInput) Desc() op.Desc {
@@ -27,9 +31,12 @@ cannot be used. A sandbox with network none or host has no rules, and keeps that
 
 A host for which a rule says which requests may be sent, or has a secret, keeps that here:
 --allow names the host alone. The file of --spec can change it; the values of secrets are
-those that were read at the start of the sandbox.`,
+those that were read at the start of the sandbox.
+
+Of several who set rules the last one counts. --if-revision replaces only rules that one
+has seen: "paddock network show" prints their revision.`,
 		Examples: `  paddock network set ID --allow api.example.com --allow '*.example.org:8443'
-  paddock network set ID --none`,
+  paddock network set ID --if-revision 3 --none`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
 	}
 }
@@ -87,20 +94,20 @@ func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 		return out, err
 	}
 	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
-		now, err := h.Network(ctx)
+		err := h.ChangeNetwork(ctx, func(now egress.State) (policy.Network, error) {
+			if in.Revision != nil && *in.Revision != now.Revision {
+				return now.Network, &policy.FieldError{Field: "if_revision", Value: strconv.FormatUint(*in.Revision, 10), Reason: fmt.Sprintf("others have changed the rules since, which are those of revision %d now, and these were not set", now.Revision), Hint: "look at them first: paddock network show " + h.ID()}
+			}
+			next := network.Clone()
+			for i, rule := range next.Allow { // what is about requests stays
+				next.Allow[i] = now.Network.Keep(rule)
+			}
+			if env.Ceiling != nil || next.Limits == (policy.NetworkLimits{}) {
+				next.Limits = now.Network.Limits
+			}
+			return next, env.MayOpen(next.Allow, next.HostPorts)
+		})
 		if err != nil {
-			return err
-		}
-		for i, rule := range network.Allow { // what is about requests stays
-			network.Allow[i] = now.Network.Keep(rule)
-		}
-		if err := env.MayOpen(network.Allow, network.HostPorts); err != nil {
-			return err
-		}
-		if env.Ceiling != nil || network.Limits == (policy.NetworkLimits{}) {
-			network.Limits = now.Network.Limits
-		}
-		if err := h.SetNetwork(ctx, network); err != nil {
 			return err
 		}
 		out, err = show(ctx, h)
