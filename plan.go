@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
@@ -91,7 +92,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
 	}
-	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}
+	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: append(o.own(), hiddenPlaces(layers.Places(state)...)...), Seen: seen}
 	err = showSSHAgent(&req, seen)
 	return be, req, err
 }
