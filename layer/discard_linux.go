@@ -7,8 +7,6 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // ReplacedError is the error of a path that cannot be discarded alone, because commands put
@@ -59,26 +57,22 @@ func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, t
 
 // alone refuses paths that hide more of the source than what they are of.
 func (l *Layer) alone(paths []string, changes []Change) error {
+	seen := map[string]bool{}
 	for _, p := range paths {
 		hides := false
 		for i := range changes {
 			hides = hides || within(changes[i].Path, p) && changes[i].Kind != Added
 		}
 		for dir, _ := splitPath(p); hides && dir != ""; dir, _ = splitPath(dir) {
-			fd, err := reach(int(l.Upper.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY)
-			if gone(err) {
-				continue
+			above, _ := splitPath(dir)
+			is, err := l.hides(dir, seen)
+			if err == nil && is { // the one that is marked itself
+				if is, err = l.hides(above, seen); err == nil && !is {
+					return &ReplacedError{p, dir}
+				}
 			}
-			if err != nil {
-				return l.upper().fail("open", dir, err)
-			}
-			m, err := l.marks(fd, dir)
-			_ = unix.Close(fd)
 			if err != nil {
 				return err
-			}
-			if m.opaque {
-				return &ReplacedError{p, dir}
 			}
 		}
 	}
@@ -133,30 +127,93 @@ func openUp(dir int, name string) (restore func()) {
 	return func() { _ = unix.Chmod(at, st.Mode&0o7777) }
 }
 
-// Settle makes a layer fit its source after a commit: a directory that was renamed has its new
-// name in the source now.
-func (l *Layer) Settle(landed []Change) error {
+// Settle makes a layer fit its source after a commit: what has landed is taken out of the upper
+// directory, to the directory trash beside it, so that later changes of the source are not taken
+// for the layer's. A directory that was renamed has its new name in the source now. Below a
+// directory that hides the source's, files stay: without them they would be gone.
+func (l *Layer) Settle(landed []Change, trash string) error {
+	to, err := unix.Open(trash, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cannot open the directory for what has landed: %w", err)
+	}
+	defer func() { _ = unix.Close(to) }()
 	var errs []error
+	hiding, n := map[string]bool{}, 0
 	for i := range landed {
-		c := &landed[i]
-		if c.Kind != Renamed || l.Marks != TrustedMarks {
-			continue
-		}
-		fd, err := reach(int(l.Upper.Fd()), c.Path, unix.O_RDONLY|unix.O_DIRECTORY)
-		if gone(err) {
-			continue
-		}
-		if err == nil {
-			for _, mark := range []string{"trusted.overlay.redirect", "trusted.overlay.origin"} {
-				if rerr := unix.Fremovexattr(fd, mark); rerr != nil && !errors.Is(rerr, unix.ENODATA) {
-					err = errors.Join(err, rerr)
-				}
+		switch c := &landed[i]; {
+		case c.Kind == Renamed:
+			errs = append(errs, l.unmark(c.Path))
+		case c.Kind != Deleted && c.New.Mode.IsDir():
+		default:
+			parent, _ := splitPath(c.Path)
+			hidden, err := l.hides(parent, hiding)
+			if err == nil && !hidden {
+				err = l.takeLanded(c, to, &n)
 			}
-			_ = unix.Close(fd)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("cannot settle %s, which has landed: %w", text.QuoteName(c.Path), err))
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// takeLanded moves what has landed to the trash. Where something was deleted, only the kernel's
+// mark for it is: a directory that has come there meanwhile is a change of its own.
+func (l *Layer) takeLanded(c *Change, trash int, n *int) error {
+	st, err := look(int(l.Upper.Fd()), c.Path)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return l.upper().fail("look at", c.Path, err)
+	}
+	if isWhiteout(&st) != (c.Kind == Deleted) {
+		return nil
+	}
+	return l.take(c.Path, trash, n)
+}
+
+// hides reports whether a directory, or one above it, hides the source's. seen has the answers so
+// far.
+func (l *Layer) hides(dir string, seen map[string]bool) (bool, error) {
+	if dir == "" {
+		return false, nil
+	}
+	if is, known := seen[dir]; known {
+		return is, nil
+	}
+	parent, _ := splitPath(dir)
+	is, err := l.hides(parent, seen)
+	if err == nil && !is {
+		fd, oerr := reach(int(l.Upper.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY)
+		switch {
+		case gone(oerr):
+		case oerr != nil:
+			err = l.upper().fail("open", dir, oerr)
+		default:
+			var m dirMarks
+			m, err = l.marks(fd, dir)
+			_ = unix.Close(fd)
+			is = m.opaque
+		}
+	}
+	seen[dir] = is
+	return is, err
+}
+
+// unmark takes the kernel's mark from a directory that was renamed, and has landed.
+func (l *Layer) unmark(path string) error {
+	fd, err := reach(int(l.Upper.Fd()), path, unix.O_RDONLY|unix.O_DIRECTORY)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return l.upper().fail("open", path, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for _, mark := range []string{"trusted.overlay.redirect", "trusted.overlay.origin"} {
+		if err := unix.Fremovexattr(fd, mark); err != nil && !errors.Is(err, unix.ENODATA) {
+			return l.upper().fail("change the marks of", path, err)
+		}
+	}
+	return nil
 }

@@ -342,7 +342,7 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 		out.Left = len(l.changes)
 		return out, err
 	}
-	err = errors.Join(err, l.Settle(r.Landed))
+	err = errors.Join(err, l.withTrash(ctx, func(trash string) error { return l.Settle(r.Landed, trash) }))
 	l.read = false
 	if rerr := l.ready(ctx); rerr != nil {
 		return out, errors.Join(err, rerr)
@@ -359,13 +359,22 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) 
 	if err != nil && (l.Layer == nil || len(paths) > 0 && !errors.As(err, &lost)) {
 		return nil, err
 	}
-	trash := filepath.Join(l.held.Dir(), "trash")
-	if err := os.Mkdir(trash, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
-	}
-	err = l.Layer.Discard(ctx, paths, l.changes, trash)
+	err = l.withTrash(ctx, func(trash string) error { return l.Layer.Discard(ctx, paths, l.changes, trash) })
 	l.read = false
-	return changesOf(found), errors.Join(err, removal.Here(context.WithoutCancel(ctx), trash))
+	return changesOf(found), err
+}
+
+// withTrash calls f with a directory for what is taken out of the layer, and then removes that.
+func (l *Layer) withTrash(ctx context.Context, f func(trash string) error) error {
+	trash := filepath.Join(l.held.Dir(), "trash")
+	if err := removal.Here(ctx, trash); err != nil && !errors.Is(err, os.ErrNotExist) { // of a removal that was interrupted
+		return err
+	}
+	if err := os.Mkdir(trash, 0o700); err != nil {
+		return err
+	}
+	err := f(trash)
+	return errors.Join(err, removal.Here(context.WithoutCancel(ctx), trash))
 }
 
 // Explain returns what an error about a layer means, and what to do about it, or "".

@@ -15,7 +15,7 @@ var errElsewhere = errors.New(elsewhere.Problem)
 // Layer is a layer; there is none here.
 type Layer struct{}
 
-func Make(context.Context, string, New) (Held, error)         { return nil, errElsewhere }
+func Make(context.Context, string, New) (Held, error)               { return nil, errElsewhere }
 func Places(string) []string                                        { return nil }
 func List(string) ([]Info, error)                                   { return nil, nil }
 func Open(context.Context, string, string) (*Layer, error)          { return nil, errElsewhere }
