@@ -2,6 +2,7 @@ package paddock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -93,8 +94,10 @@ type explained struct {
 	cause error
 }
 
-func (e *explained) Error() string   { return e.told.Message }
-func (e *explained) Unwrap() []error { return []error{e.told, e.cause} }
+func (e *explained) Error() string        { return e.told.Message }
+func (e *explained) Unwrap() error        { return e.told }
+func (e *explained) Is(target error) bool { return errors.Is(e.cause, target) }
+func (e *explained) As(target any) bool   { return errors.As(e.cause, target) }
 
 // Close lets others use the layer. It stays.
 func (l *Layer) Close() { l.own.Close() }
@@ -168,6 +171,9 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]LayerChange, er
 // host finds what screening must know: what would be protected if commands worked in the source
 // itself.
 func (l *Layer) host(ctx context.Context) (layers.Host, error) {
+	if _, err := l.own.Changes(ctx); err != nil { // which says what is wrong with the source
+		return layers.Host{}, l.fail(err)
+	}
 	host := layers.Host{Homes: hostpath.Homes(), Search: filepath.SplitList(os.Getenv("PATH")), Named: map[string]string{}}
 	opts := l.opts
 	opts.NoLinks, opts.GitUser, opts.Path, opts.Toolchains, opts.ID = false, false, "", nil, ""
@@ -228,7 +234,7 @@ func (o Options) makeLayer(ctx context.Context, req *backend.Request) (layers.He
 func hiddenPlaces(places ...string) (own []backend.OwnFile) {
 	for _, at := range places {
 		if at != "" {
-			own = append(own, backend.OwnFile{Path: at, Field: "workspace.layers", What: "layers of sandboxes", Hidden: true, Dir: true, Spare: true})
+			own = append(own, backend.OwnFile{Path: at, Field: "workspace.layers", What: "a directory for layers", Hidden: true, Dir: true, Spare: true})
 		}
 	}
 	return own

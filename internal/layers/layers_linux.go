@@ -396,7 +396,7 @@ func Explain(id string, err error) (message, hint string) {
 	case errors.As(err, &source):
 		return message, "bring the directory back to its place, or discard what was changed: paddock discard " + id
 	case errors.As(err, &conflict):
-		return err.Error(), "look at both, and then: `on_conflict` skip leaves the source's, overwrite takes the layer's"
+		return err.Error(), "look at both, and then: paddock commit --on-conflict skip leaves the source's, overwrite takes the layer's"
 	case errors.As(err, &lost):
 		return message, ""
 	case errors.As(err, &corrupt):

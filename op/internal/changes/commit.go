@@ -29,7 +29,10 @@ type CommitOutput struct {
 	Landed    []Change   `json:"landed"`
 	Held      []Finding  `json:"held,omitempty"`   // what screening held back
 	Marked    []Finding  `json:"marked,omitempty"` // what landed, and deserves a look
-	Conflicts []Conflict `json:"conflicts,omitempty"`
+	// Conflicts are paths where the host's directory may have changed, and that did not land;
+	// Overwritten are those that landed nevertheless, because that was asked for.
+	Conflicts   []Conflict `json:"conflicts,omitempty"`
+	Overwritten []Conflict `json:"overwritten,omitempty"`
 	// Kept reports that the layer is still there, because it has Left more changes.
 	Kept bool `json:"kept"`
 	Left int  `json:"left"`
@@ -99,8 +102,12 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	}
 	done, err := l.Commit(ctx, what)
 	out.Landed, out.Held, out.Marked, out.Left = changesOf(done.Landed), findingsOf(done.Held), findingsOf(done.Marked), done.Left
+	to := &out.Conflicts
+	if in.OnConflict == "overwrite" {
+		to = &out.Overwritten
+	}
 	for _, c := range done.Conflicts {
-		out.Conflicts = append(out.Conflicts, Conflict(c))
+		*to = append(*to, Conflict(c))
 	}
 	if err != nil {
 		if len(out.Conflicts) > 0 && stream != nil && stream.Stderr != nil { // the error has only the first
@@ -143,6 +150,7 @@ func (out CommitOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	_ = writeLines(&b, out.Held, Finding.line) // a Builder cannot fail
 	_ = writeLines(&b, out.Conflicts, Conflict.line)
+	_ = writeLines(&b, out.Overwritten, func(c Conflict) string { return "overwritten: " + name(c.Path) + ": " + text.Escape(c.Why) })
 	if !out.quiet {
 		_ = writeLines(&b, out.Marked, Finding.line)
 		verb := "landed"
