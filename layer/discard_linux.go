@@ -20,7 +20,7 @@ func (e *ReplacedError) Error() string {
 
 // Discard takes changes out of the upper directory: all that it has at and below each of the
 // paths, which it moves to the directory trash beside it; none: everything. changes are those of
-// the layer, or nil if they cannot be read. What a directory was renamed from comes back with it.
+// the layer, or nil if they cannot be read; then nothing below a replaced directory is taken. What a directory was renamed from comes back with it.
 func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, trash string) error {
 	to, err := unix.Open(trash, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, t
 func (l *Layer) alone(paths []string, changes []Change) error {
 	seen := map[string]bool{}
 	for _, p := range paths {
-		hides := false
+		hides := changes == nil
 		for i := range changes {
 			hides = hides || within(changes[i].Path, p) && changes[i].Kind != Added
 		}

@@ -356,7 +356,7 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) {
 	found, err := l.chosen(ctx, paths)
 	var lost *layer.LostError
-	if err != nil && (l.Layer == nil || len(paths) > 0 && !errors.As(err, &lost)) {
+	if err != nil && (l.Layer == nil || len(paths) > 0 && !errors.As(err, &lost) && !errors.Is(err, os.ErrPermission)) {
 		return nil, err
 	}
 	err = l.withTrash(ctx, func(trash string) error { return l.Layer.Discard(ctx, paths, l.changes, trash) })
