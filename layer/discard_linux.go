@@ -217,3 +217,10 @@ func (l *Layer) unmark(path string) error {
 	}
 	return nil
 }
+
+// HasMoved reports whether the source has a directory at a path, and nothing any more where it was.
+func (l *Layer) HasMoved(from, to string) bool {
+	_, err := look(int(l.Source.Fd()), from)
+	st, terr := look(int(l.Source.Fd()), to)
+	return gone(err) && terr == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}

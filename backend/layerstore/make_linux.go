@@ -201,7 +201,7 @@ func (h *Held) Remove(ctx context.Context) error {
 			return fmt.Errorf("cannot remove layer %s: %w", h.ID, err)
 		}
 	}
-	for _, name := range []string{knownName, knownName + ".new", recordName + ".new", journalName, recordName, lockName} {
+	for _, name := range []string{knownName, knownName + ".new", renamesName, renamesName + ".new", recordName + ".new", journalName, recordName, lockName} {
 		if err := os.RemoveAll(filepath.Join(h.dir, name)); err != nil {
 			return fmt.Errorf("cannot remove layer %s: %w", h.ID, err)
 		}

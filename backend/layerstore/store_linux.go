@@ -24,6 +24,7 @@ const (
 	recordName    = "record.json"
 	lockName      = "lock"
 	knownName     = "known.json"
+	renamesName   = "renames.json"
 	journalName   = "journal"
 	placesName    = "places"
 	placePrefix   = "paddock-"
@@ -427,4 +428,36 @@ func (h *Held) SaveKnown(all map[string]layer.Record) error {
 		return fmt.Errorf("cannot record what the source of layer %s has: %w", h.ID, err)
 	}
 	return nil
+}
+
+// Rename is a directory that commands renamed. Paths have any bytes.
+type Rename struct{ From, Path []byte }
+
+// SaveRenames records, before a commit, which directories it may rename in the source: until the
+// layer was made to fit that, nobody can read it. None removes the record.
+func (h *Held) SaveRenames(all []Rename) error {
+	path := filepath.Join(h.dir, renamesName)
+	if len(all) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		err = replace(path, text)
+	}
+	return err
+}
+
+// Renames returns what SaveRenames recorded.
+func (h *Held) Renames() (all []Rename, err error) {
+	text, err := readFile(filepath.Join(h.dir, renamesName), maxKnown)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	return all, err
 }

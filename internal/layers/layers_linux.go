@@ -3,6 +3,7 @@ package layers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -148,11 +149,42 @@ func (l *Layer) ready(ctx context.Context) error {
 			return err
 		}
 		l.Layer = both
+		if err := l.settleRenames(); err != nil {
+			return err
+		}
 	}
 	var err error
 	l.changes, err = l.Layer.Changes(ctx)
 	l.read = err == nil
 	return err
+}
+
+func renamesOf(changes []layer.Change) (all []layerstore.Rename) {
+	for _, c := range changes {
+		if c.Kind == layer.Renamed {
+			all = append(all, layerstore.Rename{From: []byte(c.From), Path: []byte(c.Path)})
+		}
+	}
+	return all
+}
+
+// settleRenames makes the layer fit a source in which a commit that was interrupted has renamed
+// directories.
+func (l *Layer) settleRenames() error {
+	renames, err := l.held.Renames()
+	if err != nil || len(renames) == 0 {
+		return err
+	}
+	var landed []layer.Change
+	for _, r := range renames {
+		if l.HasMoved(string(r.From), string(r.Path)) {
+			landed = append(landed, layer.Change{Kind: layer.Renamed, From: string(r.From), Path: string(r.Path)})
+		}
+	}
+	if err := l.Settle(landed, l.held.Dir()); err != nil { // which moves nothing for them
+		return err
+	}
+	return l.held.SaveRenames(nil)
 }
 
 func isKept(err error) bool {
@@ -329,6 +361,11 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 	if opt.Progress != nil {
 		how.Progress = func(p layer.Progress) { opt.Progress(p.Path, p.Files, p.AllFiles, p.Bytes, p.All) }
 	}
+	if !opt.DryRun {
+		if err := l.held.SaveRenames(renamesOf(l.changes)); err != nil {
+			return Commit{}, fmt.Errorf("cannot record what is renamed: %w", err)
+		}
+	}
 	r, err := l.Layer.Commit(ctx, l.changes, how)
 	out := Commit{Landed: changesOf(r.Landed), Held: findingsOf(r.Held), Marked: findingsOf(r.Marked)}
 	for _, c := range r.Conflicts {
@@ -343,6 +380,9 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 		return out, err
 	}
 	err = errors.Join(err, l.withTrash(ctx, func(trash string) error { return l.Settle(r.Landed, trash) }))
+	if err == nil {
+		err = l.held.SaveRenames(nil)
+	}
 	l.read = false
 	if rerr := l.ready(ctx); rerr != nil {
 		return out, errors.Join(err, rerr)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
@@ -78,7 +79,12 @@ func (in TryInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	}
 	spec.Workspace.Mode, spec.Workspace.Unprotected = policy.ModeOverlay, nil
 	env.Options.Layer = paddock.LayerOptions{Keep: true, Command: in.Argv}
-	out.RunOutput, err = in.Within(ctx, env, stream, spec, exec.Around{TTY: tty})
+	running, lent := *stream, &lentInput{}
+	if terminal, ok := stream.Stdin.(*os.File); ok && stream.Choose != nil {
+		lent.file, running.Stdin = terminal, lent
+	}
+	out.RunOutput, err = in.Within(ctx, env, &running, spec, exec.Around{TTY: tty})
+	lent.takeBack()
 	if out.Sandbox == "" { // nothing was started
 		return out, err
 	}
