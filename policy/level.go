@@ -169,6 +169,6 @@ func (r *resolver) overlay(s Spec) {
 			"use workspace mode copy, or allow it: `allow_degraded`="+DegradeDisk)
 	}
 	if len(w.Unprotected) > 0 {
-		r.refuse("workspace.unprotected", strings.Join(w.Unprotected, " "), "in an overlay nothing of the workspace is protected: what would run on the host is held back when changes are committed", "leave it out, and accept paths with paddock commit --accept")
+		r.refuse("workspace.unprotected", strings.Join(w.Unprotected, " "), "in an overlay nothing of the workspace is protected: what would run on the host is held back when changes are committed", "leave it out, and accept paths with paddock commit and `accept`")
 	}
 }

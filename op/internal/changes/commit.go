@@ -26,9 +26,9 @@ type CommitOutput struct {
 	ID     string `json:"id"`
 	DryRun bool   `json:"dry_run,omitempty"`
 	// Landed are the changes that are in the workspace now, or would be.
-	Landed    []Change   `json:"landed"`
-	Held      []Finding  `json:"held,omitempty"`   // what screening held back
-	Marked    []Finding  `json:"marked,omitempty"` // what landed, and deserves a look
+	Landed []Change  `json:"landed"`
+	Held   []Finding `json:"held,omitempty"`   // what screening held back
+	Marked []Finding `json:"marked,omitempty"` // what landed, and deserves a look
 	// Conflicts are paths where the host's directory may have changed, and that did not land;
 	// Overwritten are those that landed nevertheless, because that was asked for.
 	Conflicts   []Conflict `json:"conflicts,omitempty"`
