@@ -24,7 +24,7 @@ rootfs: ./image
 allow_degraded: [memory, cpus]
 caches: [go, npm]
 home: keep
-workspace: {source: ., mode: bind, access: ro, unprotected: [.envrc]}
+workspace: {source: ., mode: bind, layers: /l, access: ro, unprotected: [.envrc]}
 mounts:
   - {source: ~/go/pkg/mod}
   - source: /data

@@ -17,7 +17,7 @@ func TestOverlayPrograms(t *testing.T) {
 		git checkout -qb other && git rm -q -r dir && echo now a file > dir && git add dir && git commit -qm other && git checkout -q -`
 	for _, tt := range []struct{ name, program, before, inside string }{
 		{"git works", "git", repo, `git status --porcelain | wc -l | grep -x 0; echo b >> file; git add file; git commit -qm two; git checkout -q other; test -f dir; git checkout -q -; test -d dir/deep
-			echo c >> file; git stash -q; git stash pop -q; git checkout -q -- .; git clone -q . clone; git worktree add -q tree other; git worktree remove tree; git gc -q; git repack -qad; git branch -m other another; git clean -fdxq; git fsck --strict`},
+			echo c >> file; git stash -q; git stash pop -q; git checkout -q -- .; git clone -q ` + cloneFlag() + ` . clone; git worktree add -q tree other; git worktree remove tree; git gc -q; git repack -qad; git branch -m other another; git clean -fdxq; git fsck --strict`},
 		{"git moves a file", "git", repo, `git mv file moved; git commit -qm moved; git mv dir/one one; test ! -e dir/one; git status --porcelain`},
 		{"npm works", "npm", `mkdir -p dep && echo '{"name":"dep","version":"1.0.0"}' > dep/package.json && echo 'module.exports = 1' > dep/index.js && echo '{"name":"top","version":"1.0.0","dependencies":{"dep":"file:./dep"}}' > package.json && npm install --offline --no-audit --no-fund`,
 			`npm ls; npm version 1.0.1 --no-git-tag-version; mkdir more; echo '{"name":"more","version":"1.0.0"}' > more/package.json; npm install --offline --no-audit --no-fund ./more; npm uninstall dep --no-audit --no-fund; rm -rf node_modules; npm ci --offline --no-audit --no-fund; ls node_modules/more/`},
@@ -77,4 +77,12 @@ except OSError as e:
 		return script + `; test -d e; test ! -e d`
 	}
 	return strings.TrimSpace(script) + ` | grep -x EXDEV; test -d d; mkdir n; python3 -c 'import os; os.rename("n", "m")'`
+}
+
+// cloneFlag is what git needs to clone where a new hard link is another file at once.
+func cloneFlag() string {
+	if os.Geteuid() == 0 {
+		return "--local"
+	}
+	return "--no-hardlinks"
 }
