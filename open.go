@@ -158,7 +158,7 @@ func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Req
 	if b.protection, err = o.protect(ctx, req); err != nil {
 		return b, err
 	}
-	if err = o.remember(*req); err != nil {
+	if err := o.remember(*req); err != nil {
 		return b, err
 	}
 	wait := before(ctx, *req, b.protection)

@@ -156,16 +156,20 @@ func (a *Applier) step(i int, s *Step) error {
 		a.Apart, err = apartRuleset()
 		return err
 	case OpSeccomp:
-		if !slices.Contains(s.Flags, FlagNotify) {
-			return loadFilter(s.Data, slices.Contains(s.Flags, FlagAllThreads))
-		}
-		var err error
-		a.Listener, err = loadWatched(s.Data)
-		return err
+		return a.loadSeccomp(s)
 	case OpShield:
 		return loadFilter(shieldFilter(uint32(unix.Getpid()), uint32(unix.Gettid())), false)
 	}
 	return errors.New("unknown operation")
+}
+
+// loadSeccomp loads a filter, and keeps the descriptor of one that notifies.
+func (a *Applier) loadSeccomp(s *Step) (err error) {
+	if !slices.Contains(s.Flags, FlagNotify) {
+		return loadFilter(s.Data, slices.Contains(s.Flags, FlagAllThreads))
+	}
+	a.Listener, err = loadWatched(s.Data)
+	return err
 }
 
 // openGateway makes the gateway, for the host side.

@@ -149,15 +149,6 @@ func overlayAs(id identity, source, space int, attrs uint64) (int, error) {
 		return -1, os.NewSyscallError("fsopen", err)
 	}
 	defer unix.Close(ctx)
-	dirs := map[string]int{"lowerdir+": source}
-	for option, name := range map[string]string{"upperdir": "upper", "workdir": "work"} {
-		dir, err := unix.Openat(space, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return -1, fmt.Errorf("%s: %w", name, err)
-		}
-		defer unix.Close(dir)
-		dirs[option] = dir
-	}
 	for _, option := range [][2]string{
 		{"source", "paddock"}, {"redirect_dir", "on"}, {"xino", "auto"},
 		{"index", "off"}, {"metacopy", "off"}, // see confine
@@ -166,9 +157,12 @@ func overlayAs(id identity, source, space int, attrs uint64) (int, error) {
 			return -1, confine.OverlayError(ctx, fmt.Errorf("%s: %w", option[0], err))
 		}
 	}
-	for _, option := range []string{"lowerdir+", "upperdir", "workdir"} {
-		if err := unix.FsconfigSetFd(ctx, option, dirs[option]); err != nil {
-			return -1, confine.OverlayError(ctx, fmt.Errorf("%s: %w", option, err))
+	if err := unix.FsconfigSetFd(ctx, "lowerdir+", source); err != nil {
+		return -1, confine.OverlayError(ctx, fmt.Errorf("lowerdir+: %w", err))
+	}
+	for _, option := range [][2]string{{"upperdir", "upper"}, {"workdir", "work"}} {
+		if err := setDir(ctx, option[0], space, option[1]); err != nil {
+			return -1, err
 		}
 	}
 	if err := unix.FsconfigCreate(ctx); err != nil {
@@ -176,6 +170,19 @@ func overlayAs(id identity, source, space int, attrs uint64) (int, error) {
 	}
 	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, int(attrs))
 	return fd, os.NewSyscallError("fsmount", err)
+}
+
+// setDir sets an option of a file system to a directory in an open one.
+func setDir(ctx int, option string, space int, name string) error {
+	dir, err := unix.Openat(space, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer unix.Close(dir)
+	if err := unix.FsconfigSetFd(ctx, option, dir); err != nil {
+		return confine.OverlayError(ctx, fmt.Errorf("%s: %w", option, err))
+	}
+	return nil
 }
 
 // layerMarks looks at a line of mountinfo that must be of the workspace's overlay, and returns in

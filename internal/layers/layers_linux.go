@@ -287,7 +287,10 @@ func (l *Layer) WritePatch(ctx context.Context, w io.Writer, binary bool, paths 
 	if err == nil {
 		err = l.Layer.WritePatch(ctx, w, found, layer.PatchOptions{Binary: binary})
 	}
-	return errors.Join(err, l.remember(ctx, err))
+	if err != nil {
+		return err
+	}
+	return l.remember(ctx)
 }
 
 // WriteStat writes how many lines of each file come and go.
@@ -296,7 +299,10 @@ func (l *Layer) WriteStat(ctx context.Context, w io.Writer, paths ...string) err
 	if err == nil {
 		err = l.Layer.WriteStat(ctx, w, found)
 	}
-	return errors.Join(err, l.remember(ctx, err))
+	if err != nil {
+		return err
+	}
+	return l.remember(ctx)
 }
 
 // WriteStatus writes a line for each path. It records nothing, since it reads no file.
@@ -319,15 +325,15 @@ func (l *Layer) WriteTar(ctx context.Context, w io.Writer, paths ...string) (lef
 	for _, c := range special {
 		left = append(left, c.Path)
 	}
-	return left, errors.Join(err, l.remember(ctx, err))
+	if err != nil {
+		return left, err
+	}
+	return left, l.remember(ctx)
 }
 
 // remember records what the source has at the paths that have changed, unless it was recorded
 // before: from then on a conflict is told exactly.
-func (l *Layer) remember(ctx context.Context, failed error) error {
-	if failed != nil {
-		return nil
-	}
+func (l *Layer) remember(ctx context.Context) error {
 	all, err := l.held.Known()
 	if err != nil {
 		return err
