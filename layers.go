@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,10 @@ type (
 	// LayerCommit is what a commit did, or would do.
 	LayerCommit = layers.Commit
 )
+
+// ErrClosedLayer is the error of a layer in which commands closed something to its owner, by its
+// mode. The paddock program then reads it in a user namespace of its own.
+var ErrClosedLayer = errors.New("commands closed something in the layer to its owner")
 
 // Layers returns the layers that are kept, and those of running sandboxes, the oldest first.
 func Layers(opts Options) ([]LayerInfo, error) {
@@ -84,6 +89,9 @@ func layerError(id string, err error) error {
 	message, hint := layers.Explain(id, err)
 	if message == "" {
 		return err
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		err = errors.Join(err, ErrClosedLayer)
 	}
 	return &explained{&Error{Message: message, Hint: hint}, err}
 }

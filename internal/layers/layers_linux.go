@@ -13,10 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/removal"
 	"github.com/paddock-dev/paddock/backend/layerstore"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/layer"
 )
 
@@ -154,9 +157,27 @@ func (l *Layer) ready(ctx context.Context) error {
 		}
 	}
 	var err error
-	l.changes, err = l.Layer.Changes(ctx)
+	if l.changes, err = l.Layer.Changes(ctx); err == nil {
+		err = readable(l.changes)
+	}
 	l.read = err == nil
 	return err
+}
+
+// readable refuses changes of which a file is closed to its owner, before anything of them is
+// written, unless this process may read it nevertheless.
+func readable(changes []layer.Change) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if err := unix.Capget(&header, &have[0]); err == nil && have[0].Effective&(1<<unix.CAP_DAC_OVERRIDE) != 0 {
+		return nil
+	}
+	for _, c := range changes {
+		if m := c.New.Mode; c.Kind != layer.Deleted && m.IsRegular() && m&0o400 == 0 {
+			return &os.PathError{Op: "read", Path: text.QuoteName(c.Path) + " of the layer", Err: os.ErrPermission}
+		}
+	}
+	return nil
 }
 
 func renamesOf(changes []layer.Change) (all []layerstore.Rename) {
@@ -442,15 +463,15 @@ func Explain(id string, err error) (message, hint string) {
 	case errors.As(err, &source):
 		return message, "bring the directory back to its place, or discard what was changed: paddock discard " + id
 	case errors.As(err, &conflict):
-		return err.Error(), "look at both, and then: paddock commit with `on-conflict` skip leaves the source's, overwrite takes the layer's"
+		return err.Error(), "look at both, and then: paddock commit with `on_conflict` skip leaves the source's, overwrite takes the layer's"
 	case errors.As(err, &lost):
 		return message, ""
 	case errors.As(err, &corrupt):
 		return message, "nobody can say what commands saw there: paddock discard " + id + " removes the layer"
 	case errors.As(err, &path):
-		return err.Error(), "paddock diff " + id + " with `name-status` lists what has changed"
+		return err.Error(), "paddock diff " + id + " with `name_status` lists what has changed"
 	case errors.Is(err, os.ErrPermission):
-		return message, "commands closed it to its owner: discard that path, or have root look at it"
+		return message, "commands closed it to its owner: paddock diff " + id + " reads it nevertheless"
 	}
 	return "", ""
 }

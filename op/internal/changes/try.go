@@ -2,6 +2,7 @@ package changes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -103,15 +104,20 @@ func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, o
 	}
 	closing := l.Close
 	defer func() { closing() }()
-	found, err := l.Changes(ctx)
-	if err != nil {
-		return err
-	}
 	notes := in.Notes(stream)
 	tell := func(format string, args ...any) {
 		if notes != nil {
 			_, _ = fmt.Fprintf(notes, "paddock: "+format+"\n", args...) // a failure to print it does not matter
 		}
+	}
+	found, err := l.Changes(ctx)
+	if errors.Is(err, paddock.ErrClosedLayer) {
+		out.Decided = "kept"
+		tell("commands closed something to its owner; the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", out.Sandbox, out.Sandbox, out.Sandbox)
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if len(found) == 0 {
 		out.Decided, closing = "none", func() {}
