@@ -23,6 +23,9 @@ type LayerOptions struct {
 	Keep bool
 	// Command is kept with the layer, for people.
 	Command []string
+	// Reopen mounts the layer that was kept of the sandbox with the id Options.ID, instead of a
+	// new one: commands find what they had changed.
+	Reopen bool
 }
 
 // These describe a layer and its changes.
@@ -214,6 +217,14 @@ func (o Options) makeLayer(ctx context.Context, req *backend.Request) (layers.He
 	mounts, err := hostpath.Mounts(*req, policy.WorkspacePath)
 	if err != nil {
 		return nil, err
+	}
+	if o.Layer.Reopen {
+		held, err := layers.Reopen(ctx, req.StateDir, req.ID, mounts[0].Source)
+		if err != nil {
+			return nil, layerError(req.ID, err)
+		}
+		req.Layer = &backend.Layer{Dir: held.Dir(), Root: held.Root()}
+		return held, nil
 	}
 	if req.ID == "" {
 		req.ID = backend.NewID()

@@ -152,3 +152,58 @@ func TestLayerEnds(t *testing.T) {
 		t.Errorf("after a failure: %+v, %v", list, err)
 	}
 }
+
+// A stopped sandbox's layer is mounted again: commands find what they had changed, and a source
+// that was replaced meanwhile is told.
+func TestLayerReopens(t *testing.T) {
+	parent := t.TempDir()
+	ws := filepath.Join(parent, "ws")
+	if err := errors.Join(os.Mkdir(ws, 0o755), os.WriteFile(filepath.Join(ws, "file"), []byte("old\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	id := overlayOf(t, ws, "rm file; mkdir dir; echo x > dir/x")
+	again := func() (*Sandbox, error) {
+		return Open(t.Context(), Spec{Workspace: Workspace{Source: ws, Mode: policy.ModeOverlay}}, Options{ID: id, Layer: LayerOptions{Keep: true, Reopen: true}})
+	}
+	for range 3 {
+		s, err := again()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Command(t.Context(), "sh", "-c", "ls; cat dir/x; echo x >> dir/x").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "dir\nx\n") {
+			t.Errorf("%v: %s", err, out)
+		}
+		if _, err := again(); err == nil || !strings.Contains(err.Error(), "a sandbox has it mounted") {
+			t.Errorf("mounted twice: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Rename(ws, ws+".was"), os.Mkdir(ws, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := again(); err == nil || !strings.Contains(err.Error(), "is another directory") {
+		if err == nil {
+			_ = s.Close()
+		}
+		t.Errorf("another source: %v", err)
+	}
+	if err := errors.Join(os.Remove(ws), os.Rename(ws+".was", ws)); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLayer(t.Context(), id, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := l.Commit(t.Context(), LayerCommitOptions{}); err != nil || done.Left != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(ws, "dir", "x")); err != nil || string(text) != "x\nx\nx\nx\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := l.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

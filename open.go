@@ -151,7 +151,11 @@ func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Req
 		return b, err
 	}
 	defer func() {
-		if err != nil && b.layer != nil {
+		switch {
+		case err == nil || b.layer == nil:
+		case o.Layer.Reopen:
+			b.layer.Release()
+		default:
 			err = errors.Join(err, b.layer.Remove(context.WithoutCancel(ctx)))
 		}
 	}()

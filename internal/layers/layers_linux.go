@@ -56,6 +56,30 @@ func Make(ctx context.Context, dir string, n New) (Held, error) {
 	return held{h}, nil
 }
 
+// Reopen locks the layer of a sandbox that was stopped, to mount it again. A source that is not
+// what it was is an error, as are renamed directories that have lost theirs.
+func Reopen(ctx context.Context, dir, id, source string) (Held, error) {
+	l, err := Open(ctx, dir, id)
+	if err != nil {
+		return nil, err
+	}
+	if l.held.Source != source {
+		err = &layerstore.SourceError{Source: l.held.Source, Reason: "is another directory than the workspace"}
+	}
+	if err == nil {
+		err = l.ready(ctx)
+	}
+	if l.Layer != nil {
+		_ = l.Source.Close()
+		_ = l.Upper.Close()
+	}
+	if err != nil && !errors.Is(err, os.ErrPermission) { // what commands closed need not be read to be mounted
+		l.held.Release()
+		return nil, err
+	}
+	return held{l.held}, nil
+}
+
 // Places returns the directories outside of the state directory that have layers.
 func Places(dir string) []string { return layerstore.In(dir).Places() }
 
