@@ -77,7 +77,13 @@ func (s Store) Make(ctx context.Context, n New) (*Held, error) {
 // make makes what a layer has, in a directory that is new.
 func (h *Held) make(source int) error {
 	var err error
-	if h.lock, err = takeLock(h.dir, os.O_CREATE); err != nil {
+	for range 100 { // a sweep may look at it for an instant
+		if h.lock, err = takeLock(h.dir, os.O_CREATE); !errors.Is(err, ErrInUse) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err != nil {
 		return place(h.dir, err)
 	}
 	if err := h.identify(source); err != nil {
@@ -183,30 +189,47 @@ func try(dir string, marks layer.Marks) error {
 	return nil
 }
 
-// Remove removes a layer with all that it has, and ends the lock. The record goes last but one:
-// a removal that is interrupted can be done again.
+// Remove removes a layer with all that it has, and ends the lock. From its first step on nobody
+// finds the layer any more, and one that is interrupted is gone on with by a sweep.
 func (h *Held) Remove(ctx context.Context) error {
 	defer h.Release()
+	err := os.Rename(filepath.Join(h.dir, recordName), filepath.Join(h.dir, removingName))
+	if err == nil {
+		err = syncDir(h.dir)
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = h.remove(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove layer %s: %w", h.ID, err)
+	}
+	return nil
+}
+
+// finishRemoval goes on with a removal that was interrupted.
+func (h *Held) finishRemoval(ctx context.Context) (err error) {
+	if h.Record, err = readRecord(h.dir, removingName); err != nil {
+		return err
+	}
+	return h.remove(ctx)
+}
+
+func (h *Held) remove(ctx context.Context) error {
 	for _, dir := range h.Layers {
 		at := filepath.Join(h.Place, dir)
 		if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err := removal.Here(ctx, at); err != nil {
-			return fmt.Errorf("cannot remove layer %s: %w", h.ID, err)
+			return err
 		}
 	}
 	if h.Place != h.dir {
 		if err := os.Remove(h.Place); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot remove layer %s: %w", h.ID, err)
+			return err
 		}
 	}
-	for _, name := range []string{knownName, knownName + ".new", renamesName, renamesName + ".new", recordName + ".new", journalName, recordName, lockName} {
-		if err := os.RemoveAll(filepath.Join(h.dir, name)); err != nil {
-			return fmt.Errorf("cannot remove layer %s: %w", h.ID, err)
-		}
-	}
-	return os.Remove(h.dir)
+	return os.RemoveAll(h.dir) // nothing in it is of commands any more
 }
 
 // halfMade is how long the making of a record may take.
@@ -224,9 +247,15 @@ func (s Store) Sweep(ctx context.Context, runs func(id string) bool) {
 			continue
 		}
 		dir := filepath.Join(s.dir, e.Name())
-		r, err := readRecord(dir)
-		if info, ierr := e.Info(); errors.Is(err, fs.ErrNotExist) && ierr == nil && time.Since(info.ModTime()) > halfMade {
-			_ = os.RemoveAll(dir) // as above; nothing of it is elsewhere before there is a record
+		r, err := readRecord(dir, recordName)
+		if errors.Is(err, fs.ErrNotExist) {
+			if h, err := s.Open(e.Name()); err == nil { // it was just made; else a removal was gone on with
+				h.Release()
+				continue
+			}
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > halfMade && !exists(filepath.Join(dir, removingName)) {
+				_ = os.RemoveAll(dir) // as above; nothing of it is elsewhere before there is a record
+			}
 		}
 		if err != nil || !r.Ends {
 			continue
@@ -235,4 +264,9 @@ func (s Store) Sweep(ctx context.Context, runs func(id string) bool) {
 			_ = h.Remove(ctx) // it is tried again the next time
 		}
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

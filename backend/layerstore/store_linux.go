@@ -2,6 +2,7 @@ package layerstore
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 const (
 	layersDir     = "layers"
 	recordName    = "record.json"
+	removingName  = "removing.json" // the record of a layer that is being removed
 	lockName      = "lock"
 	knownName     = "known.json"
 	renamesName   = "renames.json"
@@ -122,11 +124,13 @@ func (s Store) Open(id string) (*Held, error) {
 		return nil, err
 	}
 	h := &Held{dir: dir, lock: lock}
-	if h.Record, err = readRecord(dir); err != nil {
-		h.Release()
-		if errors.Is(err, fs.ErrNotExist) { // half made
+	if h.Record, err = readRecord(dir, recordName); err != nil {
+		if errors.Is(err, fs.ErrNotExist) { // half made, or half removed
+			_ = h.finishRemoval(context.Background())
+			h.Release()
 			return nil, &UnknownError{id}
 		}
+		h.Release()
 		return nil, fmt.Errorf("cannot read the record of layer %s: %w", id, err)
 	}
 	return h, nil
@@ -158,8 +162,8 @@ func takeLock(dir string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-func readRecord(dir string) (r Record, err error) {
-	text, err := readFile(filepath.Join(dir, recordName), maxRecord)
+func readRecord(dir, name string) (r Record, err error) {
+	text, err := readFile(filepath.Join(dir, name), maxRecord)
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
@@ -248,7 +252,7 @@ func (s Store) List() ([]Listed, error) {
 		dir := filepath.Join(s.dir, e.Name())
 		l := Listed{}
 		var rerr error
-		if l.Record, rerr = readRecord(dir); errors.Is(rerr, fs.ErrNotExist) {
+		if l.Record, rerr = readRecord(dir, recordName); errors.Is(rerr, fs.ErrNotExist) {
 			continue // it is being made, or removed
 		} else if rerr != nil {
 			l.Record, l.Damaged = Record{ID: e.Name()}, rerr.Error()

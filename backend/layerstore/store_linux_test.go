@@ -217,6 +217,34 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A removal that was interrupted is gone on with, by whoever looks next, and nobody finds the layer
+// meanwhile.
+func TestRemovalInterrupted(t *testing.T) {
+	s, source := newStore(t)
+	place := t.TempDir()
+	for name, look := range map[string]func(){
+		"opened": func() {
+			var unknown *UnknownError
+			if _, err := s.Open("pd-a"); !errors.As(err, &unknown) {
+				t.Errorf("%v", err)
+			}
+		},
+		"swept": func() { s.Sweep(t.Context(), func(string) bool { return false }) },
+	} {
+		h := s.mustMake(t, New{ID: "pd-a", Source: source, Place: place})
+		must(t, os.Rename(filepath.Join(s.dir, "pd-a", recordName), filepath.Join(s.dir, "pd-a", removingName)), os.Remove(h.Dir()+"/upper"))
+		h.Release()
+		if list, err := s.List(); err != nil || len(list) != 0 {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+		look()
+		left, err := os.ReadDir(place)
+		if err != nil || len(left) != 0 || exists(filepath.Join(s.dir, "pd-a")) {
+			t.Errorf("%s: left: %v, %v", name, left, err)
+		}
+	}
+}
+
 // A record that nobody wrote is not followed.
 func TestDamaged(t *testing.T) {
 	s, source := newStore(t)
