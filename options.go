@@ -93,6 +93,9 @@ type Options struct {
 	GitUser bool
 	// Caches say whose caches commands get, and whether they get any without being asked.
 	Caches CacheOptions
+	// Layer says what becomes of the layer of a workspace of mode "overlay". Default: it ends
+	// with the sandbox.
+	Layer LayerOptions
 	// NoLinks refuses a workspace, mounts and a root file system that are named
 	// through symbolic links. It is for specs of people other than the operator:
 	// somebody who may write to one directory could name any other through a link in

@@ -88,6 +88,8 @@ type Request struct {
 	// Stored are the mounts of the spec, and its home, that are caches or what stays between
 	// sandboxes. The host executes and obeys nothing in them.
 	Stored []Stored
+	// Layer is the layer of a workspace of mode "overlay".
+	Layer *Layer
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool
@@ -97,6 +99,23 @@ type Request struct {
 	// Seen is what package hostpath has read about the host for this start. nil: it
 	// reads everything again each time.
 	Seen any
+}
+
+// Layer is where the changes of an overlay go.
+type Layer struct {
+	// Dir has the directories upper and work. It is free of symbolic links, the caller's
+	// alone, and no other overlay uses it.
+	Dir string
+	// Root: it was made by root, whose marks no command can write; else by an ordinary user.
+	Root bool
+}
+
+// Marks returns the word for how the layer is mounted, as in policy.Isolation.
+func (l *Layer) Marks() string {
+	if l.Root {
+		return "trusted"
+	}
+	return "userxattr"
 }
 
 // Interception is what the egress program ends TLS with, and what requests get.

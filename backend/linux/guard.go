@@ -112,7 +112,7 @@ func (b *builder) ownCopy(g backend.Guard, targets []string) {
 func (b *builder) hide(c hostpath.Cover) {
 	for _, s := range slices.Clone(b.plan.Setup) {
 		rel, ok := hostpath.Within(c.Path, s.Source)
-		if s.Do != confine.OpBind || !ok {
+		if s.Do != confine.OpBind && s.Do != confine.OpLayer || !ok {
 			continue
 		}
 		if !slices.Contains(s.Flags, confine.FlagReadOnly) {

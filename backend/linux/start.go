@@ -74,6 +74,9 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 // ordinary user.
 func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount) (*sandbox, error) {
 	id, err := chooseIdentity()
+	if err == nil {
+		err = checkLayer(req, id)
+	}
 	if err == nil && id.kind == idmap {
 		id.uid, err = dir.lendUID()
 		id.gid = id.uid
@@ -92,6 +95,10 @@ func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts [
 	}
 	if !errors.As(err, &unmapped) {
 		return s, err
+	}
+	if req.Layer != nil {
+		return nil, backend.Failed("identity", "map the owner of", unmapped.source, unmapped.err,
+			"root's overlays need a file system that can be id-mapped (ext4, xfs, btrfs, tmpfs): name a workspace on one, or run paddock as the user who owns it")
 	}
 	if id, err = asOwner(mounts); err == nil {
 		return start(ctx, req, dir, id, mounts)
@@ -203,6 +210,12 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 			owners[[2]uint32{m.UID, m.GID}] = userns
 		}
 		f, err := mountMapped(m, userns)
+		if err == nil && m.Layered {
+			if f, err = mountLayer(f, req.Layer, m, userns, id, s.plan.filled()); err != nil {
+				s.closeFiles()
+				return err
+			}
+		}
 		if err != nil && m.Merged() {
 			s.plan.leaveOut(m.Target)
 			s.plan.plan.Files = slices.DeleteFunc(s.plan.plan.Files, func(name string) bool { return name == mountName(i) })
@@ -294,7 +307,7 @@ func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 		return err
 	}
 	s.isolation.Lost = append(s.isolation.Lost, lostBelow(seen.below)...)
-	s.isolation.OwnCopies = seen.copies
+	s.isolation.OwnCopies, s.isolation.Layer = seen.copies, seen.layer
 	s.isolation.Verified = true
 	if len(s.plan.copies) > 0 {
 		// This handle outlives all processes inside, so that nothing changes

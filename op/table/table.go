@@ -7,6 +7,7 @@ import (
 
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/admin"
+	"github.com/paddock-dev/paddock/op/internal/changes"
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/files"
 	"github.com/paddock-dev/paddock/op/internal/host"
@@ -104,6 +105,11 @@ func All() []op.Op {
 		op.Of[files.WorkspaceExportInput](),
 		op.Of[sandbox.PlanInput](),
 		op.Of[wrap.WrapInput](),
+		op.Of[changes.TryInput](),
+		op.Of[changes.DiffInput](),
+		op.Of[changes.CommitInput](),
+		op.Of[changes.DiscardInput](),
+		op.Of[changes.LayersInput](),
 		op.Of[admin.PolicyCheckInput](),
 		op.Of[admin.PolicyListInput](),
 	}, host.Ops(), operators())

@@ -36,6 +36,8 @@ var allowRules = []allowRule{
 	{"internal/search", []string{"internal/search/ignore", "internal/redact"}, "the agent links it"},
 	{"internal/stdiomux", []string{"github.com/hashicorp/yamux"}, "the agent links it"},
 	{"internal/ownfile", nil, "what decides over access inherits nothing"},
+	{"backend/layerstore", []string{"backend/hostpath", "layer", "golang.org/x/sys"}, "it only keeps directories, and mounts nothing"},
+	{"internal/layers", []string{"backend/hostpath", "backend/layerstore", "backend/state", "internal/elsewhere", "layer", "golang.org/x/sys"}, "the library alone decides what a layer is for"},
 	{"layer", []string{"backend/hostpath/snapshot", "layer", "policy", "golang.org/x/sys"}, "it only looks at directories, and knows no sandboxes"},
 	{"op/internal/patch", []string{"github.com/bluekeyes/go-gitdiff"}, "it only computes, from what models write"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},

@@ -23,6 +23,9 @@ const (
 	take   = "~/paddock/bin/paddock privilege revoke user:dev UNSANDBOXED_EXEC"
 )
 
+// lastLayer is the id of the layer that was kept last.
+const lastLayer = `"$(paddock layers --json | grep -o '"id":"[^"]*' | tail -n 1 | cut -d '"' -f 4)"`
+
 // Why some commands are not run here.
 const (
 	sdks = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
@@ -124,6 +127,15 @@ func rows() []row {
 			"requires the 'podman' CLI to be installed and available on PATH.", "hint: install docker, podman or nerdctl, or name the program with --engine",
 		}}}},
 		{of: "backend: codex", path: "src/app/codex.yaml", steps: []step{{instead: "paddock run --spec codex.yaml -- ./app", status: 125, lacks: noCodex}}},
+
+		// docs/changes.md
+		{of: "paddock try", steps: []step{{status: 125, see: []string{"cannot try: no command was given"}}}},
+		{of: "paddock diff --stat pd-k3v9q2mx7wzra", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff --stat " + lastLayer, see: []string{" tried | 1 +"}}}},
+		{of: "paddock commit pd-k3v9q2mx7wzra", steps: []step{{instead: "paddock commit " + lastLayer, see: []string{"1 change landed"}, after: "ls tried && rm tried"}}},
+		{of: "paddock run --workspace-mode overlay", steps: []step{{instead: "paddock run --workspace-mode overlay -- ./try", see: []string{"tried"}, after: "! ls tried"}}},
+		{of: "paddock diff ID [PATH…]", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff " + lastLayer + " tried", see: []string{"+tried"}}}},
+		{of: "paddock commit ID [PATH…]", steps: []step{{instead: "paddock commit --dry-run " + lastLayer + " tried", see: []string{"1 change would land"}, after: "! ls tried"}}},
+		{of: "paddock discard ID [PATH…]", steps: []step{{instead: "paddock discard " + lastLayer + " tried", see: []string{"1 change discarded"}, after: "paddock discard " + lastLayer}}},
 
 		// docs/guest-agent.md
 		{of: "bin/paddock-agent --listen unix:///tmp/x.sock --workspace DIR", dir: "paddock", steps: []step{
@@ -233,6 +245,10 @@ func rows() []row {
 			{instead: "paddock run --memory 512MiB --cpus 1.5 --allow-degraded=memory --allow-degraded=cpus -- make -j8", see: []string{"made one", "made two", "paddock: not kept: "}},
 		}},
 		{of: "paddock run --workspace-mode copy -- ./try", steps: []step{{see: []string{"tried"}, after: "! ls tried"}}},
+		{of: "paddock try -- ./try", steps: []step{
+			{see: []string{"tried", "paddock: what has changed:", "paddock: the changes are kept: paddock diff pd-"}, after: "! ls tried && paddock discard " + lastLayer},
+			{tty: true, stdin: "commit\n", see: []string{"What becomes of the changes? [commit/discard/keep]", "1 change landed"}, after: "ls tried && rm tried"},
+		}},
 		{of: "paddock run --rootfs ~/image -- app", steps: []step{{see: []string{"app runs"}}}},
 		{of: "paddock run --seccomp debug -- gdb ./app", steps: []step{{stdin: "run\nquit\n", see: []string{"app runs", "exited normally"}}}},
 		{of: "paddock run --level landlock -- make", steps: []step{{see: []string{"made one", "paddock: not kept: "}}}},

@@ -32,6 +32,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/backend/hostpath/removal"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -237,7 +238,7 @@ func (s *Store) Use(ctx context.Context, k Key, most int64) (*Used, error) {
 	}
 	if r, err := readRecord(dir); err == nil && (r.Bytes > most || r.Partial) && k.Tool != Home {
 		if trash, err := s.discard(background, dir); err == nil && trash != "" { // else others use it, or it is gone
-			go func() { _ = remove(background, trash) }()
+			go func() { _ = removal.Tree(background, trash) }()
 		}
 	}
 	for {

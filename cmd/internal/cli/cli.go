@@ -93,6 +93,12 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	if gone := context.Cause(c.ctx); gone != nil {
 		return gone
 	}
+	if errors.Is(err, paddock.ErrClosedLayer) && !o.Opens {
+		if status, ran := openClosed(); ran {
+			a.status = status
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
