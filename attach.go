@@ -21,7 +21,7 @@ import (
 // which may have secrets.
 const specName = "spec.json"
 
-// Attach finds a running sandbox by its [Sandbox.ID], to use it in addition to its
+// Attach finds a running sandbox by its [Sandbox.ID], or by the name that [Create] gave it, to use it in addition to its
 // owner: another process of the same user, with the same state directory. ctx applies
 // only until Attach returns.
 //
@@ -37,6 +37,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	id = run.Named(state, id)
 	wall, err := run.Attach(state, id)
 	if err != nil {
 		return nil, attachError(what, err)
@@ -58,7 +59,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 func attachError(what string, err error) error {
 	if errors.Is(err, backend.ErrGone) {
 		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone,
-			Hint: "paddock list shows those that run; a sandbox lives as long as the process that opened it, and is known to who has its directory of state"}
+			Hint: "paddock list shows those that run; a sandbox of paddock run lives as long as that, one of paddock create until it is stopped; it is known to who has its directory of state"}
 	}
 	return agentError(what, err)
 }

@@ -42,7 +42,11 @@ const (
 	ScratchName = "scratch"
 
 	egressSocketName = "egress.sock"
-	egressLogName    = "egress.log"
+	keeperSocketName = "keeper.sock"
+	// LegacyName is what the program needs that ends a sandbox with a keeper.
+	LegacyName = "legacy.json"
+
+	egressLogName = "egress.log"
 	// PassageName is the socket over which an agent in a container passes sockets on, and
 	// ResolvName the container's resolv.conf. Both are mounted inside.
 	PassageName = "passage.sock"
@@ -102,7 +106,7 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	Sweep(root, sweeper)
 	if id == "" {
 		id = backend.NewID()
-	} else if !isID(id) {
+	} else if !IsID(id) {
 		return nil, fail("create", id, errors.New("it is not the id of a sandbox"), "")
 	}
 	d := &Dir{Root: root, ID: id, Path: Path(root, id)}
@@ -115,6 +119,26 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 		return nil, fail("lock", d.Path, err, "")
 	}
 	d.lock = lock
+	return d, nil
+}
+
+// Lock returns the file that shows, as long as one process has it open, that the sandbox has an
+// owner.
+func (d *Dir) Lock() *os.File { return d.lock }
+
+// Adopt returns the directory of a sandbox whose lock another process has handed over.
+func Adopt(root, id string, lock *os.File) (*Dir, error) {
+	d := &Dir{Root: root, ID: id, Path: Path(root, id), lock: lock}
+	if !IsID(id) {
+		return nil, fail("use", id, errors.New("it is not the id of a sandbox"), "")
+	}
+	held, err := lock.Stat()
+	if err != nil {
+		return nil, fail("lock", d.Path, err, "")
+	}
+	if there, err := os.Lstat(filepath.Join(d.Path, lockName)); err != nil || !os.SameFile(held, there) {
+		return nil, fail("lock", d.Path, errors.New("its directory was removed"), "")
+	}
 	return d, nil
 }
 
@@ -266,7 +290,7 @@ func OpenDir(root, name string) (*os.Root, error) {
 // Check refuses a state directory with a directory in it that [OpenDir] refuses, the
 // audit log's included: files behind a link would not be covered.
 func Check(root string) error {
-	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, portsDir, "audit"} {
+	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, portsDir, "audit", "kept", "names"} {
 		dir, err := OpenDir(root, name)
 		if err == nil {
 			_ = dir.Close()
@@ -297,7 +321,7 @@ func paths(root string) []string {
 	defer dir.Close()
 	var all []string
 	for _, name := range Names(dir) {
-		if isID(name) {
+		if IsID(name) {
 			all = append(all, filepath.Join(root, sandboxesDir, name))
 		}
 	}
@@ -336,7 +360,7 @@ func halfMade(path string) bool {
 		case err != nil:
 			return false
 		case name == lockName && info.Mode().IsRegular() && info.Size() == 0:
-		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, PassageName, ResolvName, ResolvName + ".new", recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
+		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, keeperSocketName, LegacyName, LegacyName + ".new", PassageName, ResolvName, ResolvName + ".new", recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
 			return false
 		}
 	}

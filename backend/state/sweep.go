@@ -65,6 +65,29 @@ func Sweep(root string, sweeper Sweeper) {
 	sweepIDs(root)
 }
 
+// EndOne does what Sweep does with the sandbox of this id alone, and at once. It reports whether
+// nothing is left of it.
+func EndOne(root, id string, sweeper Sweeper) bool {
+	path := Path(root, id)
+	if !Exists(path) {
+		return true
+	}
+	lock, err := takeLock(path)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	defer lock.Close()
+	if !endAbandoned(root, path, sweeper) {
+		return false
+	}
+	dir, err := OpenDir(root, sandboxesDir)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	return dir.RemoveAll(id) == nil
+}
+
 // endAbandoned ends the rest of a sandbox, and reports whether nothing is left of it.
 func endAbandoned(root, path string, sweeper Sweeper) bool {
 	r, err := Read(path)

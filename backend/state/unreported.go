@@ -75,6 +75,14 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 	return &Unreported{id: id, file: f, path: name}, nil
 }
 
+// File returns the file, whose lock shows that it has an owner.
+func (u *Unreported) File() *os.File { return u.file }
+
+// AdoptUnreported returns the stored state whose file another process has handed over.
+func AdoptUnreported(root, id string, file *os.File) *Unreported {
+	return &Unreported{id: id, file: file, path: filepath.Join(root, unreportedDir, id)}
+}
+
 // TakeUnreported returns what killed owners left whose sandboxes have ended, the oldest
 // first. Nobody else gets the same before [Unreported.Release].
 func TakeUnreported(root string) []*Unreported {
@@ -93,7 +101,7 @@ func TakeUnreported(root string) []*Unreported {
 			break
 		}
 		id, half := strings.CutSuffix(name, ".new")
-		if !isID(id) {
+		if !IsID(id) {
 			continue
 		}
 		if half {
@@ -166,7 +174,7 @@ func (u *Unreported) Name() string { return u.id }
 
 // Text returns the stored text.
 func (u *Unreported) Text() ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(u.file, maxUnreportedSize+1))
+	text, err := io.ReadAll(io.NewSectionReader(u.file, 0, maxUnreportedSize+1))
 	if err == nil && len(text) > maxUnreportedSize {
 		err = errors.New("too large")
 	}

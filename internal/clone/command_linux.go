@@ -53,6 +53,8 @@ type Command struct {
 	// NoCaps drops the capabilities even with DieWithThread. The caller's bounding
 	// set must be empty, or no_new_privs set, so that executing gives nothing back.
 	NoCaps bool
+	// NoNewPrivs sets no_new_privs for the child.
+	NoNewPrivs bool
 	// IgnoreChildren lets the kernel reap the program's children (SIGCHLD is
 	// ignored, which survives execve).
 	IgnoreChildren bool
@@ -128,6 +130,7 @@ type image struct {
 	uid, gid       uintptr
 	dieWithThread  bool
 	keepCaps       bool
+	noNewPrivs     bool
 	deathSignal    uintptr
 	ignoreChildren bool
 	cgroup         int   // -1 for none
@@ -150,7 +153,7 @@ type sigaction struct {
 func newImage(c *Command) (*image, error) {
 	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, landlock: c.Landlock, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
 		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
-		dieWithThread: c.DieWithThread, deathSignal: uintptr(unix.SIGKILL), keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
+		noNewPrivs: c.NoNewPrivs, dieWithThread: c.DieWithThread, deathSignal: uintptr(unix.SIGKILL), keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
 	if c.Gently {
 		im.deathSignal = uintptr(unix.SIGTERM)
@@ -327,6 +330,9 @@ func (im *image) restrict() bool {
 	if im.ignoreChildren {
 		im.action.handler = 1 // SIG_IGN
 		_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&im.action)), 0, 8, 0, 0)
+	}
+	if im.noNewPrivs && !im.call(StageCapabilities, unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) {
+		return false
 	}
 	if !im.keepCaps && !im.call(StageCapabilities, unix.SYS_CAPSET, uintptr(unsafe.Pointer(&im.header)), uintptr(unsafe.Pointer(&im.caps[0])), 0, 0, 0) {
 		return false

@@ -7,6 +7,9 @@ import "github.com/paddock-dev/paddock/backend"
 // DefaultBackend returns nil: this platform has no default backend.
 func DefaultBackend() backend.Backend { return nil }
 
+// Named returns the name: there are no names here.
+func Named(_, name string) string { return name }
+
 // Attach finds nothing, because sandboxes have no state here.
 func Attach(string, string) (backend.Sandbox, error) { return nil, backend.ErrGone }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/files"
 	"github.com/paddock-dev/paddock/op/internal/host"
+	"github.com/paddock-dev/paddock/op/internal/lasting"
 	"github.com/paddock-dev/paddock/op/internal/network"
 	"github.com/paddock-dev/paddock/op/internal/sandbox"
 	"github.com/paddock-dev/paddock/op/internal/service"
@@ -39,7 +40,11 @@ func All() []op.Op {
 	return slices.Concat([]op.Op{
 		op.Of[exec.RunInput](),
 		op.Of[exec.ExecuteInput](),
+		op.Of[lasting.CreateInput](),
 		op.Of[sandbox.ListInput](),
+		op.Of[lasting.StopInput](),
+		op.Of[lasting.StartInput](),
+		op.Of[lasting.RemoveInput](),
 		op.Of[exec.ExecInput](),
 		op.Of[exec.ExecKillInput](),
 		op.Of[exec.OutputReadInput](),
