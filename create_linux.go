@@ -124,7 +124,7 @@ func (l *lasting) start(ctx context.Context, spec Spec, opts Options, entry *kep
 	if err != nil {
 		return nil, err
 	}
-	opts.keeper = keeper
+	opts.keeper, opts.reportUse = keeper, r.Idle > 0
 	s, err := Open(ctx, spec, opts)
 	if err != nil {
 		keeper.Abandon()

@@ -24,7 +24,7 @@ import (
 
 // reasons are what a record says about an end, by what the keeper says.
 var reasons = map[string]string{
-	order.AskedFor: "it was stopped",
+	order.AskedFor: "paddock stop ended it",
 	order.Died:     "its agent ended by itself",
 	order.TooOld:   "its lifetime was up",
 	order.TooIdle:  "nothing was done in it for its idle time",

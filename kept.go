@@ -35,13 +35,15 @@ type Listed struct {
 	Labels   map[string]string
 	State    string
 	// Spec is what it was created with, without the values of Env.
-	Spec    Spec
-	Backend string
-	Created time.Time
-	Started time.Time // the last time
-	Idle    time.Duration
-	Life    time.Duration
-	Remove  bool
+	Spec Spec
+	// Variables names those of Env: [Start] needs their values again.
+	Variables []string
+	Backend   string
+	Created   time.Time
+	Started   time.Time // the last time
+	Idle      time.Duration
+	Life      time.Duration
+	Remove    bool
 	// End is how it ended the last time; nil if it never has.
 	End *ListedEnd
 	// Damage says why its record cannot be read.

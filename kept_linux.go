@@ -75,7 +75,7 @@ func (f *found) state(ctx context.Context) (now string, gone bool) {
 	dir := state.Path(f.root, f.id)
 	r, err := state.Read(dir)
 	if err == nil && state.Alive(r.PID, r.Start) && !state.Zombie(r.PID) {
-		if linux.Frozen(r) {
+		if state.Paused(f.root, f.id) {
 			return StatePaused, false
 		}
 		return StateRunning, false
@@ -105,9 +105,83 @@ func (f *found) settle(ctx context.Context, entry *kept.Entry) error {
 	return entry.Write(*f.Record)
 }
 
+// Pause stops every command of a running sandbox of [Create], until [Resume], and returns how:
+// "freezer" or, without a control group, "SIGSTOP". Timeouts and lifetimes keep running. If it is
+// paused already, how is empty.
+func Pause(ctx context.Context, name string, opts Options) (how string, err error) {
+	err = opts.whileRunning(ctx, "pause", name, func(f *found, r *state.Record) error {
+		if state.Paused(f.root, f.id) {
+			return nil
+		}
+		err := state.MarkPaused(f.root, f.id, true)
+		if err == nil {
+			if how, err = linux.Pause(ctx, r); err != nil {
+				err = errors.Join(err, state.MarkPaused(f.root, f.id, false))
+			}
+		}
+		return err
+	})
+	return how, err
+}
+
+// Resume makes the commands of a paused sandbox continue. It does nothing if they are not paused.
+func Resume(ctx context.Context, name string, opts Options) error {
+	return opts.whileRunning(ctx, "resume", name, func(f *found, r *state.Record) error {
+		if !state.Paused(f.root, f.id) {
+			return nil
+		}
+		return errors.Join(linux.Resume(ctx, r), state.MarkPaused(f.root, f.id, false))
+	})
+}
+
+// whileRunning calls do with the record of a sandbox that runs, while nobody else acts on it.
+func (o Options) whileRunning(ctx context.Context, verb, name string, do func(*found, *state.Record) error) error {
+	f, entry, err := o.act(ctx, verb, name)
+	if err != nil {
+		return err
+	}
+	defer entry.Close()
+	if err := f.settle(ctx, entry); err != nil {
+		return keptError(verb, name, f.root, err)
+	}
+	now, _ := f.state(ctx)
+	r, err := state.Read(state.Path(f.root, f.id))
+	if now != StateRunning && now != StatePaused || err != nil {
+		return f.notRunning(verb)
+	}
+	return do(f, r)
+}
+
+// notRunning returns the error of a sandbox that does not run.
+func (f *found) notRunning(verb string) error {
+	why := ""
+	if f.End != nil {
+		why = ": " + text.Escape(f.End.Reason)
+	}
+	return &Error{Message: "cannot " + verb + " sandbox " + f.Called() + ": it is stopped" + why, Code: wire.CodeGone, Hint: "start it again: paddock start " + f.Called()}
+}
+
+// attachGone returns the error of attaching to a sandbox that is known and does not run, or nil.
+func (o Options) attachGone(ctx context.Context, name string) error {
+	f, err := o.find("attach to", name)
+	if err != nil {
+		return nil //nolint:nilerr // it is another kind of sandbox
+	}
+	if now, gone := f.state(ctx); gone {
+		if again, entry, err := o.act(ctx, "attach to", f.id); err == nil {
+			_ = again.settle(ctx, entry)
+			entry.Close()
+			f = again
+		}
+	} else if now != StateStopped {
+		return nil
+	}
+	return f.notRunning("attach to")
+}
+
 // newListed returns the record for callers.
 func newListed(r *kept.Record, now string) Listed {
-	k := Listed{ID: r.ID, Name: r.Name, Labels: r.Labels, State: now, Spec: r.Spec, Backend: r.Spec.Backend, Created: r.Created, Started: r.Started,
+	k := Listed{ID: r.ID, Name: r.Name, Labels: r.Labels, State: now, Spec: r.Spec, Variables: r.Secret, Backend: r.Spec.Backend, Created: r.Created, Started: r.Started,
 		Idle: r.Idle, Life: r.Life, Remove: r.Then == kept.ThenRemove}
 	if r.End != nil {
 		k.End = &ListedEnd{At: r.End.At, Reason: r.End.Reason, Proved: r.End.Proved, Left: r.End.Left, Error: strings.TrimSpace(r.End.Error + "\n" + r.End.Log)}
@@ -212,7 +286,7 @@ func (f *found) askForEnd(ctx context.Context) error {
 }
 
 // Remove removes the record of a stopped sandbox of [Create], and frees its name. With force it
-// ends one that runs first. It returns how that ended.
+// ends one that runs first: only then the result has an End.
 func Remove(ctx context.Context, name string, force bool, opts Options) (Listed, error) {
 	k, err := Find(ctx, name, opts)
 	if err != nil {
@@ -225,6 +299,8 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		if k, err = Stop(ctx, k.ID, opts); err != nil {
 			return k, err
 		}
+	} else {
+		k.End = nil
 	}
 	f, entry, err := opts.act(ctx, "remove", k.ID)
 	if err != nil {

@@ -35,3 +35,11 @@ func Remove(context.Context, string, bool, Options) (Listed, error) { return Lis
 
 // EndKept fails.
 func EndKept([]string, Options, func(Changes) string) error { return errElsewhere }
+
+// Pause fails.
+func Pause(context.Context, string, Options) (string, error) { return "", errElsewhere }
+
+// Resume fails.
+func Resume(context.Context, string, Options) error { return errElsewhere }
+
+func (Options) attachGone(context.Context, string) error { return nil }

@@ -111,7 +111,8 @@ type Options struct {
 	// file paddock beside the agent.
 	Program string
 
-	keeper      any                   // [backend.Request].Keeper
+	keeper      any // [backend.Request].Keeper
+	reportUse   bool
 	intercepted *backend.Interception // of an attempt before this one
 }
 

@@ -91,7 +91,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
 	}
-	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen, Keeper: o.keeper}
+	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen, Keeper: o.keeper, ReportUse: o.reportUse}
 	err = showSSHAgent(&req, seen)
 	return be, req, err
 }

@@ -102,6 +102,8 @@ type Request struct {
 	// Keeper is a *keep.Keeper, if the sandbox is to outlive this process; else nil.
 	// Only a [Keepable] backend uses it.
 	Keeper any
+	// ReportUse makes the agent tell the keeper when the sandbox is used, and when not.
+	ReportUse bool
 }
 
 // Keepable is a backend whose sandboxes can outlive the process that has started them.

@@ -16,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // Open opens a sandbox for the operation. Operations have no other way to open one: Open
@@ -243,6 +244,9 @@ func (e *Env) withAttached(ctx context.Context, id string, do func(context.Conte
 	s, err := paddock.Attach(ctx, id, e.Options)
 	if err != nil {
 		return err
+	}
+	if s.Paused() {
+		return errors.Join(&paddock.Error{Message: "cannot use sandbox " + id + ": it is paused", Code: wire.CodeBusy, Hint: "paddock resume " + id}, s.Close())
 	}
 	h := &registry.Sandbox{Sandbox: s, Name: id, Principal: e.PrincipalName(), Since: time.Now()}
 	if err := e.Enter(ctx, h); err != nil {

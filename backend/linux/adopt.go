@@ -143,12 +143,3 @@ func adoptGroup(dir string, scope bool) *control {
 func EndAbandoned(root, id string) bool {
 	return state.EndOne(root, id, func(path string, r *state.Record) bool { return sweepOne(root, path, r) })
 }
-
-// Frozen reports whether the commands of a running sandbox are stopped by its control group.
-func Frozen(r *state.Record) bool {
-	if r.Cgroup == "" {
-		return false
-	}
-	text, err := os.ReadFile(filepath.Join(r.Cgroup, confine.WorkGroup, "cgroup.freeze"))
-	return err == nil && len(text) > 0 && text[0] == '1'
-}

@@ -26,6 +26,7 @@ type launch struct {
 	namespaces []confine.Namespace
 	exe        *os.File
 	keeper     *keep.Keeper // whose child the agent is; nil: this process's
+	report     bool         // the agent says when the sandbox is used
 	channels   *state.Channels
 	null       *os.File
 	groups     hierarchy
@@ -161,6 +162,9 @@ func (l *launch) command() (*clone.Command, uintptr, error) {
 	}
 	if l.group != nil {
 		c.Cgroup = l.group.group.FD()
+	}
+	if l.report {
+		c.Argv = append(c.Argv, confine.ReportUse)
 	}
 	for _, f := range []*os.File{l.null, l.null, l.channels.Log, l.channels.Theirs, l.channels.Listen} {
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, keep.FirstOwn)

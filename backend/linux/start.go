@@ -131,7 +131,7 @@ func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, moun
 // state directory behind.
 func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []hostpath.Mount) (*sandbox, error) {
 	keeper, _ := req.Keeper.(*keep.Keeper)
-	l := &launch{dir: dir, id: id, keeper: keeper, groups: findHierarchy()}
+	l := &launch{dir: dir, id: id, keeper: keeper, report: req.ReportUse, groups: findHierarchy()}
 	l.scope = wantsScope(l.groups, req.Spec.Limits)
 	if len(l.groups.place.Controllers) > 0 {
 		name := groupName(dir.ID)

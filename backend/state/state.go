@@ -45,6 +45,7 @@ const (
 	keeperSocketName = "keeper.sock"
 	// LegacyName is what the program needs that ends a sandbox with a keeper.
 	LegacyName = "legacy.json"
+	pausedName = "paused" // exists while its commands are stopped
 
 	egressLogName = "egress.log"
 	// PassageName is the socket over which an agent in a container passes sockets on, and
@@ -201,10 +202,25 @@ func (d *Dir) Save(r Record) error {
 	return hostpath.Replace(filepath.Join(d.Path, recordName), 0o600, text)
 }
 
+// Paused reports whether the commands of the sandbox with this id are stopped.
+func Paused(root, id string) bool { return Exists(filepath.Join(Path(root, id), pausedName)) }
+
+// MarkPaused notes whether they are.
+func MarkPaused(root, id string, paused bool) error {
+	at := filepath.Join(Path(root, id), pausedName)
+	if paused {
+		return hostpath.Replace(at, 0o600, nil)
+	}
+	if err := os.Remove(at); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // Empty removes the files of a sandbox that is about to end, except the lock and state.json,
 // which show that the sandbox may still be alive.
 func (d *Dir) Empty() {
-	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, PassageName, ResolvName} {
+	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, keeperSocketName, LegacyName, pausedName, PassageName, ResolvName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
 	}
 }
@@ -360,7 +376,7 @@ func halfMade(path string) bool {
 		case err != nil:
 			return false
 		case name == lockName && info.Mode().IsRegular() && info.Size() == 0:
-		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, keeperSocketName, LegacyName, LegacyName + ".new", PassageName, ResolvName, ResolvName + ".new", recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
+		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, keeperSocketName, LegacyName, LegacyName + ".new", pausedName, PassageName, ResolvName, ResolvName + ".new", recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
 			return false
 		}
 	}

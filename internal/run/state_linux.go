@@ -18,6 +18,9 @@ func Named(dir, name string) string {
 	return name
 }
 
+// Paused reports whether the commands of a sandbox are stopped.
+func Paused(dir, id string) bool { return state.Paused(dir, id) }
+
 // Attach finds the running sandbox with this id below a state directory.
 func Attach(dir, id string) (backend.Sandbox, error) {
 	a, err := state.Attach(dir, id)

@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/files"
 	"github.com/paddock-dev/paddock/op/internal/host"
-	"github.com/paddock-dev/paddock/op/internal/lasting"
+	"github.com/paddock-dev/paddock/op/internal/keep"
 	"github.com/paddock-dev/paddock/op/internal/network"
 	"github.com/paddock-dev/paddock/op/internal/sandbox"
 	"github.com/paddock-dev/paddock/op/internal/service"
@@ -40,11 +40,16 @@ func All() []op.Op {
 	return slices.Concat([]op.Op{
 		op.Of[exec.RunInput](),
 		op.Of[exec.ExecuteInput](),
-		op.Of[lasting.CreateInput](),
+		op.Of[keep.CreateInput](),
 		op.Of[sandbox.ListInput](),
-		op.Of[lasting.StopInput](),
-		op.Of[lasting.StartInput](),
-		op.Of[lasting.RemoveInput](),
+		op.Of[keep.StopInput](),
+		op.Of[keep.StartInput](),
+		op.Of[keep.RemoveInput](),
+		op.Of[keep.StatusInput](),
+		op.Of[keep.PauseInput](),
+		op.Of[keep.ResumeInput](),
+		op.Of[keep.StatsInput](),
+		op.Of[keep.PruneInput](),
 		op.Of[exec.ExecInput](),
 		op.Of[exec.ExecKillInput](),
 		op.Of[exec.OutputReadInput](),

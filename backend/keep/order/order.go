@@ -47,11 +47,9 @@ const (
 // the sandbox. After the last of them come the connections that wait for its answer.
 const FirstKept = 3
 
-// What an agent writes to its owner, if the owner wants to know.
-const (
-	Busy = 'b'
-	Idle = 'i'
-)
+// Busy is what an agent writes to its owner when something begins to be done in the sandbox
+// (confine.SaysBusy, without that package). Any other byte means that nothing is.
+const Busy = 'b'
 
 // MaxMessage bounds a message in bytes, and MaxFiles its descriptors.
 const (

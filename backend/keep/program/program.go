@@ -334,12 +334,16 @@ func (k *keeper) accept() {
 	k.callers = append(k.callers, own)
 }
 
+// deafTime is how long the agent is not read after it was, in nanoseconds: nothing that it
+// sends makes the keeper work all the time.
+const deafTime = int64(200 * time.Millisecond)
+
 // listen reads what the agent says about its use. What it says is not trusted: it can only make
-// the sandbox end sooner, or at its other limit. It is not read more than once a second.
+// the sandbox end sooner, or at its other limit.
 func (k *keeper) listen() {
-	var b [64]byte
+	var b [4096]byte
 	n, err := unix.Read(k.files[theControl], b[:])
-	k.deafUntil = now() + int64(time.Second)
+	k.deafUntil = now() + deafTime
 	if n <= 0 {
 		if err != unix.EAGAIN {
 			k.deafUntil = 1<<63 - 1 // it has closed its end; its own end follows

@@ -1,6 +1,6 @@
-// Package lasting has the operations on sandboxes that outlive the process which made them:
+// Package keep has the operations on sandboxes that outlive the process which made them:
 // creating, starting, stopping and removing them, and what they are.
-package lasting
+package keep
 
 import (
 	"context"
