@@ -42,6 +42,7 @@ func Create(ctx context.Context, spec Spec, opts Options, what Lasting) (*Sandbo
 	if err != nil {
 		return nil, err
 	}
+	kept.Sweep(l.state)
 	entry, err := kept.Reserve(l.state, opts.ID, what.Name)
 	if errors.Is(err, kept.ErrTaken) {
 		return nil, &Error{Message: "cannot create sandbox " + what.Name + ": there is one of that name", Code: wire.CodeExists,

@@ -96,7 +96,7 @@ func TakeUnreported(root string) []*Unreported {
 		at time.Time
 	}
 	var found []old
-	for _, name := range Names(dir) {
+	for _, name := range Some(Names(dir), 4*maxUnreported) {
 		if len(found) == maxUnreported {
 			break
 		}

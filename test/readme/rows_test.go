@@ -58,7 +58,7 @@ func rows() []row {
 		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
 		{of: "go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock version | grep ' v0.9.9$' && ~/go/bin/paddock run -- true"}}},
 		{of: `export PATH="$(go env GOPATH)/bin:$PATH"`, steps: []step{{after: `PATH="$(go env GOPATH)/bin:$PATH"; paddock version | grep ' v0.9.9$'`}}},
-		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-egress bin/paddock-server"}}},
+		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-egress bin/paddock-keeper bin/paddock-server"}}},
 		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
 		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
 		{of: "paddock run --allow example.com -- curl -sS https://example.com", why: noLoopback},
