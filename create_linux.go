@@ -193,7 +193,7 @@ func (s *Sandbox) handOver(keeper *keep.Keeper, l *lasting, entry *kept.Entry, r
 	if order.From, order.To, err = entry.Prepare(r); err != nil {
 		return keptError("create", s.ID(), l.state, err)
 	}
-	return keeper.Keep(order, slices.Concat([]*os.File{program, socket, files[given.Control]}, files))
+	return keeper.Keep(order, slices.Concat([]*os.File{program, socket, files[given.Control]}, files, []*os.File{entry.Lock()}))
 }
 
 // EndVerb is the first argument of the program that a keeper executes to end its sandbox.

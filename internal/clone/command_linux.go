@@ -115,8 +115,9 @@ func (e *Error) Unwrap() error { return e.Errno }
 // allocated, grown or converted after the clone.
 type image struct {
 	idle           bool
-	gatePeer       int // the caller's end, in the child's copy of its descriptors
-	gate           int // descriptor on which one byte makes the child continue, -1 for none
+	parent         uintptr // of an idle one
+	gatePeer       int     // the caller's end, in the child's copy of its descriptors
+	gate           int     // descriptor on which one byte makes the child continue, -1 for none
 	path, dir      *byte
 	dirFD          int // 0 for none
 	mountType      *byte
@@ -212,6 +213,10 @@ func childBody(im *image) {
 	resetSignals(&im.action)
 	if im.idle {
 		_, _, _ = syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0)
+		// A parent that was killed before that sends no signal any more.
+		if parent, _, _ := syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); parent != im.parent {
+			fatal()
+		}
 		for {
 			_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
 		}

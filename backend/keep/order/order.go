@@ -65,8 +65,9 @@ type Process struct {
 }
 
 // Kept is what a keeper needs to know about a sandbox. Its descriptors are the program that
-// ends it, the socket in its directory, the agent's control socket, and what else that program
-// gets.
+// ends it, the socket in its directory, the agent's control socket, what else that program gets,
+// and at last the lock of the sandbox's record, which the keeper frees once the record counts:
+// whoever acts on the sandbox next sees that, even if its creator is killed meanwhile.
 type Kept struct {
 	Process int           // whose end is the sandbox's
 	Idle    time.Duration // it ends after this time without any use; 0: never

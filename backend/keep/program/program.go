@@ -188,13 +188,12 @@ const (
 	theProgram = iota
 	theSocket
 	theControl
-	least
 )
 
 // take takes the sandbox over: from the rename on it exists.
 func (k *keeper) take(text []byte, fds []int) (order.Answer, error) {
 	kept, err := order.DecodeKept(text)
-	if err != nil || len(fds) < least || kept.Process < 0 || kept.Process >= len(k.children) {
+	if err != nil || len(fds) <= theControl+1 || kept.Process < 0 || kept.Process >= len(k.children) {
 		return order.Answer{}, order.ErrMalformed
 	}
 	// Not before: the creator writes the id maps of a child, which shares this memory.
@@ -208,7 +207,8 @@ func (k *keeper) take(text []byte, fds []int) (order.Answer, error) {
 		errno, _ := err.(syscall.Errno) //nolint:errorlint // a system call's
 		return order.Answer{Errno: errno}, nil
 	}
-	k.kept, k.files = kept, fds
+	_ = unix.Close(fds[len(fds)-1]) // the lock of the record
+	k.kept, k.files = kept, fds[:len(fds)-1]
 	k.born = now()
 	k.quiet = k.born
 	return order.Answer{}, nil

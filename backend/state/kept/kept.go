@@ -332,6 +332,29 @@ func Sweep(root string) {
 			_ = e.Remove("")
 		}
 	}
+	sweepNames(root)
+}
+
+// sweepNames frees names whose sandboxes do not exist.
+func sweepNames(root string) {
+	dir, err := state.OpenDir(root, namesDir)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for _, name := range state.Some(state.Names(dir), swept) {
+		if _, taken, err := holder(root, name); err != nil || taken {
+			continue
+		}
+		unlock, err := lockNames(root)
+		if err != nil {
+			return
+		}
+		if _, taken, err := holder(root, name); err == nil && !taken {
+			_ = dir.Remove(name)
+		}
+		unlock()
+	}
 }
 
 // takeHalf takes the lock of a directory without a record. The lock of all names makes sure

@@ -126,6 +126,9 @@ func (out *ListOutput) add(lasting []paddock.Listed, filter keep.Filter, all boo
 		chosen[k.ID] = filter.Fits(k) && (all || filter.States() || k.State != paddock.StateStopped)
 		if !runs {
 			i = len(out.Sandboxes)
+			if k.State == paddock.StateRunning || k.State == paddock.StatePaused { // it has ended meanwhile
+				k.State = paddock.StateEnding
+			}
 			s := RunningSandbox{ID: k.ID, State: k.State, Backend: k.Backend, Network: k.Spec.Network.Mode, Workspace: k.Spec.Workspace.Source, StartedAt: k.Started, Running: []RunningTree{}}
 			if s.Ended = k.Damage; k.End != nil && k.State == paddock.StateStopped {
 				s.Ended = k.End.Reason
