@@ -103,7 +103,7 @@ func (o Options) lasting(spec Spec) (*lasting, error) {
 	}
 	if len(resolved.Network.Publish) > 0 {
 		return nil, &policy.FieldError{Field: "publish", Value: strings.Join(resolved.Network.Publish, ","), Reason: "the process that listens on the host would end with this one",
-			Hint: "leave it out, and run: paddock forward --sandbox NAME PORT"}
+			Hint: "leave it out, and publish it while you need it, with paddock forward"}
 	}
 	agent, err := o.agentPath()
 	if err != nil {
@@ -237,7 +237,7 @@ func keptError(verb, name, dir string, err error) error {
 	}
 	switch {
 	case errors.Is(err, kept.ErrUnknown), errors.Is(err, fs.ErrNotExist):
-		return &Error{Message: "cannot " + verb + " sandbox " + name + ": there is none of that name", Code: wire.CodeNotFound, Hint: "paddock list --all shows them"}
+		return &Error{Message: "cannot " + verb + " sandbox " + name + ": there is none of that name", Code: wire.CodeNotFound, Hint: "paddock list shows those that run, with `all` every one"}
 	case errors.Is(err, kept.ErrBusy):
 		return &Error{Message: "cannot " + verb + " sandbox " + name + ": " + err.Error(), Code: wire.CodeBusy, Hint: "try again"}
 	}

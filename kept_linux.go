@@ -294,7 +294,7 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 	}
 	if k.State != StateStopped {
 		if !force {
-			return k, &Error{Message: "cannot remove sandbox " + k.Called() + ": it runs", Code: wire.CodeBusy, Hint: "end it first: paddock stop " + k.Called() + "; or remove it at once: paddock rm --force " + k.Called()}
+			return k, &Error{Message: "cannot remove sandbox " + k.Called() + ": it runs", Code: wire.CodeBusy, Hint: "end it first: paddock stop " + k.Called() + ", or remove it with `force`"}
 		}
 		if k, err = Stop(ctx, k.ID, opts); err != nil {
 			return k, err
@@ -349,7 +349,7 @@ func (f *found) start(ctx context.Context, entry *kept.Entry, env map[string]str
 	}
 	if len(missing) > 0 {
 		return nil, &Error{Message: "cannot start sandbox " + f.Called() + ": it was created with variables whose values are not kept: " + strings.Join(missing, ", "),
-			Hint: "give them again: --env " + missing[0] + "=VALUE, or --env-pass " + missing[0]}
+			Hint: "give them again, with `env` or `env_pass`"}
 	}
 	opts.ID = f.id
 	l, err := opts.lasting(spec)

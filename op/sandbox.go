@@ -205,7 +205,7 @@ func (e *Env) MayRead(field, file string) error {
 
 // InSandbox is the field of operations that work in a sandbox.
 type InSandbox struct {
-	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" help:"which sandbox, by name or id (default: the one over the workspace)" max:"64"`
+	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" help:"which sandbox (default: the one over the workspace)" max:"64"`
 }
 
 // WithSandbox runs do in the sandbox that where names. A server keeps its sandboxes. A

@@ -71,7 +71,7 @@ func (in StopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StopOutp
 // named refuses an empty list of names.
 func named(names []string) error {
 	if len(names) == 0 {
-		return &policy.FieldError{Field: "names", Reason: "no sandbox is named", Hint: "paddock list --all shows them"}
+		return &policy.FieldError{Field: "names", Reason: "no sandbox is named", Hint: "paddock list shows those that run, with `all` every one"}
 	}
 	return nil
 }
