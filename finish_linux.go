@@ -69,41 +69,46 @@ type ending struct {
 	asking           []*os.File // whoever waits for the answer
 }
 
-// run ends the sandbox, writes its record, and returns it.
+// run ends the sandbox, writes its record, and returns it. It holds the lock of the record from
+// the beginning, so that nobody starts the sandbox again before its end is written down.
 func (e *ending) run(files []*os.File, opts Options, describe func(Changes) string) kept.End {
+	ctx, cancel := context.WithTimeout(context.Background(), actTime)
+	entry, busy := kept.Act(ctx, e.root, e.id)
+	cancel()
+	if busy == nil {
+		defer entry.Close()
+	}
 	end := kept.End{Reason: e.reason}
 	s, err := e.adopt(files, opts)
-	if err != nil {
-		end.Error = err.Error()
-	} else {
-		death, err := s.stop()
-		end.Proved, end.Log, end.Left = death.Proved, death.Log, describe(s.Changes())
-		if err != nil {
-			end.Error = err.Error()
-		}
-	}
-	end.At = time.Now().UTC()
-	ctx, cancel := context.WithTimeout(context.Background(), actTime)
-	defer cancel()
-	entry, err := kept.Act(ctx, e.root, e.id)
-	if err != nil {
-		end.Error = fmt.Sprintf("cannot write the record of sandbox %s: %v", e.id, err)
-		return end
-	}
-	defer entry.Close()
-	r, err := kept.Read(e.root, e.id)
 	if err == nil {
-		if r.Then == kept.ThenRemove && (e.reason == reasons[order.TooOld] || e.reason == reasons[order.TooIdle]) && end.Error == "" {
-			err = entry.Remove(r.Name)
-		} else {
-			r.Status, r.End = kept.Stopped, &end
-			err = entry.Write(*r)
-		}
+		var death backend.Death
+		death, err = s.stop()
+		end.Proved, end.Log, end.Left = death.Proved, death.Log, describe(s.Changes())
+	}
+	if end.At = time.Now().UTC(); err != nil {
+		end.Error = err.Error()
+	}
+	if err = busy; err == nil {
+		err = e.write(entry, &end)
 	}
 	if err != nil {
 		end.Error = fmt.Sprintf("cannot write the record of sandbox %s: %v", e.id, err)
 	}
 	return end
+}
+
+// write writes into the record how the sandbox has ended, or removes that, if its time was up and
+// it was to be removed then.
+func (e *ending) write(entry *kept.Entry, end *kept.End) error {
+	r, err := kept.Read(e.root, e.id)
+	if err != nil {
+		return err
+	}
+	if r.Then == kept.ThenRemove && (e.reason == reasons[order.TooOld] || e.reason == reasons[order.TooIdle]) && end.Error == "" {
+		return entry.Remove(r.Name)
+	}
+	r.Status, r.End = kept.Stopped, end
+	return entry.Write(*r)
 }
 
 // adopt makes the sandbox this process's own.

@@ -12,6 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/backend/state/kept"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -245,12 +246,12 @@ func Stop(ctx context.Context, name string, opts Options) (Listed, error) {
 	if err := f.askForEnd(ctx); err != nil {
 		return Listed{}, err
 	}
-	f, entry, err := opts.act(ctx, "stop", f.id)
+	id, called := f.id, f.Name
+	f, entry, err := opts.act(ctx, "stop", id)
+	if errors.Is(err, ErrNotFound) { // it was removed meanwhile
+		return Listed{ID: id, Name: called, State: StateStopped}, nil
+	}
 	if err != nil {
-		var gone *Error
-		if errors.As(err, &gone) && gone.Code == wire.CodeNotFound {
-			return Listed{ID: f.id, State: StateStopped}, nil
-		}
 		return Listed{}, err
 	}
 	defer entry.Close()
@@ -336,7 +337,9 @@ func (f *found) start(ctx context.Context, entry *kept.Entry, env map[string]str
 	if err := f.settle(ctx, entry); err != nil {
 		return nil, keptError("start", f.Called(), f.root, err)
 	}
-	if now, _ := f.state(ctx); now != StateStopped {
+	if now, gone := f.state(ctx); now == StateEnding || gone {
+		return nil, &Error{Message: "cannot start sandbox " + f.Called() + ": another process is ending it", Code: wire.CodeBusy, Hint: "try again"}
+	} else if now != StateStopped {
 		return nil, &Error{Message: "cannot start sandbox " + f.Called() + ": it runs", Code: wire.CodeExists, Hint: "paddock exec " + f.Called() + " -- CMD runs a command in it"}
 	}
 	spec := f.Spec
@@ -350,6 +353,11 @@ func (f *found) start(ctx context.Context, entry *kept.Entry, env map[string]str
 	if len(missing) > 0 {
 		return nil, &Error{Message: "cannot start sandbox " + f.Called() + ": it was created with variables whose values are not kept: " + strings.Join(missing, ", "),
 			Hint: "give them again, with `env` or `env_pass`"}
+	}
+	if opts.Unreported != nil { // what an earlier run of the same id has left, which this one replaces
+		if err := tellUnreported(ctx, run.TakeUnreported(f.root, false), opts.Unreported); err != nil {
+			return nil, err
+		}
 	}
 	opts.ID = f.id
 	l, err := opts.lasting(spec)

@@ -221,7 +221,7 @@ func MarkPaused(root, id string, paused bool) error {
 // Empty removes the files of a sandbox that is about to end, except the lock and state.json,
 // which show that the sandbox may still be alive.
 func (d *Dir) Empty() {
-	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, keeperSocketName, LegacyName, pausedName, PassageName, ResolvName} {
+	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, pausedName, PassageName, ResolvName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
 	}
 }

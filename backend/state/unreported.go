@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
 )
 
 const (
@@ -58,6 +60,14 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
 		_, err = f.Write(text)
+	}
+	if err == nil { // an earlier run of the same sandbox may have left one: it becomes another's
+		if old := (&Unreported{path: name}); Exists(name) {
+			if _, free := old.tryLock(); free {
+				err = os.Rename(name, filepath.Join(dir, backend.NewID()))
+				old.Release()
+			}
+		}
 	}
 	if err == nil {
 		err = os.Rename(name+".new", name)

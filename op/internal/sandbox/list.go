@@ -27,6 +27,9 @@ type ListInput struct {
 type ListOutput struct {
 	Sandboxes []RunningSandbox `json:"sandboxes"`
 
+	// Unasked says that there are so many that their agents were not asked what runs in them.
+	Unasked bool `json:"unasked,omitempty"`
+
 	quiet bool
 }
 
@@ -62,8 +65,11 @@ type RunningTree struct {
 	Processes int       `json:"processes"`
 }
 
-// listTime bounds the request to each agent.
-const listTime = 2 * time.Second
+// listTime bounds the request to each agent, and listAsked is how many are asked.
+const (
+	listTime  = 2 * time.Second
+	listAsked = 64
+)
 
 func (ListInput) Desc() op.Desc {
 	return op.Desc{
@@ -73,7 +79,8 @@ func (ListInput) Desc() op.Desc {
 		Summary: "List running sandboxes, and what runs in them",
 		Doc: `List the running sandboxes of every paddock of this user with the same state
 directory: their ids, for how long they have run, their workspaces, and the
-commands, shells and services in them.
+commands, shells and services in them. With more than 64 sandboxes the last is left
+out; "paddock stats" has it.
 
 The id is also in the JSON result of "paddock run" and in the audit log.
 "paddock exec --sandbox ID" runs a command there. A sandbox ends with the process
@@ -98,13 +105,17 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 		return ListOutput{}, err
 	}
 	running, err := paddock.List(ctx, env.Options)
-	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet}
+	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, Unasked: len(running) > listAsked}
 	var wait sync.WaitGroup
 	for i, r := range running {
 		s := &out.Sandboxes[i]
 		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network.Mode, Workspace: r.Spec.Workspace.Source,
 			StartedAt: r.Since.UTC(), Uptime: policy.Duration(time.Since(r.Since).Round(time.Second)), Running: []RunningTree{}}
-		if r.Ready {
+		switch {
+		case !r.Ready:
+		case out.Unasked || in.Quiet:
+			s.State = "ready"
+		default:
 			wait.Go(func() { s.ask(ctx, env.Options) })
 		}
 	}
