@@ -150,7 +150,10 @@ func (o Options) whileRunning(ctx context.Context, verb, name string, do func(*f
 	if now != StateRunning && now != StatePaused || err != nil {
 		return f.notRunning(verb)
 	}
-	return do(f, r)
+	if err := do(f, r); err != nil {
+		return keptError(verb, f.Called(), f.root, err)
+	}
+	return nil
 }
 
 // notRunning returns the error of a sandbox that does not run.

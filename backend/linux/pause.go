@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
@@ -40,12 +39,14 @@ func Pause(ctx context.Context, r *state.Record) (how string, err error) {
 		defer work.Close()
 		return ByFreezer, work.Freeze(ctx)
 	}
+	told := map[string]bool{}
 	for range stopRounds {
 		running := false
 		for _, p := range descent.Below(r.PID) {
-			if !stopped(p.PID) {
+			if !stopped(p.PID, told[p.Who()]) {
 				running = true
 				p.Signal(unix.SIGSTOP)
+				told[p.Who()] = true
 			}
 		}
 		if !running {
@@ -63,8 +64,7 @@ func Pause(ctx context.Context, r *state.Record) (how string, err error) {
 	if err == nil {
 		err = errors.New("some processes do not stop")
 	}
-	_ = Resume(context.WithoutCancel(ctx), r) // none is left stopped
-	return "", backend.Failed("pause", "stop", "the commands", err, "")
+	return "", errors.Join(err, Resume(context.WithoutCancel(ctx), r)) // none is left stopped
 }
 
 // Resume makes the commands continue.
@@ -88,8 +88,14 @@ func workGroup(r *state.Record) (*cgroup.Group, error) {
 }
 
 // stopped reports whether no thread of a process runs. The first thread can have ended while
-// others run.
-func stopped(pid int) bool {
+// others run. told says that the process was sent the signal before: then a thread that waits in
+// the kernel, for a child that vfork has made and that is stopped, for example, counts as well,
+// because it stops before it executes anything.
+func stopped(pid int, told bool) bool {
+	states := "TtZX"
+	if told {
+		states += "D"
+	}
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
 	if err != nil {
@@ -101,7 +107,7 @@ func stopped(pid int) bool {
 			continue
 		}
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		if len(fields) == 0 || !strings.Contains("TtZX", fields[0]) {
+		if len(fields) == 0 || !strings.Contains(states, fields[0]) {
 			return false
 		}
 	}
