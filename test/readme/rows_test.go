@@ -196,6 +196,15 @@ func rows() []row {
 		{of: "paddock run --home ~/sandbox-home -- make", steps: []step{{before: "mkdir -p ~/sandbox-home", see: []string{"made one"}}}},
 		{of: "paddock cache rm --tool home", steps: []step{{see: []string{"removed home of /home/dev/src/app"}}}},
 
+		// docs/lasting.md
+		{of: "paddock create web --idle 8h", steps: []step{{see: []string{"sandbox web is ready (pd-"}}}},
+		{of: "paddock exec web -- make", steps: []step{{see: []string{"made one"}}}},
+		{of: "paddock status web", steps: []step{{see: []string{" is running", "workspace /home/dev/src/app", "after 8h without use: stop"}}}},
+		{of: "paddock stop web", steps: []step{{see: []string{"sandbox web has ended: paddock stop ended it; nothing of it is left"}}}},
+		{of: "paddock start web", steps: []step{{see: []string{"sandbox web is ready"}}}},
+		{of: "paddock list --all", steps: []step{{see: []string{" web "}}}},
+		{of: "paddock rm --force web", steps: []step{{see: []string{"sandbox web is removed"}, after: "! paddock status web 2>/dev/null"}}},
+
 		// docs/project.md
 		{of: "paddock init", steps: []step{{see: []string{"wrote /home/dev/src/app/.paddock.yaml", "look at it, then: paddock trust"}}}},
 		{of: "paddock trust", steps: []step{
