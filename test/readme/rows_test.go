@@ -23,6 +23,12 @@ const (
 	take   = "~/paddock/bin/paddock privilege revoke user:dev UNSANDBOXED_EXEC"
 )
 
+// A sandbox that stays, for one row.
+const (
+	firstOf = "paddock create web >/dev/null"
+	lastOf  = "paddock rm --force web"
+)
+
 // Why some commands are not run here.
 const (
 	sdks = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
@@ -197,13 +203,13 @@ func rows() []row {
 		{of: "paddock cache rm --tool home", steps: []step{{see: []string{"removed home of /home/dev/src/app"}}}},
 
 		// docs/lasting.md
-		{of: "paddock create web --idle 8h", steps: []step{{see: []string{"sandbox web is ready (pd-"}}}},
-		{of: "paddock exec web -- make", steps: []step{{see: []string{"made one"}}}},
-		{of: "paddock status web", steps: []step{{see: []string{" is running", "workspace /home/dev/src/app", "after 8h without use: stop"}}}},
-		{of: "paddock stop web", steps: []step{{see: []string{"sandbox web has ended: paddock stop ended it; nothing of it is left"}}}},
-		{of: "paddock start web", steps: []step{{see: []string{"sandbox web is ready"}}}},
-		{of: "paddock list --all", steps: []step{{see: []string{" web "}}}},
-		{of: "paddock rm --force web", steps: []step{{see: []string{"sandbox web is removed"}, after: "! paddock status web 2>/dev/null"}}},
+		{of: "paddock create web --idle 8h", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
+		{of: "paddock exec web -- make", steps: []step{{before: firstOf, see: []string{"made one"}, after: lastOf}}},
+		{of: "paddock status web", steps: []step{{before: firstOf, see: []string{" is running", "workspace /home/dev/src/app", "network none"}, after: lastOf}}},
+		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing of it is left"}, after: lastOf}}},
+		{of: "paddock start web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is ready"}, after: lastOf}}},
+		{of: "paddock list --all", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{" web ", "stopped: paddock stop ended it"}, after: lastOf}}},
+		{of: "paddock rm --force web", steps: []step{{before: firstOf, see: []string{"sandbox web is removed"}, after: "! paddock status web 2>/dev/null"}}},
 
 		// docs/project.md
 		{of: "paddock init", steps: []step{{see: []string{"wrote /home/dev/src/app/.paddock.yaml", "look at it, then: paddock trust"}}}},
