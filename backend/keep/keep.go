@@ -236,7 +236,7 @@ func (p *Process) Wait() error {
 	if err == nil && answer.Errno != 0 {
 		return &clone.Error{Stage: answer.Stage, Errno: answer.Errno}
 	}
-	return nil //nolint:nilerr // the keeper has ended, and so the process too
+	return nil // also if the keeper has ended, and so the process too
 }
 
 // Reap waits for the process's end, and returns its status. It returns early, with ok false, if

@@ -40,16 +40,7 @@ func All() []op.Op {
 	return slices.Concat([]op.Op{
 		op.Of[exec.RunInput](),
 		op.Of[exec.ExecuteInput](),
-		op.Of[keep.CreateInput](),
 		op.Of[sandbox.ListInput](),
-		op.Of[keep.StopInput](),
-		op.Of[keep.StartInput](),
-		op.Of[keep.RemoveInput](),
-		op.Of[keep.StatusInput](),
-		op.Of[keep.PauseInput](),
-		op.Of[keep.ResumeInput](),
-		op.Of[keep.StatsInput](),
-		op.Of[keep.PruneInput](),
 		op.Of[exec.ExecInput](),
 		op.Of[exec.ExecKillInput](),
 		op.Of[exec.OutputReadInput](),
@@ -107,7 +98,22 @@ func All() []op.Op {
 		op.Of[wrap.WrapInput](),
 		op.Of[admin.PolicyCheckInput](),
 		op.Of[admin.PolicyListInput](),
-	}, host.Ops(), operators())
+	}, lastingOps(), host.Ops(), operators())
+}
+
+// lastingOps returns what is about sandboxes that outlive their creators.
+func lastingOps() []op.Op {
+	return []op.Op{
+		op.Of[keep.CreateInput](),
+		op.Of[keep.StatusInput](),
+		op.Of[keep.StatsInput](),
+		op.Of[keep.StopInput](),
+		op.Of[keep.StartInput](),
+		op.Of[keep.PauseInput](),
+		op.Of[keep.ResumeInput](),
+		op.Of[keep.RemoveInput](),
+		op.Of[keep.PruneInput](),
+	}
 }
 
 // operators returns what is for the operator alone, and about this host.

@@ -188,6 +188,14 @@ type Answer struct {
 	Value int           // a pid, or a wait status
 }
 
+// Failed returns the answer about a system call that has failed.
+func Failed(err error) Answer {
+	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // system calls return it bare
+		return Answer{Errno: errno}
+	}
+	return Answer{Errno: syscall.EIO}
+}
+
 // Encode returns the message.
 func (a Answer) Encode() []byte {
 	var w writer

@@ -10,6 +10,7 @@
 package program
 
 import (
+	"errors"
 	"strconv"
 	"syscall"
 	"time"
@@ -155,9 +156,8 @@ func (k *keeper) release(text []byte) (order.Answer, error) {
 	if err != nil {
 		return order.Answer{}, err
 	}
-	err = k.children[n].Release()
-	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // a system call's
-		return order.Answer{Errno: errno}, nil
+	if err := k.children[n].Release(); err != nil {
+		return order.Failed(err), nil //nolint:nilerr // the answer has it
 	}
 	if failed, ok := k.children[n].Wait().(*clone.Error); ok { //nolint:errorlint // Wait returns it bare
 		return order.Answer{Stage: failed.Stage, Errno: failed.Errno}, nil
@@ -172,13 +172,12 @@ func (k *keeper) await(text []byte) (order.Answer, error) {
 	}
 	var status syscall.WaitStatus
 	for {
-		if _, err = syscall.Wait4(k.children[n].PID, &status, 0, nil); err != syscall.EINTR {
+		if _, err = syscall.Wait4(k.children[n].PID, &status, 0, nil); !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
-	k.ended[n] = err == nil
-	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // a system call's
-		return order.Answer{Errno: errno}, nil
+	if k.ended[n] = err == nil; err != nil {
+		return order.Failed(err), nil //nolint:nilerr // the answer has it
 	}
 	return order.Answer{Value: int(status)}, nil
 }
@@ -198,14 +197,14 @@ func (k *keeper) take(text []byte, fds []int) (order.Answer, error) {
 	}
 	// Not before: the creator writes the id maps of a child, which shares this memory.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	for _, fd := range []int{fds[theSocket], fds[theControl]} {
-		if err := unix.SetNonblock(fd, true); err != nil {
-			return order.Answer{Errno: syscall.EIO}, nil
-		}
+	if err = unix.SetNonblock(fds[theSocket], true); err == nil {
+		err = unix.SetNonblock(fds[theControl], true)
 	}
-	if err := unix.Rename(kept.From, kept.To); err != nil {
-		errno, _ := err.(syscall.Errno) //nolint:errorlint // a system call's
-		return order.Answer{Errno: errno}, nil
+	if err == nil {
+		err = unix.Rename(kept.From, kept.To)
+	}
+	if err != nil {
+		return order.Failed(err), nil //nolint:nilerr // the answer has it
 	}
 	_ = unix.Close(fds[len(fds)-1]) // the lock of the record
 	k.kept, k.files = kept, fds[:len(fds)-1]

@@ -72,7 +72,7 @@ func (in StatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Status
 	}
 	s, err := paddock.Attach(ctx, k.ID, env.Options)
 	if err != nil {
-		return out, nil //nolint:nilerr // it has ended meanwhile: what is known is the answer
+		return out, nil // it has ended meanwhile: what is known is the answer
 	}
 	defer func() { _ = s.Close() }() // this only detaches
 	iso := s.Isolation()
