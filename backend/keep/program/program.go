@@ -157,7 +157,7 @@ func (k *keeper) release(text []byte) (order.Answer, error) {
 		return order.Answer{}, err
 	}
 	if err := k.children[n].Release(); err != nil {
-		return order.Failed(err), nil //nolint:nilerr // the answer has it
+		return order.Failed(err), nil
 	}
 	if failed, ok := k.children[n].Wait().(*clone.Error); ok { //nolint:errorlint // Wait returns it bare
 		return order.Answer{Stage: failed.Stage, Errno: failed.Errno}, nil
@@ -177,7 +177,7 @@ func (k *keeper) await(text []byte) (order.Answer, error) {
 		}
 	}
 	if k.ended[n] = err == nil; err != nil {
-		return order.Failed(err), nil //nolint:nilerr // the answer has it
+		return order.Failed(err), nil
 	}
 	return order.Answer{Value: int(status)}, nil
 }
@@ -204,7 +204,7 @@ func (k *keeper) take(text []byte, fds []int) (order.Answer, error) {
 		err = unix.Rename(kept.From, kept.To)
 	}
 	if err != nil {
-		return order.Failed(err), nil //nolint:nilerr // the answer has it
+		return order.Failed(err), nil
 	}
 	_ = unix.Close(fds[len(fds)-1]) // the lock of the record
 	k.kept, k.files = kept, fds[:len(fds)-1]
