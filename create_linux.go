@@ -160,7 +160,7 @@ func (s *Sandbox) handOver(keeper *keep.Keeper, l *lasting, entry *kept.Entry, r
 	if !ok {
 		return &Error{Message: "cannot hand sandbox " + s.ID() + " over to its keeper: its backend does not support it"}
 	}
-	given, files, err := wall.Bequeath()
+	given, files, err := wall.Bequeath(s.lost)
 	if err != nil {
 		return err
 	}

@@ -115,8 +115,9 @@ type Keepable interface {
 
 // Heritable is a running sandbox that can be handed over.
 type Heritable interface {
-	// Bequeath returns what the next owner needs.
-	Bequeath() (Legacy, []*os.File, error)
+	// Bequeath returns what the next owner needs. lost is what the sandbox does not keep beside
+	// what its Isolation says, which is written down for those who attach.
+	Bequeath(lost []string) (Legacy, []*os.File, error)
 	// Leave forgets the sandbox, which has another owner now. Done is then never closed.
 	Leave()
 }

@@ -43,7 +43,12 @@ const (
 )
 
 // Bequeath returns what the next owner of the sandbox needs.
-func (s *sandbox) Bequeath() (backend.Legacy, []*os.File, error) {
+func (s *sandbox) Bequeath(lost []string) (backend.Legacy, []*os.File, error) {
+	if s.isolation.Lost = append(s.isolation.Lost, lost...); len(lost) > 0 {
+		if err := s.save(&s.isolation); err != nil {
+			return backend.Legacy{}, nil, err
+		}
+	}
 	l := legacy{PID: s.pid, UID: s.dir.uid, Scratch: s.dir.scratch, Group: s.dir.group, Bare: s.bare, Copied: s.copied, Isolation: s.isolation, Created: s.dir.created}
 	l.Scope = s.group != nil && s.group.parent == nil
 	agent, err := keep.File(s.pidfd)

@@ -126,7 +126,7 @@ func TestKeptActedOnAtOnce(t *testing.T) {
 	state, workspace := t.TempDir(), t.TempDir()
 	keptIn(t, state, workspace)
 	allowed := []string{"it runs", "there is none of that name", "it is stopped", "there is one of that name", "its keeper did not end it",
-		"another process", "has ended", "has started it meanwhile", "cannot reach the agent", "connection ended", "it is paused"}
+		"another process", "has ended", "has started it meanwhile", "cannot reach the agent", "connection ended", "it is paused", "cannot read the agent's answer"}
 	for range 4 {
 		var wait sync.WaitGroup
 		for _, args := range [][]string{{"stop", "c"}, {"start", "c"}, {"stop", "c"}, {"start", "c"}, {"rm", "--force", "c"},
@@ -160,5 +160,40 @@ func TestKeptActedOnAtOnce(t *testing.T) {
 	}
 	if out, err := exec.Command("sh", "-c", "ls "+state+"/sandboxes "+state+"/names").CombinedOutput(); err != nil || strings.Contains(string(out), "pd-") {
 		t.Errorf("what is left: %v\n%s", err, out)
+	}
+}
+
+// After the host has restarted, no process of before is looked at: the sandbox is a stopped one,
+// and starts again.
+func TestKeptAfterRestart(t *testing.T) {
+	boxtest.RequireWalls(t)
+	state, workspace := t.TempDir(), t.TempDir()
+	keptIn(t, state, workspace)
+	outputOf(t, inState(t, state, "stop", "c"))
+	files, _ := filepath.Glob(state + "/kept/*/record.json")
+	if len(files) != 1 {
+		t.Fatalf("records: %q", files)
+	}
+	text, err := os.ReadFile(files[0])
+	var record map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &record)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	record["status"], record["boot"] = "running", "00000000-0000-0000-0000-000000000000"
+	if text, err = json.Marshal(record); err == nil {
+		err = os.WriteFile(files[0], text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := listKept(t, state); l.state("c") != "stopped" || l.Sandboxes[0].Ended != "the host was restarted" {
+		t.Errorf("listed: %+v", l)
+	}
+	outputOf(t, inState(t, state, "start", "c"))
+	if out := outputOf(t, inState(t, state, "exec", "c", "--", "echo", "again")); out != "again\n" {
+		t.Errorf("a command in it printed %q", out)
 	}
 }

@@ -64,7 +64,7 @@ start" wants them again.`,
 	}
 }
 
-func (in CreateInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (CreateOutput, error) {
+func (in CreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (CreateOutput, error) {
 	if in.Quiet && env.Project != nil {
 		env.Project = func(string) {}
 	}
@@ -97,14 +97,7 @@ func (in CreateInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (C
 	if err != nil {
 		return CreateOutput{}, err
 	}
-	out := CreateOutput{ID: s.ID(), Name: in.Name, Isolation: s.Isolation(), quiet: in.Quiet}
-	if !in.Quiet {
-		err = op.TellLost(stream.Stderr, out.Isolation)
-	}
-	if cerr := s.Close(); err == nil { // this only detaches
-		err = cerr
-	}
-	return out, err
+	return CreateOutput{ID: s.ID(), Name: in.Name, Isolation: s.Isolation(), quiet: in.Quiet}, s.Close() // this only detaches
 }
 
 // labels reads labels, NAME=VALUE.
@@ -135,6 +128,9 @@ func (out CreateOutput) Render(w io.Writer) error {
 		t.Line("sandbox %s is ready", out.ID)
 	default:
 		t.Line("sandbox %s is ready (%s)", out.Name, out.ID)
+	}
+	if lost := op.LostNote(out.Isolation); lost != "" && !out.quiet {
+		t.Line("%s", lost)
 	}
 	return t.Err
 }

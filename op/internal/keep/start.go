@@ -37,7 +37,7 @@ again. What the host offers now counts: a workspace that has vanished is refused
 	}
 }
 
-func (in StartInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (StartOutput, error) {
+func (in StartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StartOutput, error) {
 	if err := in.Env.Check(); err != nil {
 		return StartOutput{}, err
 	}
@@ -61,13 +61,9 @@ func (in StartInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (St
 	if in.Name != out.ID {
 		out.Name = in.Name
 	}
-	err = op.TellLost(stream.Stderr, out.Isolation)
-	if cerr := s.Close(); err == nil { // this only detaches
-		err = cerr
-	}
-	return out, err
+	return out, s.Close() // this only detaches
 }
 
 func (out StartOutput) Render(w io.Writer) error {
-	return CreateOutput{ID: out.ID, Name: out.Name}.Render(w)
+	return CreateOutput{ID: out.ID, Name: out.Name, Isolation: out.Isolation}.Render(w)
 }
