@@ -106,7 +106,7 @@ func TakeUnreported(root string) []*Unreported {
 		at time.Time
 	}
 	var found []old
-	for _, name := range Some(Names(dir), 4*maxUnreported) {
+	for _, name := range Some(Names(dir), 2*maxUnreported) {
 		if len(found) == maxUnreported {
 			break
 		}
@@ -121,11 +121,13 @@ func TakeUnreported(root string) []*Unreported {
 			continue
 		}
 		u := &Unreported{id: id, path: filepath.Join(root, unreportedDir, id)}
-		if !nothingRuns(filepath.Join(root, sandboxesDir, id)) {
-			continue
-		}
-		if at, ok := u.tryLock(); ok {
+		at, ok := u.tryLock() // the owner of one that runs has it
+		switch {
+		case !ok:
+		case nothingRuns(filepath.Join(root, sandboxesDir, id)):
 			found = append(found, old{u, at})
+		default:
+			u.Release()
 		}
 	}
 	slices.SortFunc(found, func(a, b old) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
