@@ -92,7 +92,8 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
 	}
-	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: append(o.own(), hiddenPlaces(layers.Places(state)...)...), Seen: seen}
+	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path,
+		Own: append(o.own(), hiddenPlaces(layers.Places(state)...)...), Seen: seen, Keeper: o.keeper, ReportUse: o.reportUse}
 	err = showSSHAgent(&req, seen)
 	return be, req, err
 }

@@ -110,7 +110,7 @@ func (b *build) openNamed(ctx context.Context, req backend.Request, e *engine) (
 		err = b.nameHosts(req.Spec, e, dir.Path)
 	}
 	if err == nil {
-		n.process, err = byname.Start(req.Egress, dir, n.lent)
+		n.process, err = byname.Start(nil, req.Egress, dir, n.lent)
 	}
 	if err != nil {
 		n.end()

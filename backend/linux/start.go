@@ -21,6 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/keep"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
@@ -136,7 +137,8 @@ func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, moun
 // start makes one attempt with one identity. If it fails, it leaves only the
 // state directory behind.
 func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []hostpath.Mount) (*sandbox, error) {
-	l := &launch{dir: dir, id: id, groups: findHierarchy()}
+	keeper, _ := req.Keeper.(*keep.Keeper)
+	l := &launch{dir: dir, id: id, keeper: keeper, report: req.ReportUse, groups: findHierarchy()}
 	l.scope = wantsScope(l.groups, req.Spec.Limits)
 	if len(l.groups.place.Controllers) > 0 {
 		name := groupName(dir.ID)
@@ -161,7 +163,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	}
 	s.program = req.Agent
 	if policy.ByName(req.Spec.Network.Mode) {
-		s.egress, err = byname.Start(req.Egress, dir.Dir, dir.uid)
+		s.egress, err = byname.Start(keeper, req.Egress, dir.Dir, dir.uid)
 	}
 	if err == nil && req.Spec.SSHAgent != nil {
 		s.sshAgent = &egress.SSHAgent{SSHAgent: *req.Spec.SSHAgent, KnownHosts: req.KnownHosts}
@@ -316,7 +318,7 @@ func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 		if err != nil {
 			return backend.Failed("verify", "open", copiesDir, err, "")
 		}
-		s.copies = os.NewFile(uintptr(fd), copiesDir)
+		s.copies, s.copied = os.NewFile(uintptr(fd), copiesDir), s.copiedFiles()
 	}
 	return nil
 }

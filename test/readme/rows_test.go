@@ -26,6 +26,12 @@ const (
 // lastLayer is the id of the layer that was kept last.
 const lastLayer = `"$(paddock layers --json | grep -o '"id":"[^"]*' | tail -n 1 | cut -d '"' -f 4)"`
 
+// A sandbox that stays, for one row.
+const (
+	firstOf = "paddock create web >/dev/null"
+	lastOf  = "paddock rm --force web"
+)
+
 // Why some commands are not run here.
 const (
 	sdks = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
@@ -61,7 +67,7 @@ func rows() []row {
 		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
 		{of: "go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock version | grep ' v0.9.9$' && ~/go/bin/paddock run -- true"}}},
 		{of: `export PATH="$(go env GOPATH)/bin:$PATH"`, steps: []step{{after: `PATH="$(go env GOPATH)/bin:$PATH"; paddock version | grep ' v0.9.9$'`}}},
-		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-egress bin/paddock-server"}}},
+		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-egress bin/paddock-keeper bin/paddock-server"}}},
 		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
 		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
 		{of: "paddock run --allow example.com -- curl -sS https://example.com", why: noLoopback},
@@ -207,6 +213,15 @@ func rows() []row {
 		{of: `paddock run --home keep -- sh -c 'echo alias ll="ls -l" >>~/.bashrc'`, steps: []step{{}}},
 		{of: "paddock run --home ~/sandbox-home -- make", steps: []step{{before: "mkdir -p ~/sandbox-home", see: []string{"made one"}}}},
 		{of: "paddock cache rm --tool home", steps: []step{{see: []string{"removed home of /home/dev/src/app"}}}},
+
+		// docs/lasting.md
+		{of: "paddock create web --idle 8h", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
+		{of: "paddock exec web -- make", steps: []step{{before: firstOf, see: []string{"made one"}, after: lastOf}}},
+		{of: "paddock status web", steps: []step{{before: firstOf, see: []string{" is running", "workspace /home/dev/src/app", "network none"}, after: lastOf}}},
+		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing of it is left"}, after: lastOf}}},
+		{of: "paddock start web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is ready"}, after: lastOf}}},
+		{of: "paddock list --all", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{" web ", "stopped: paddock stop ended it"}, after: lastOf}}},
+		{of: "paddock rm --force web", steps: []step{{before: firstOf, see: []string{"sandbox web is removed"}, after: "! paddock status web 2>/dev/null"}}},
 
 		// docs/project.md
 		{of: "paddock init", steps: []step{{see: []string{"wrote /home/dev/src/app/.paddock.yaml", "look at it, then: paddock trust"}}}},

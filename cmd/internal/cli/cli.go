@@ -50,6 +50,9 @@ type Program struct {
 // Main runs the command line and returns its exit status.
 func Main(args []string, p Program) int {
 	a := &App{program: p}
+	if len(args) > 0 && args[0] == paddock.EndVerb {
+		return a.endKept(args[1:])
+	}
 	root := a.root(args)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
@@ -74,6 +77,19 @@ type App struct {
 	noServer   error  // why this could not become paddock-server
 	// runsNothing reports that the operation runs no command that its caller names.
 	runsNothing bool
+}
+
+// endKept ends a sandbox that outlived its creator: its keeper has executed this program.
+func (a *App) endKept(args []string) int {
+	a.audit = auditBestEffort
+	env, err := a.Env()
+	if err == nil {
+		err = env.EndKept(args)
+	}
+	if err != nil {
+		return report(os.Stderr, err)
+	}
+	return 0
 }
 
 // call runs the operation and prints its result.
