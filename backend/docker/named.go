@@ -146,7 +146,7 @@ func (n *named) openSSHAgent(ctx context.Context, req backend.Request) error {
 		return backend.Failed("state", "listen on", state.SSHAgentName, err, "")
 	}
 	defer own.Close()
-	socket, err := unix.FcntlInt(own.Fd(), unix.F_DUPFD_CLOEXEC, byname.FirstOwn)
+	socket, err := unix.FcntlInt(own.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return backend.Failed("state", "listen on", state.SSHAgentName, err, "")
 	}
