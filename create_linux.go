@@ -125,7 +125,7 @@ func (l *lasting) start(ctx context.Context, spec Spec, opts Options, entry *kep
 	if err != nil {
 		return nil, err
 	}
-	opts.keeper, opts.reportUse = keeper, r.Idle > 0
+	opts.keeper, opts.reportUse, opts.Layer.Keep = keeper, r.Idle > 0, true
 	s, err := Open(ctx, spec, opts)
 	if err != nil {
 		keeper.Abandon()
@@ -133,6 +133,7 @@ func (l *lasting) start(ctx context.Context, spec Spec, opts Options, entry *kep
 	}
 	r.Status, r.Boot, r.Started = kept.Running, kept.Boot(), time.Now().UTC()
 	if err := s.handOver(keeper, l, entry, r); err != nil {
+		s.keepsLayer = opts.Layer.Reopen
 		err = errors.Join(err, s.Close())
 		keeper.Abandon()
 		return nil, err
@@ -150,6 +151,7 @@ type legacy struct {
 	Wall   backend.Legacy `json:"wall"`
 	Files  int            `json:"files"`  // of the wall
 	Before bool           `json:"before"` // there is a file with the state before commands ran
+	Layer  bool           `json:"layer"`  // there is the lock of a layer
 	Caches int            `json:"caches"` // files of caches
 	Spec   Spec           `json:"spec"`
 }
@@ -168,6 +170,9 @@ func (s *Sandbox) handOver(keeper *keep.Keeper, l *lasting, entry *kept.Entry, r
 	own.Spec.Env = nil
 	if f := fileOf(s.kept); f != nil {
 		own.Before, files = true, append(files, f)
+	}
+	if s.layer != nil {
+		own.Layer, files = true, append(files, s.layer.File())
 	}
 	for _, u := range s.stays.used {
 		own.Caches, files = own.Caches+1, append(files, u.File())
@@ -218,6 +223,9 @@ func (s *Sandbox) leave() {
 	s.stays.release()
 	if s.kept != nil {
 		s.kept.Release()
+	}
+	if s.layer != nil {
+		s.layer.Release()
 	}
 	s.wall.(backend.Heritable).Leave()
 }

@@ -67,6 +67,7 @@ type ending struct {
 	root, id, reason string
 	socket           *os.File
 	asking           []*os.File // whoever waits for the answer
+	layer            *os.File   // the lock of the sandbox's layer, or nil
 }
 
 // run ends the sandbox, writes its record, and returns it. It holds the lock of the record from
@@ -84,6 +85,9 @@ func (e *ending) run(files []*os.File, opts Options, describe func(Changes) stri
 		var death backend.Death
 		death, err = s.stop()
 		end.Proved, end.Log, end.Left = death.Proved, death.Log, describe(s.Changes())
+	}
+	if e.layer != nil {
+		_ = e.layer.Close()
 	}
 	if end.At = time.Now().UTC(); err != nil {
 		end.Error = err.Error()
@@ -105,6 +109,9 @@ func (e *ending) write(entry *kept.Entry, end *kept.End) error {
 		return err
 	}
 	if r.Then == kept.ThenRemove && (e.reason == reasons[order.TooOld] || e.reason == reasons[order.TooIdle]) && end.Error == "" {
+		if err := removeLayer(context.Background(), e.root, e.id); err != nil {
+			return err
+		}
 		return entry.Remove(r.Name)
 	}
 	r.Status, r.End = kept.Stopped, end
@@ -134,6 +141,9 @@ func (e *ending) adopt(files []*os.File, opts Options) (*Sandbox, error) {
 	if own.Before && len(files) > 0 {
 		e.before(s, state.AdoptUnreported(e.root, e.id, files[0]), opts)
 		files = files[1:]
+	}
+	if own.Layer && len(files) > 0 {
+		e.layer, files = files[0], files[1:]
 	}
 	for _, f := range files {
 		s.stays.used = append(s.stays.used, cache.Adopt(f))

@@ -12,8 +12,10 @@ import (
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/backend/state/kept"
+	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -314,10 +316,61 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		entry.Close()
 		return k, &Error{Message: "cannot remove sandbox " + f.Called() + ": another process has started it meanwhile", Code: wire.CodeBusy}
 	}
+	if !force {
+		if err = f.hasLanded(ctx, opts); err != nil {
+			entry.Close()
+			return k, err
+		}
+	}
+	if err := removeLayer(ctx, f.root, f.id); err != nil {
+		entry.Close()
+		return k, layerError(f.Called(), err)
+	}
 	if err := entry.Remove(f.Name); err != nil {
 		return k, keptError("remove", f.Called(), f.root, err)
 	}
 	return k, nil
+}
+
+// hasLanded returns an error if the sandbox's layer has changes.
+func (f *found) hasLanded(ctx context.Context, opts Options) error {
+	if f.Spec.Workspace.Mode != policy.ModeOverlay {
+		return nil
+	}
+	l, err := OpenLayer(ctx, f.id, opts)
+	if layers.IsUnknown(err) { // it was removed by hand
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	changes, err := l.Changes(ctx)
+	if err == nil && len(changes) > 0 {
+		err = &Error{Message: "cannot remove sandbox " + f.Called() + ": it has " + strconv.Itoa(len(changes)) + " changes that have not landed", Code: wire.CodeBusy,
+			Hint: "paddock diff " + f.Called() + " shows them; remove it with `force`"}
+	}
+	return err
+}
+
+// removeLayer removes the layer of a sandbox that does not run, if it has one.
+func removeLayer(ctx context.Context, root, id string) error {
+	l, err := layers.Open(ctx, root, id)
+	if layers.IsUnknown(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.Remove(ctx)
+}
+
+// lastingID returns the id of a sandbox of [Create] by its name or id, and any other text as it is.
+func lastingID(root, name string) (id string, lasting bool) {
+	if id, err := kept.Find(root, name); err == nil {
+		return id, true
+	}
+	return name, false
 }
 
 // Start starts a stopped sandbox of [Create] again, with the spec that it was created with.
@@ -362,7 +415,7 @@ func (f *found) start(ctx context.Context, entry *kept.Entry, env map[string]str
 			return nil, err
 		}
 	}
-	opts.ID = f.id
+	opts.ID, opts.Layer.Reopen = f.id, true
 	l, err := opts.lasting(spec)
 	if err != nil {
 		return nil, err

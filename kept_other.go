@@ -43,3 +43,5 @@ func Pause(context.Context, string, Options) (string, error) { return "", errEls
 func Resume(context.Context, string, Options) error { return errElsewhere }
 
 func (Options) attachGone(context.Context, string) error { return nil }
+
+func lastingID(_, name string) (string, bool) { return name, false }

@@ -66,22 +66,24 @@ func Layers(opts Options) ([]LayerInfo, error) {
 // has it mounted, and none can, before [Layer.Close]. Its methods must not be called
 // concurrently. Paths are relative to the workspace; without paths they are about everything.
 type Layer struct {
-	own  *layers.Layer
-	opts Options
+	own     *layers.Layer
+	opts    Options
+	lasting bool // its sandbox stays
 }
 
-// OpenLayer opens the layer of a sandbox that has ended. A commit that was interrupted is
+// OpenLayer opens the layer of a sandbox that has ended, by its id or the name of [Create]. A commit that was interrupted is
 // finished, or taken back, before anything is read.
 func OpenLayer(ctx context.Context, id string, opts Options) (*Layer, error) {
 	state, _, err := opts.stateDir()
 	if err != nil {
 		return nil, err
 	}
-	own, err := layers.Open(ctx, state, id)
+	real, lasting := lastingID(state, id)
+	own, err := layers.Open(ctx, state, real)
 	if err != nil {
 		return nil, layerError(id, err)
 	}
-	return &Layer{own, opts}, nil
+	return &Layer{own, opts, lasting}, nil
 }
 
 // layerError returns an error about a layer with what to do about it.
@@ -116,8 +118,14 @@ func (l *Layer) Close() { l.own.Close() }
 // Info describes the layer.
 func (l *Layer) Info() LayerInfo { return l.own.Info() }
 
-// Remove removes the layer with all changes, and closes it.
+// Remove removes the layer with all changes, and closes it. That of a sandbox of [Create] stays,
+// without changes.
 func (l *Layer) Remove(ctx context.Context) error {
+	if l.lasting {
+		_, err := l.Discard(ctx)
+		l.Close()
+		return err
+	}
 	return l.fail(l.own.Remove(ctx))
 }
 

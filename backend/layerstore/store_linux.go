@@ -99,6 +99,9 @@ func (h *Held) Dir() string { return h.top() }
 // Journal returns the directory for the journal of commits.
 func (h *Held) Journal() string { return filepath.Join(h.dir, journalName) }
 
+// File returns the lock.
+func (h *Held) File() *os.File { return h.lock }
+
 // Release ends the lock.
 func (h *Held) Release() { _ = h.lock.Close() }
 

@@ -5,6 +5,7 @@ package layers
 import (
 	"context"
 	"io/fs"
+	"os"
 	"time"
 )
 
@@ -90,6 +91,8 @@ type Held interface {
 	Dir() string
 	// Root: root mounts it.
 	Root() bool
+	// File is the lock. It lasts as long as one duplicate of it is open.
+	File() *os.File
 	// Release ends the lock, and Remove removes the layer, too.
 	Release()
 	Remove(ctx context.Context) error

@@ -120,6 +120,12 @@ func Open(ctx context.Context, dir, id string) (*Layer, error) {
 	return &Layer{held: h}, nil
 }
 
+// IsUnknown reports whether an error means that there is no such layer.
+func IsUnknown(err error) bool {
+	unknown := (*layerstore.UnknownError)(nil)
+	return errors.As(err, &unknown)
+}
+
 // endWait is how long Open waits for a sandbox whose owner was killed.
 const endWait = 5 * time.Second
 
@@ -483,7 +489,7 @@ func Explain(id string, err error) (message, hint string) {
 	case errors.As(err, &unknown):
 		return err.Error(), "paddock layers lists those that are kept"
 	case errors.Is(err, layerstore.ErrInUse):
-		return message, "wait until it has ended"
+		return message, "wait until it has ended, or end it: paddock stop " + id
 	case errors.As(err, &source):
 		return message, "bring the directory back to its place, or discard what was changed: paddock discard " + id
 	case errors.As(err, &conflict):
