@@ -216,7 +216,7 @@ func TestSSHAgent(t *testing.T) {
 }
 
 // TestSSHAgentEnds: an agent that is not there is an error by name, before there is a container,
-// and one that ends is told to commands at once.
+// and one that ends is reported to commands at once.
 func TestSSHAgentEnds(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e *engines.Engine) {
 		o := newOperator(t)

@@ -188,7 +188,7 @@ func (h Hints) closed(said []byte, command string) (object, hint string) {
 	case notAddress == nil:
 		return "", closedPort.Hint // it stands for a name
 	default:
-		hint = "a host refuses every port that no rule names: `network.allow` " + host + ":" + port + " opens it"
+		hint = strings.Replace(closedPort.Hint, "HOST:PORT", host+":"+port, 1)
 	}
 	return net.JoinHostPort(host, port), hint
 }

@@ -58,7 +58,7 @@ func newInterceptor(s *Server, o *Options) (*interceptor, error) {
 	i.buffers.New = func() any { return new([proxyBuffer]byte) }
 	i.inside = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256}, // nothing of it leaves the machine, so no later computer can read it
+		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256}, // this side stays on the machine and needs no post-quantum exchange
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			name, ok := egress.CanonicalName(h.ServerName)
 			if !ok {

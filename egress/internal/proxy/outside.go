@@ -63,7 +63,7 @@ func (i *intercepted) dialTLS(ctx context.Context, _, _ string) (net.Conn, error
 	return conn, nil
 }
 
-// takeFirst returns the first connection, or nil if there is none to take.
+// takeFirst returns the first connection, or nil if an earlier request took it or it has become stale.
 func (i *intercepted) takeFirst(ctx context.Context) (*tls.Conn, error) {
 	if !i.first.taken.CompareAndSwap(false, true) {
 		return nil, nil

@@ -45,7 +45,7 @@ func (p *pipePool) leave() {
 	p.waiting = nil
 }
 
-// borrow returns an empty pipe, or nil if there is none.
+// borrow returns an empty pipe, or nil if all are in use or no more can be made.
 func (p *pipePool) borrow() *pipe {
 	p.mu.Lock()
 	defer p.mu.Unlock()
