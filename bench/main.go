@@ -148,7 +148,7 @@ func newBench(bin string, short bool) (*bench, error) {
 		workspace: filepath.Join(dir, "workspace"), state: filepath.Join(dir, "state"),
 	}
 	err = cmp.Or(os.Chmod(dir, 0o755), os.Mkdir(b.workspace, 0o755), os.Setenv(paddock.StateDirEnv, b.state),
-		install(bin, b.paddock), install(bin, b.agent), install(bin, filepath.Join(dir, "paddock-egress")), install(bin, b.paddock+"-server"))
+		install(bin, b.paddock), install(bin, b.agent), install(bin, filepath.Join(dir, "paddock-egress")), install(bin, filepath.Join(dir, "paddock-keeper")), install(bin, b.paddock+"-server"))
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err

@@ -125,6 +125,9 @@ type Stream struct {
 	// Ask, if not nil, asks the person at the terminal a question, which follows its
 	// subject, and reports whether the answer is yes.
 	Ask func(question string) (bool, error)
+	// Choose, if not nil, asks the person for one of several words, of which the first letter
+	// is enough. The last one is the answer of somebody who says nothing.
+	Choose func(question string, words ...string) (string, error)
 	// Typed reports whether both standard input and standard output are a terminal.
 	Typed bool
 

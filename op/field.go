@@ -35,6 +35,8 @@ type Field struct {
 	Choices []string
 	// Complete says how a shell completes the value: "dir", "file" or nothing.
 	Complete string
+	// Leads: before a command it can also be given as "NAME -- CMD".
+	Leads bool
 	// Kind is how its value is written.
 	Kind Kind
 
@@ -79,7 +81,7 @@ func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		field := Field{
 			JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
-			Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Bare: f.Tag.Get("bare"), Typ: elem(f.Type),
+			Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Bare: f.Tag.Get("bare"), Leads: f.Tag.Get("leads") != "", Typ: elem(f.Type),
 		}
 		switch k := field.Typ.Kind(); {
 		case isText(field.Typ):

@@ -16,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // Open opens a sandbox for the operation. Operations have no other way to open one: Open
@@ -41,6 +42,54 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 		e.Call.opened(sandbox.ID())
 	}
 	return sandbox, err
+}
+
+// Create opens a sandbox that outlives this process, with the checks of Open.
+func (e *Env) Create(ctx context.Context, spec policy.Spec, what paddock.Lasting) (*paddock.Sandbox, error) {
+	return e.lasting(ctx, spec, func(spec policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
+		what.Principal = e.PrincipalName()
+		return paddock.Create(ctx, spec, opts, what)
+	})
+}
+
+// Start starts a stopped sandbox of Create again, with the checks of Open.
+func (e *Env) Start(ctx context.Context, name string, env map[string]string) (*paddock.Sandbox, error) {
+	k, err := paddock.Find(ctx, name, e.Options)
+	if err != nil {
+		return nil, err
+	}
+	return e.lasting(ctx, k.Spec, func(_ policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
+		return paddock.Start(ctx, k.ID, env, opts)
+	})
+}
+
+func (e *Env) lasting(ctx context.Context, spec policy.Spec, do func(policy.Spec, paddock.Options) (*paddock.Sandbox, error)) (*paddock.Sandbox, error) {
+	if e.Ceiling != nil {
+		if e.Call != nil {
+			e.Call.refuse()
+		}
+		return nil, &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{Field: "sandbox", Reason: "under a ceiling no sandbox outlives its server", Hint: "use sandbox_create"}}
+	}
+	spec, opts, err := e.admit(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	opts.Unreported = e.ReportLeftovers
+	if e.Call != nil {
+		opts.ID = e.Call.nextID()
+	}
+	sandbox, err := do(spec, opts)
+	if err == nil {
+		e.RecordSandbox(sandbox.ID())
+	}
+	return sandbox, err
+}
+
+// EndKept ends a sandbox of Create, in the process that its keeper has become.
+func (e *Env) EndKept(args []string) error {
+	opts := e.Options
+	opts.Planted = e.reportPlanted
+	return paddock.EndKept(args, opts, ChangesNote)
 }
 
 // Plan returns what Open would do, and the spec with its defaults.
@@ -156,7 +205,7 @@ func (e *Env) MayRead(field, file string) error {
 
 // InSandbox is the field of operations that work in a sandbox.
 type InSandbox struct {
-	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"ID" help:"which sandbox (default: the one over the workspace)" max:"64"`
+	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" help:"which sandbox (default: the one over the workspace)" max:"64"`
 }
 
 // WithSandbox runs do in the sandbox that where names. A server keeps its sandboxes. A
@@ -195,6 +244,9 @@ func (e *Env) withAttached(ctx context.Context, id string, do func(context.Conte
 	s, err := paddock.Attach(ctx, id, e.Options)
 	if err != nil {
 		return err
+	}
+	if s.Paused() {
+		return errors.Join(&paddock.Error{Message: "cannot use sandbox " + id + ": it is paused", Code: wire.CodeBusy, Hint: "paddock resume " + id}, s.Close())
 	}
 	h := &registry.Sandbox{Sandbox: s, Name: id, Principal: e.PrincipalName(), Since: time.Now()}
 	if err := e.Enter(ctx, h); err != nil {

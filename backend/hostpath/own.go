@@ -16,7 +16,7 @@ import (
 )
 
 // programs are Paddock's programs, which are installed in one directory.
-var programs = []string{"paddock", "paddock-server", "paddock-agent", "paddock-egress"}
+var programs = []string{"paddock", "paddock-server", "paddock-agent", "paddock-egress", "paddock-keeper"}
 
 const (
 	ownState   = "Paddock's own state"

@@ -19,6 +19,13 @@ func Alive(pid int, start uint64) bool {
 	return err == nil && now == start
 }
 
+// Zombie reports whether a process has ended, and was not waited for yet.
+func Zombie(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	at := strings.LastIndexByte(string(text), ')')
+	return err == nil && at >= 0 && strings.HasPrefix(string(text[at+1:]), " Z")
+}
+
 // StartTime returns the start time of a process, field 22 of /proc/PID/stat
 // (proc_pid_stat(5)). Together with the pid it identifies the process.
 func StartTime(pid int) (uint64, error) {

@@ -38,8 +38,11 @@ const (
 // whether the directory can be removed.
 type Sweeper func(path string, r *Record) bool
 
+// swept is how many sandboxes a sweep looks at, and how many lent ids.
+const swept = 24
+
 // Sweep removes the sandboxes of killed processes below root, and frees the host ids of those
-// that are gone. It ends sandboxes with a
+// that are gone: of many, a part ([Some]). It ends sandboxes with a
 // keeper itself; sweeper ends the others, which stay if it is nil. Directories that
 // no backend has made stay too: see [Refused].
 func Sweep(root string, sweeper Sweeper) {
@@ -48,7 +51,7 @@ func Sweep(root string, sweeper Sweeper) {
 		return // New refuses to start
 	}
 	defer dir.Close()
-	for _, path := range paths(root) {
+	for _, path := range Some(paths(root), swept) {
 		recorded := Exists(filepath.Join(path, recordName))
 		if info, err := os.Lstat(path); err != nil || !recorded && (time.Since(info.ModTime()) < settle || !halfMade(path)) {
 			continue
@@ -63,6 +66,29 @@ func Sweep(root string, sweeper Sweeper) {
 		_ = lock.Close()
 	}
 	sweepIDs(root)
+}
+
+// EndOne does what Sweep does with the sandbox of this id alone, and at once. It reports whether
+// nothing is left of it.
+func EndOne(root, id string, sweeper Sweeper) bool {
+	path := Path(root, id)
+	if !Exists(path) {
+		return true
+	}
+	lock, err := takeLock(path)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	defer lock.Close()
+	if !endAbandoned(root, path, sweeper) {
+		return false
+	}
+	dir, err := OpenDir(root, sandboxesDir)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	return dir.RemoveAll(id) == nil
 }
 
 // endAbandoned ends the rest of a sandbox, and reports whether nothing is left of it.

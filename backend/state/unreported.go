@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
 )
 
 const (
@@ -59,6 +61,14 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 	if err == nil {
 		_, err = f.Write(text)
 	}
+	if err == nil { // an earlier run of the same sandbox may have left one: it becomes another's
+		if old := (&Unreported{path: name}); Exists(name) {
+			if _, free := old.tryLock(); free {
+				err = os.Rename(name, filepath.Join(dir, backend.NewID()))
+				old.Release()
+			}
+		}
+	}
 	if err == nil {
 		err = os.Rename(name+".new", name)
 	}
@@ -75,6 +85,14 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 	return &Unreported{id: id, file: f, path: name}, nil
 }
 
+// File returns the file, whose lock shows that it has an owner.
+func (u *Unreported) File() *os.File { return u.file }
+
+// AdoptUnreported returns the stored state whose file another process has handed over.
+func AdoptUnreported(root, id string, file *os.File) *Unreported {
+	return &Unreported{id: id, file: file, path: filepath.Join(root, unreportedDir, id)}
+}
+
 // TakeUnreported returns what killed owners left whose sandboxes have ended, the oldest
 // first. Nobody else gets the same before [Unreported.Release].
 func TakeUnreported(root string) []*Unreported {
@@ -88,12 +106,12 @@ func TakeUnreported(root string) []*Unreported {
 		at time.Time
 	}
 	var found []old
-	for _, name := range Names(dir) {
+	for _, name := range Some(Names(dir), 2*maxUnreported) {
 		if len(found) == maxUnreported {
 			break
 		}
 		id, half := strings.CutSuffix(name, ".new")
-		if !isID(id) {
+		if !IsID(id) {
 			continue
 		}
 		if half {
@@ -103,11 +121,13 @@ func TakeUnreported(root string) []*Unreported {
 			continue
 		}
 		u := &Unreported{id: id, path: filepath.Join(root, unreportedDir, id)}
-		if !nothingRuns(filepath.Join(root, sandboxesDir, id)) {
-			continue
-		}
-		if at, ok := u.tryLock(); ok {
+		at, ok := u.tryLock() // the owner of one that runs has it
+		switch {
+		case !ok:
+		case nothingRuns(filepath.Join(root, sandboxesDir, id)):
 			found = append(found, old{u, at})
+		default:
+			u.Release()
 		}
 	}
 	slices.SortFunc(found, func(a, b old) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
@@ -166,7 +186,7 @@ func (u *Unreported) Name() string { return u.id }
 
 // Text returns the stored text.
 func (u *Unreported) Text() ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(u.file, maxUnreportedSize+1))
+	text, err := io.ReadAll(io.NewSectionReader(u.file, 0, maxUnreportedSize+1))
 	if err == nil && len(text) > maxUnreportedSize {
 		err = errors.New("too large")
 	}

@@ -4,10 +4,22 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/backend/state/kept"
 )
 
 // DefaultBackend returns the backend of Options without one.
 func DefaultBackend() backend.Backend { return linux.New() }
+
+// Named returns the id of the sandbox that has this name, or the name if there is none.
+func Named(dir, name string) string {
+	if id, err := kept.Find(dir, name); err == nil {
+		return id
+	}
+	return name
+}
+
+// Paused reports whether the commands of a sandbox are stopped.
+func Paused(dir, id string) bool { return state.Paused(dir, id) }
 
 // Attach finds the running sandbox with this id below a state directory.
 func Attach(dir, id string) (backend.Sandbox, error) {

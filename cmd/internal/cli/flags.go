@@ -27,13 +27,14 @@ type Input struct {
 	command string // without the program's name
 	fields  []op.Field
 	values  map[string]any
+	dashed  func() bool // whether "--" came before the arguments
 }
 
 // AddFlags gives cmd a flag for each field that has one; the others are arguments. If the
 // first of these is a list, they are a command, whose own flags follow it. Errors call
 // cmd by name.
 func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
-	in := &Input{command: name, fields: fields, values: make(map[string]any)}
+	in := &Input{command: name, fields: fields, values: make(map[string]any), dashed: func() bool { return cmd.ArgsLenAtDash() >= 0 }}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	for _, f := range fields {
@@ -67,7 +68,7 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 			return nil, &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
 		}
 	}
-	rest, takes := args, "flags alone"
+	rest, takes := in.lead(args), "flags alone"
 	for _, f := range in.fields {
 		switch {
 		case f.Flag != "":
@@ -95,6 +96,21 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot encode the flags: %w", err)
 	}
 	return data, nil
+}
+
+// lead takes NAME of "NAME -- CMD", where a field can be given that way, and returns the rest.
+func (in *Input) lead(args []string) []string {
+	if len(args) < 2 || args[1] != "--" || in.dashed() {
+		return args
+	}
+	lists := slices.ContainsFunc(in.fields, func(f op.Field) bool { return f.Flag == "" && f.Kind == op.KindList })
+	for _, f := range in.fields {
+		if _, given := in.values[f.JSON]; f.Leads && lists && !given {
+			in.values[f.JSON] = args[0]
+			return args[2:]
+		}
+	}
+	return args
 }
 
 // value is a flag that writes into the input object.

@@ -205,6 +205,7 @@ var groups = []struct {
 	commands []string
 }{
 	{"Run commands in sandboxes:", []string{"run", "session", "exec", "execute", "service", "list", "forward"}},
+	{"Keep sandboxes:", []string{"create", "status", "stop", "start", "rm", "pause", "resume", "stats", "prune"}},
 	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
 	{"Set up a project:", []string{"init", "trust"}},
 	{"Serve models:", []string{"mcp", "token"}},

@@ -36,6 +36,7 @@ type ExecInput struct {
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and everything it started after this time, such as 90s or 1h30m (default: the sandbox's limit; without one, 2m in the foreground of a server)"`
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once and let the command continue; output_read reads its output, exec_kill ends it"`
 	YieldAfter *policy.Duration `json:"yield_after,omitempty" flag:"-" help:"wait at most this long, then continue in the background (e.g. 30s)"`
+	Resume     bool             `json:"resume,omitempty" flag:"resume" only:"cli" help:"let the sandbox's commands continue first, if it is paused"`
 	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 
@@ -76,7 +77,10 @@ func (ExecInput) Desc() op.Desc {
 		Summary: "Run a command in a sandbox that stays",
 		Doc:     execOpDoc,
 		Examples: `  # beside what runs in sandbox pd-zpssdiq7p7h7e
-  paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux`,
+  paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux
+
+  # in one of "paddock create"
+  paddock exec web -- ps aux`,
 		Profile: op.ProfileWorkspace,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
@@ -101,8 +105,8 @@ services.
 If the sandbox's spec has "commands", those rules apply: a command that they
 refuse is not run, as with execute.
 
-On the command line, --sandbox names a sandbox of another process. The command
-runs there beside its owner's commands, with its streams passed through as they come.
+On the command line, NAME before "--", or --sandbox, names a sandbox of another
+process, or one of "paddock create", by name or id. The command runs there beside its owner's commands, with its streams passed through as they come.
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
@@ -110,6 +114,11 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out ExecAnswer, err error) {
 	if err := in.check(env); err != nil {
 		return out, err
+	}
+	if in.Resume && env.Sandboxes == nil {
+		if err := paddock.Resume(ctx, in.Sandbox, env.Options); err != nil {
+			return out, err
+		}
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, h *registry.Sandbox) error {
 		if in.Env, err = h.WithSecrets(in.Env, in.SecretEnv); err != nil {
@@ -140,7 +149,7 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 func (in ExecInput) check(env *op.Env) error {
 	switch {
 	case in.Command == "" && len(in.Argv) == 0 && env.Sandboxes == nil:
-		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec --sandbox ID -- CMD [ARG]..."}
+		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec NAME -- CMD [ARG]..."}
 	case in.Command == "" && len(in.Argv) == 0:
 		return &policy.FieldError{Field: "command", Reason: "no command was given", Hint: "give command (shell text) or argv"}
 	case in.Command != "" && len(in.Argv) > 0:

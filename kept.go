@@ -1,0 +1,71 @@
+package paddock
+
+import (
+	"time"
+)
+
+// Lasting says how a sandbox of [Create] is called, and how long it lasts.
+type Lasting struct {
+	// Name is its name: 1 to 64 letters, digits, dots, lines and underscores, the first of them
+	// a letter or a digit. Default: none; its id names it.
+	Name string
+	// Labels are for its user, and for filters of lists.
+	Labels map[string]string
+	// Idle ends it once nothing was done in it for this long, and Life once it has run for this
+	// long. 0: never.
+	Idle, Life time.Duration
+	// Remove also removes it when its time is up. Default: it is stopped.
+	Remove bool
+	// Principal is whose it is, for records.
+	Principal string
+}
+
+// The states of a [Listed].
+const (
+	StateRunning = "running"
+	StatePaused  = "paused"
+	StateEnding  = "ending"
+	StateStopped = "stopped"
+	StateDamaged = "damaged" // its record cannot be read
+)
+
+// Listed is a sandbox of [Create], whether it runs or not.
+type Listed struct {
+	ID, Name string
+	Labels   map[string]string
+	State    string
+	// Spec is what it was created with, without the values of Env.
+	Spec Spec
+	// Variables names those of Env: [Start] needs their values again.
+	Variables []string
+	Backend   string
+	Created   time.Time
+	Started   time.Time // the last time
+	Idle      time.Duration
+	Life      time.Duration
+	Remove    bool
+	// End is how it ended the last time; nil if it never has.
+	End *ListedEnd
+	// Damage says why its record cannot be read.
+	Damage string
+}
+
+// Called returns its name, or its id without one.
+func (k Listed) Called() string {
+	if k.Name != "" {
+		return k.Name
+	}
+	return k.ID
+}
+
+// ListedEnd is how a sandbox has ended.
+type ListedEnd struct {
+	At     time.Time
+	Reason string
+	// Proved says that the kernel has confirmed the end of every process inside.
+	Proved bool
+	// Left describes what the commands left that programs of the host would execute or obey.
+	Left string
+	// Error is what the end could not do.
+	Error string
+}
