@@ -23,6 +23,12 @@ func (a *Agent) table() map[string]handler {
 		wire.Hello.Name: plain(a.hello),
 		wire.Exec.Name:  (*Agent).answerExec,
 
+		wire.StartExec.Name:  plain(a.jobs.Start),
+		wire.ListExecs.Name:  plain(a.jobs.List),
+		wire.ReadExec.Name:   waiting(a.jobs.Read),
+		wire.SignalExec.Name: plain(a.jobs.Signal),
+		wire.KillExec.Name:   plain(a.jobs.Kill),
+
 		wire.ExtractArchive.Name: upload("archive", a.files.Extract),
 		wire.InstallSecrets.Name: upload("archive", a.secrets.Install),
 		wire.ExportArchive.Name:  download(a.files.Export),
