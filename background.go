@@ -152,8 +152,8 @@ func (x *Exec) Status(ctx context.Context) (ExecStatus, error) {
 // Read returns output from the cursors on, at most 1 MiB of each stream. Without any it waits
 // until there is some, the command ends or wait is over, at most a minute.
 func (x *Exec) Read(ctx context.Context, from ExecCursors, wait time.Duration) (ExecOutput, error) {
-	return x.read(ctx, wire.ReadExecRequest{StdoutCursor: from.Stdout, StderrCursor: from.Stderr, MaxBytes: wire.MaxExecRead,
-		WaitMS: min(max(wait.Milliseconds(), 0), wire.MaxExecWaitMS)})
+	return x.read(ctx, wire.ReadExecRequest{StdoutCursor: from.Stdout, StderrCursor: from.Stderr, MaxBytes: wire.MaxStreamRead,
+		WaitMS: min(max(wait.Milliseconds(), 0), wire.MaxReadWaitMS)})
 }
 
 func (x *Exec) read(ctx context.Context, q wire.ReadExecRequest) (ExecOutput, error) {
@@ -172,7 +172,7 @@ func (x *Exec) read(ctx context.Context, q wire.ReadExecRequest) (ExecOutput, er
 // Wait waits for the command's end, and returns how it ended, whatever its exit status.
 func (x *Exec) Wait(ctx context.Context) (*Result, error) {
 	for {
-		out, err := x.read(ctx, wire.ReadExecRequest{StdoutCursor: math.MaxInt64, StderrCursor: math.MaxInt64, WaitMS: wire.MaxExecWaitMS})
+		out, err := x.read(ctx, wire.ReadExecRequest{StdoutCursor: math.MaxInt64, StderrCursor: math.MaxInt64, WaitMS: wire.MaxReadWaitMS})
 		if err != nil || out.Result != nil {
 			return out.Result, err
 		}

@@ -64,6 +64,7 @@ func (a *Agent) table() map[string]handler {
 		wire.StartService.Name:  plain(a.services.Start),
 		wire.StatusService.Name: plain(a.services.Status),
 		wire.LogsService.Name:   plain(a.services.Logs),
+		wire.ReadService.Name:   waiting(a.services.Read),
 		wire.StopService.Name:   plain(a.services.Stop),
 		wire.ListServices.Name:  plain(a.services.List),
 

@@ -22,7 +22,7 @@ func startBackground(t *testing.T, c *wire.Client, script string) wire.Backgroun
 // readAll reads what a command in the background prints, up to its end.
 func readAll(t *testing.T, c *wire.Client, id string) (stdout, stderr string, last wire.ReadExecResult) {
 	t.Helper()
-	q := wire.ReadExecRequest{ID: id, WaitMS: wire.MaxExecWaitMS, MaxBytes: 1000}
+	q := wire.ReadExecRequest{ID: id, WaitMS: wire.MaxReadWaitMS, MaxBytes: 1000}
 	for deadline := time.Now().Add(patience); ; {
 		r, err := c.ReadExec(t.Context(), q)
 		if err != nil {

@@ -23,7 +23,7 @@ func TestFeatures(t *testing.T) {
 		"secrets":    {"install_secrets"},
 		"shells":     {"open_shell", "read_shell", "write_shell", "signal_shell", "resize_shell", "close_shell", "list_shells"},
 		"sessions":   {"open_session", "run_session", "interrupt_session", "restart_session", "close_session", "list_sessions"},
-		"services":   {"start_service", "status_service", "logs_service", "stop_service", "list_services"},
+		"services":   {"start_service", "status_service", "logs_service", "read_service", "stop_service", "list_services"},
 		"connect":    {"connect"},
 		"usage":      {"usage"}, "signal": {"signal"}, "kill": {"kill"},
 	}

@@ -5,14 +5,16 @@ import (
 	"context"
 )
 
-// Bounds of execs in the background.
+// Bounds of execs in the background, and of reading what they and services print.
 const (
 	// MaxBackgroundStdin bounds the standard input of one, in bytes.
 	MaxBackgroundStdin = 1 << 20
-	// MaxExecRead is the most of each stream that a read_exec can ask for, in bytes.
-	MaxExecRead = 1 << 20
-	// MaxExecWaitMS is the longest that a read_exec can wait, in milliseconds.
-	MaxExecWaitMS = 60_000
+	// MaxStreamRead is the most of each stream that a read can ask for, in bytes.
+	MaxStreamRead = 1 << 20
+	// MaxReadWaitMS is the longest that a read can wait, in milliseconds.
+	MaxReadWaitMS = 60_000
+
+	defaultStreamRead = 256 << 10
 )
 
 // ExecIDRequest names an exec that was started in the background, for kill_exec.
@@ -30,14 +32,14 @@ type ReadExecRequest struct {
 	// StdoutCursor and StderrCursor count bytes from the first of each stream.
 	StdoutCursor int64 `json:"stdout_cursor,omitempty"`
 	StderrCursor int64 `json:"stderr_cursor,omitempty"`
-	// MaxBytes bounds each stream in the answer. Default: 262144; at most MaxExecRead.
+	// MaxBytes bounds each stream in the answer. Default: 262144; at most MaxStreamRead.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 	// WaitMS is how long the answer may wait for output beyond one of the cursors, or
-	// for the end, in milliseconds. Default: 0; at most MaxExecWaitMS.
+	// for the end, in milliseconds. Default: 0; at most MaxReadWaitMS.
 	WaitMS int64 `json:"wait_ms,omitempty"`
 }
 
-func (q *ReadExecRequest) setDefaults() { q.MaxBytes = 256 << 10 }
+func (q *ReadExecRequest) setDefaults() { q.MaxBytes = defaultStreamRead }
 
 // SignalExecRequest sends a signal to the process group of an exec in the background.
 type SignalExecRequest struct {

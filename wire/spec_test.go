@@ -43,7 +43,7 @@ func TestSpecificationNamesEveryField(t *testing.T) {
 			t.Errorf("WIRE.md does not explain the code %s", code)
 		}
 	}
-	for _, bound := range []int{MaxLine, MaxFrame, MaxControl, MaxValues, StdinWindow, ConnectWindow, MaxBackgroundStdin, MaxExecRead, MaxExecWaitMS, MaxDenials, MaxRedactRules, MaxSearchContext, MaxSearchMatches, MaxSearchLine, MaxSearchBytes, MaxSearchTimeoutMS, MaxGuest, MaxBanner, MaxGuestReady} {
+	for _, bound := range []int{MaxLine, MaxFrame, MaxControl, MaxValues, StdinWindow, ConnectWindow, MaxBackgroundStdin, MaxStreamRead, MaxReadWaitMS, MaxDenials, MaxRedactRules, MaxSearchContext, MaxSearchMatches, MaxSearchLine, MaxSearchBytes, MaxSearchTimeoutMS, MaxGuest, MaxBanner, MaxGuestReady} {
 		if !strings.Contains(spec, strconv.Itoa(bound)) {
 			t.Errorf("WIRE.md does not give the bound %d", bound)
 		}

@@ -116,6 +116,7 @@ var (
 	StartService  = Action[StartServiceRequest, Service]{Name: "start_service"}
 	StatusService = Action[ServiceRequest, Service]{Name: "status_service"}
 	LogsService   = Action[LogsServiceRequest, LogsServiceResult]{Name: "logs_service"}
+	ReadService   = Action[ReadServiceRequest, ReadServiceResult]{Name: "read_service"}
 	StopService   = Action[ServiceRequest, StopServiceResult]{Name: "stop_service"}
 	ListServices  = Action[ListServicesRequest, ListServicesResult]{Name: "list_services"}
 

@@ -189,15 +189,8 @@ func (t *Table) List(*wire.ListExecsRequest) (*wire.ListExecsResult, error) {
 // Read returns output from the cursors on. Without new output it waits as long as the
 // request says, or until the job has ended.
 func (t *Table) Read(ctx context.Context, q *wire.ReadExecRequest) (*wire.ReadExecResult, error) {
-	switch {
-	case q.StdoutCursor < 0:
-		return nil, core.BadField("stdout_cursor", "stdout_cursor must not be negative")
-	case q.StderrCursor < 0:
-		return nil, core.BadField("stderr_cursor", "stderr_cursor must not be negative")
-	case q.MaxBytes < 1 || q.MaxBytes > wire.MaxExecRead:
-		return nil, core.BadField("max_bytes", fmt.Sprintf("max_bytes must be from 1 to %d", wire.MaxExecRead))
-	case q.WaitMS < 0 || q.WaitMS > wire.MaxExecWaitMS:
-		return nil, core.BadField("wait_ms", fmt.Sprintf("wait_ms must be from 0 to %d", wire.MaxExecWaitMS))
+	if err := core.CheckRead(q.StdoutCursor, q.StderrCursor, q.MaxBytes, q.WaitMS); err != nil {
+		return nil, err
 	}
 	j, err := t.find(q.ID)
 	if err != nil {
