@@ -124,7 +124,11 @@ func hides(ops []op.Op, wanted []string, o op.Op, args []string) bool {
 		return false
 	}
 	i := slices.IndexFunc(ops, func(o op.Op) bool { return slices.Equal(o.CLI, wanted) })
-	return i >= 0 && slices.ContainsFunc(ops[i].Fields(), func(f op.Field) bool { return f.Flag == "" && f.Kind == op.KindList })
+	if i < 0 {
+		return false
+	}
+	words := slices.DeleteFunc(ops[i].Fields(), func(f op.Field) bool { return f.Flag != "" })
+	return len(words) > 0 && words[0].Kind == op.KindList
 }
 
 // commandOf returns the longest path of a command that args start with, or an empty one.

@@ -110,9 +110,9 @@ services.
 If the sandbox's spec has "commands", those rules apply: a command that they
 refuse is not run, as with execute.
 
-On the command line, -d starts the command in the background and prints its id: "exec
-list", "exec output", "exec signal" and "exec kill" are about it, and "logs" prints what
-all have printed. It belongs to the sandbox, whatever becomes of who started it.
+On the command line, -d starts the command in the background and prints its id: the
+sandbox keeps it, whatever becomes of who started it; "exec list", "exec output",
+"exec signal" and "exec kill" are about it, and "logs" prints what all have printed.
 
 On the command line, NAME before "--", or --sandbox, names a sandbox of another
 process, or one of "paddock create", by name or id. The command runs there beside its
