@@ -289,3 +289,53 @@ func TestBackgroundErrors(t *testing.T) {
 	})
 	b.serves(t)
 }
+
+// The output of a service is read by position, too, and begins anew with each start.
+func TestReadService(t *testing.T) {
+	t.Parallel()
+	b := bare(t)
+	start := func(command string) {
+		t.Helper()
+		if _, err := wire.Call(t.Context(), b.client, wire.StartService, wire.StartServiceRequest{ServiceName: "s", Command: command}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(q wire.ReadServiceRequest) wire.ReadServiceResult {
+		t.Helper()
+		q.ServiceName = "s"
+		r, err := wire.Call(t.Context(), b.client, wire.ReadService, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	start("echo one; until [ -e go ]; do sleep 0.01; done; echo two >&2; until [ -e end ]; do sleep 0.01; done; yes | head -c 12582912")
+	r := read(wire.ReadServiceRequest{WaitMS: wire.MaxReadWaitMS})
+	if string(r.Stdout.Data) != "one\n" || r.Stdout.NextCursor != 4 || r.State != "running" {
+		t.Errorf("%+v", r)
+	}
+	put(t, "", b.workspace, "go")
+	r = read(wire.ReadServiceRequest{StdoutCursor: 4, WaitMS: wire.MaxReadWaitMS})
+	if string(r.Stderr.Data) != "two\n" || len(r.Stdout.Data) > 0 {
+		t.Errorf("%+v", r)
+	}
+	put(t, "", b.workspace, "end")
+	eventually(t, "it has ended", func() bool { return read(wire.ReadServiceRequest{}).State == "exited" })
+	r = read(wire.ReadServiceRequest{StdoutCursor: 4, MaxBytes: 100})
+	const all = 4 + 12582912
+	if kept := all - r.Stdout.Cursor; r.Stdout.DroppedBytes != r.Stdout.Cursor-4 || kept < 4<<20 || kept > 8<<20 || len(r.Stdout.Data) != 100 || !r.Stdout.More {
+		t.Errorf("%d bytes are kept: %+v", kept, r.Service)
+	}
+	if r = read(wire.ReadServiceRequest{StdoutCursor: all - 2}); string(r.Stdout.Data) != "y\n" || r.Stdout.More {
+		t.Errorf("the end: %+v", r)
+	}
+	start("echo again")
+	eventually(t, "it began anew", func() bool { return string(read(wire.ReadServiceRequest{}).Stdout.Data) == "again\n" })
+	each(t, b, []call{
+		{request: `{"action":"read_service","service_name":"s","stdout_cursor":-1}`, err: "stdout_cursor must not be negative"},
+		{request: `{"action":"read_service","service_name":"s","max_bytes":0}`, err: "max_bytes must be from 1 to 1048576"},
+		{request: `{"action":"read_service","service_name":"s","wait_ms":60001}`, err: "wait_ms must be from 0 to 60000"},
+		{request: `{"action":"read_service","service_name":"none"}`, err: "service 'none' does not exist"},
+		{request: `{"action":"read_service"}`, err: "service_name is required"},
+	})
+}
