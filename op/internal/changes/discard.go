@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -41,7 +42,7 @@ func (in DiscardInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Disca
 	if err != nil {
 		return out, err
 	}
-	l, err := open(ctx, env, in.ID)
+	l, err := open(ctx, env, in.ID, paddock.OpenLayer)
 	if err != nil {
 		return out, err
 	}
