@@ -131,6 +131,9 @@ func (l *Layer) Close() { l.own.Close() }
 // Info describes the layer.
 func (l *Layer) Info() LayerInfo { return l.own.Info() }
 
+// Lasting reports whether the layer is that of a sandbox of [Create], which keeps it.
+func (l *Layer) Lasting() bool { return l.lasting }
+
 // Remove removes the layer with all changes, and closes it. That of a sandbox of [Create] stays,
 // without changes.
 func (l *Layer) Remove(ctx context.Context) error {
