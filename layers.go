@@ -62,8 +62,8 @@ func Layers(opts Options) ([]LayerInfo, error) {
 	return found, nil
 }
 
-// Layer is what commands changed in a workspace of mode "overlay", above its source. No sandbox
-// has it mounted, and none can, before [Layer.Close]. Its methods must not be called
+// Layer is what commands changed in a workspace of mode "overlay", above its source. Unless
+// [ReadLayer] opened it, no sandbox has it mounted, and none can, before [Layer.Close]. Its methods must not be called
 // concurrently. Paths are relative to the workspace; without paths they are about everything.
 type Layer struct {
 	own     *layers.Layer
@@ -74,12 +74,25 @@ type Layer struct {
 // OpenLayer opens the layer of a sandbox that has ended, by its id or the name of [Create]. A commit that was interrupted is
 // finished, or taken back, before anything is read.
 func OpenLayer(ctx context.Context, id string, opts Options) (*Layer, error) {
+	return openLayer(ctx, id, opts, false)
+}
+
+// ReadLayer is [OpenLayer] for reading: it also opens the layer of a sandbox that runs, which goes on
+// changing it. Commit, Discard and Remove then fail.
+func ReadLayer(ctx context.Context, id string, opts Options) (*Layer, error) {
+	return openLayer(ctx, id, opts, true)
+}
+
+func openLayer(ctx context.Context, id string, opts Options, read bool) (*Layer, error) {
 	state, _, err := opts.stateDir()
 	if err != nil {
 		return nil, err
 	}
 	real, lasting := lastingID(state, id)
 	own, err := layers.Open(ctx, state, real)
+	if read && layers.IsInUse(err) {
+		own, err = layers.Look(state, real)
+	}
 	if err != nil {
 		return nil, layerError(id, err)
 	}
@@ -117,6 +130,9 @@ func (l *Layer) Close() { l.own.Close() }
 
 // Info describes the layer.
 func (l *Layer) Info() LayerInfo { return l.own.Info() }
+
+// Lasting reports whether the layer is that of a sandbox of [Create], which keeps it.
+func (l *Layer) Lasting() bool { return l.lasting }
 
 // Remove removes the layer with all changes, and closes it. That of a sandbox of [Create] stays,
 // without changes.

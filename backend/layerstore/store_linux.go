@@ -86,11 +86,11 @@ func (e *SourceError) Error() string {
 // top returns the directory with the upper one that commands write to.
 func (r *Record) top() string { return filepath.Join(r.Place, r.Layers[len(r.Layers)-1]) }
 
-// Held is a layer that this process has locked.
+// Held is a layer that this process has locked, or looks at.
 type Held struct {
 	Record
 	dir  string
-	lock *os.File
+	lock *os.File // nil if it only looks
 }
 
 // Dir returns the directory with upper and work.
@@ -103,7 +103,7 @@ func (h *Held) Journal() string { return filepath.Join(h.dir, journalName) }
 func (h *Held) File() *os.File { return h.lock }
 
 // Release ends the lock.
-func (h *Held) Release() { _ = h.lock.Close() }
+func (h *Held) Release() { _ = h.lock.Close() } // does nothing without a lock
 
 // isID reports whether a text can be the name of a layer: that of a sandbox.
 func isID(text string) bool {
@@ -137,6 +137,22 @@ func (s Store) Open(id string) (*Held, error) {
 		return nil, fmt.Errorf("cannot read the record of layer %s: %w", id, err)
 	}
 	return h, nil
+}
+
+// Look reads the record of a layer without locking it, while a sandbox that runs has the lock.
+func (s Store) Look(id string) (*Held, error) {
+	if !isID(id) {
+		return nil, &UnknownError{id}
+	}
+	dir := filepath.Join(s.dir, id)
+	r, err := readRecord(dir, recordName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &UnknownError{id}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the record of layer %s: %w", id, err)
+	}
+	return &Held{Record: r, dir: dir}, nil
 }
 
 // takeLock locks a layer's directory.

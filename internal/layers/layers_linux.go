@@ -98,12 +98,14 @@ func info(r layerstore.Record) Info {
 	return Info{ID: r.ID, Source: r.Source, Dir: r.Place, Began: r.Began.Realtime, Marks: string(r.Marks), Ends: r.Ends, Command: r.Command}
 }
 
-// Layer is a layer whose sandbox does not run, and that this process has locked.
+// Layer is a layer that this process has locked, since its sandbox does not run, or looks at while
+// its sandbox runs.
 type Layer struct {
 	held *layerstore.Held
 	*layer.Layer
 	changes []layer.Change
 	read    bool
+	runs    func() bool // whether its sandbox runs; nil if this process has the lock
 }
 
 // Open locks a layer. It finishes a commit that was interrupted, or takes it back; the source may
@@ -119,6 +121,25 @@ func Open(ctx context.Context, dir, id string) (*Layer, error) {
 	}
 	return &Layer{held: h}, nil
 }
+
+// Look opens a layer to read it while its sandbox runs. Nothing is recorded, and each change or
+// removal of it is an error.
+func Look(dir, id string) (*Layer, error) {
+	if !runs(dir, id) {
+		return nil, layerstore.ErrInUse // another command has it
+	}
+	h, err := layerstore.In(dir).Look(id)
+	if err != nil {
+		return nil, err
+	}
+	return &Layer{held: h, runs: func() bool { return runs(dir, id) }}, nil
+}
+
+// errEnded is the error of a layer whose sandbox ended while it was looked at.
+var errEnded = errors.New("its sandbox ended while it was read")
+
+// IsInUse reports whether an error means that a sandbox has the layer, or another command.
+func IsInUse(err error) bool { return errors.Is(err, layerstore.ErrInUse) }
 
 // IsUnknown reports whether an error means that there is no such layer.
 func IsUnknown(err error) bool {
@@ -157,6 +178,9 @@ func (l *Layer) Info() Info { return info(l.held.Record) }
 
 // Remove removes the layer, and closes it.
 func (l *Layer) Remove(ctx context.Context) error {
+	if l.runs != nil {
+		return layerstore.ErrInUse
+	}
 	if l.Layer != nil {
 		_ = l.Source.Close()
 		_ = l.Upper.Close()
@@ -174,15 +198,7 @@ func (l *Layer) ready(ctx context.Context) error {
 		return nil
 	}
 	if l.Layer == nil {
-		if _, err := layer.Recover(ctx, l.held.Journal()); err != nil && !isKept(err) {
-			return err
-		}
-		both, err := l.held.Layer()
-		if err != nil {
-			return err
-		}
-		l.Layer = both
-		if err := l.settleRenames(); err != nil {
+		if err := l.open(ctx); err != nil {
 			return err
 		}
 	}
@@ -190,8 +206,26 @@ func (l *Layer) ready(ctx context.Context) error {
 	if l.changes, err = l.Layer.Changes(ctx); err == nil {
 		err = readable(l.changes)
 	}
+	if err == nil && l.runs != nil && !l.runs() {
+		err = errEnded
+	}
 	l.read = err == nil
 	return err
+}
+
+// open opens the two directories, after a commit that was interrupted is finished or taken back.
+func (l *Layer) open(ctx context.Context) (err error) {
+	if l.runs != nil { // its start has done that
+		l.Layer, err = l.held.Layer()
+		return err
+	}
+	if _, err = layer.Recover(ctx, l.held.Journal()); err != nil && !isKept(err) {
+		return err
+	}
+	if l.Layer, err = l.held.Layer(); err != nil {
+		return err
+	}
+	return l.settleRenames()
 }
 
 // readable refuses changes of which a file is closed to its owner, before anything of them is
@@ -383,8 +417,15 @@ func (l *Layer) WriteTar(ctx context.Context, w io.Writer, paths ...string) (lef
 }
 
 // remember records what the source has at the paths that have changed, unless it was recorded
-// before: from then on a conflict is told exactly.
+// before: from then on a conflict is told exactly. Of a layer that is only looked at nothing is
+// recorded.
 func (l *Layer) remember(ctx context.Context) error {
+	if l.runs != nil {
+		if !l.runs() {
+			return errEnded
+		}
+		return nil
+	}
 	all, err := l.held.Known()
 	if err != nil {
 		return err
@@ -406,6 +447,9 @@ func (l *Layer) remember(ctx context.Context) error {
 
 // Commit lands changes in the source.
 func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commit, error) {
+	if l.runs != nil {
+		return Commit{}, layerstore.ErrInUse
+	}
 	if err := l.ready(ctx); err != nil {
 		return Commit{}, err
 	}
@@ -451,6 +495,9 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 // Discard takes changes out of the layer, at and below paths, or all. It returns those of them
 // that could be read.
 func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) {
+	if l.runs != nil {
+		return nil, layerstore.ErrInUse
+	}
 	found, err := l.chosen(ctx, paths)
 	var lost *layer.LostError
 	if err != nil && (l.Layer == nil || len(paths) > 0 && !errors.As(err, &lost) && !errors.Is(err, os.ErrPermission)) {
@@ -479,6 +526,7 @@ func Explain(id string, err error) (message, hint string) {
 	var (
 		unknown  *layerstore.UnknownError
 		source   *layerstore.SourceError
+		changed  *layer.ChangedError
 		conflict *layer.ConflictError
 		lost     *layer.LostError
 		corrupt  *layer.CorruptError
@@ -490,6 +538,8 @@ func Explain(id string, err error) (message, hint string) {
 		return err.Error(), "paddock layers lists those that are kept"
 	case errors.Is(err, layerstore.ErrInUse):
 		return message, "wait until it has ended, or end it: paddock stop " + id
+	case errors.As(err, &changed), errors.Is(err, errEnded):
+		return message, "try again; paddock pause " + id + " stops what a sandbox runs for as long as you look"
 	case errors.As(err, &source):
 		return message, "bring the directory back to its place, or discard what was changed: paddock discard " + id
 	case errors.As(err, &conflict):

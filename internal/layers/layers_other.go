@@ -20,6 +20,8 @@ func Reopen(context.Context, string, string, string) (Held, error)  { return nil
 func Places(string) []string                                        { return nil }
 func List(string) ([]Info, error)                                   { return nil, nil }
 func Open(context.Context, string, string) (*Layer, error)          { return nil, errElsewhere }
+func Look(string, string) (*Layer, error)                           { return nil, errElsewhere }
+func IsInUse(error) bool                                            { return false }
 func Explain(string, error) (message, hint string)                  { return "", "" }
 func (*Layer) Close()                                               {}
 func (*Layer) Info() Info                                           { return Info{} }

@@ -32,6 +32,13 @@ const (
 	lastOf  = "paddock rm --force web"
 )
 
+// The sandbox of README's tour, after it has changed something.
+const (
+	tourOf  = "paddock create web --workspace-mode overlay >/dev/null && paddock exec web -- sh -c 'echo hello >index.html; make' >/dev/null"
+	ofTour  = "paddock rm --force web; ! ls index.html"
+	tourEnd = tourOf + " && paddock stop web >/dev/null"
+)
+
 // Why some commands are not run here.
 const (
 	sdks = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
@@ -75,6 +82,14 @@ func rows() []row {
 		{of: "paddock run bash", steps: []step{{tty: true, stdin: "tty; echo $((6*7)) >answer; exit 3\n", status: 3, see: []string{"/dev/pts/"}, after: "grep 42 answer"}}},
 		{of: "paddock session -w ~/src/app", steps: []step{{stdin: "cd /tmp\nx=1\npwd; echo $x\nexit 3\n", status: 3, see: []string{"/tmp\n1\n"}}}},
 		{of: "paddock execute 'ls; curl example.com'", steps: []step{{status: 126}}},
+		{of: "paddock create web --workspace-mode overlay", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
+		{of: "paddock exec web -- sh -c 'echo hello >index.html; make'", steps: []step{{before: "paddock create web --workspace-mode overlay >/dev/null", see: []string{"made one"}, after: ofTour}}},
+		{of: "paddock service start --sandbox web --name site --ready-port 8000 -- python3 -m http.server 8000", steps: []step{{before: tourOf, see: []string{"ready"}, after: ofTour}}},
+		{of: "paddock forward web 8080:8000", steps: []step{{before: tourOf, instead: "timeout -s INT 5 paddock forward web 8080:8000", see: []string{"http://127.", ":8080/"}, after: ofTour}}},
+		{of: "paddock diff web", steps: []step{{before: tourOf, see: []string{"+hello"}, after: ofTour}}},
+		{of: "paddock commit web index.html", steps: []step{{before: tourEnd, see: []string{"1 change landed"}, after: "grep hello index.html && rm index.html && paddock rm --force web"}}},
+		{of: "paddock discard web", steps: []step{{before: tourEnd, see: []string{"1 change"}, after: "paddock rm web && ! ls index.html"}}},
+		{of: "paddock rm web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is removed"}}}},
 		{of: "paddock plan", steps: []step{{see: []string{"workspace   /home/dev/src/app (rw)", "PATH "}}}},
 		{of: "paddock doctor", steps: []step{{see: []string{"usable: a sandbox with all default walls can be made here", "not available here: limit memory; limit cpus"}}}},
 		{of: "paddock mcp install --client claude-code --exclusive", steps: []step{{see: []string{"approved: only in /home/dev/src/app"}, also: installed}}},

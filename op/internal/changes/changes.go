@@ -153,12 +153,12 @@ func unquote(quoted string) (string, error) {
 	return b.String(), nil
 }
 
-// open opens a layer by the id of its sandbox.
-func open(ctx context.Context, env *op.Env, id string) (*paddock.Layer, error) {
+// open opens a layer by the name or id of its sandbox.
+func open(ctx context.Context, env *op.Env, id string, how func(context.Context, string, paddock.Options) (*paddock.Layer, error)) (*paddock.Layer, error) {
 	if id == "" {
 		return nil, &policy.FieldError{Field: "id", Reason: "it is missing", Hint: "paddock layers lists the layers that are kept"}
 	}
-	return paddock.OpenLayer(ctx, id, env.Options)
+	return how(ctx, id, env.Options)
 }
 
 // counted returns a number of changes in words.

@@ -81,7 +81,7 @@ func (in CommitInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (C
 	if err := op.OneOf("on_conflict", in.OnConflict, "fail", "overwrite", "skip"); err != nil {
 		return CommitOutput{}, err
 	}
-	l, err := open(ctx, env, in.ID)
+	l, err := open(ctx, env, in.ID, paddock.OpenLayer)
 	if err != nil {
 		return CommitOutput{}, err
 	}

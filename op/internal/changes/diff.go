@@ -41,7 +41,9 @@ executed, and no git is run.
 What would run programs on the host, or steer what does, is named on standard error:
 "held back" is what paddock commit lands only if you accept it.
 
-From the first diff on it is recorded what the host's files had at the paths that
+A sandbox may run meanwhile: paddock pause holds it still for as long as you look.
+
+From the first diff on, of one that is stopped, it is recorded what the host's files had at the paths that
 changed, so that a later commit tells exactly whether they have changed since.
 --name-status reads no files, and records nothing.`,
 		Examples: `  paddock diff --stat pd-k3v9q2mx7wzra
@@ -68,7 +70,7 @@ func (in DiffInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	if err != nil {
 		return out, err
 	}
-	l, err := open(ctx, env, in.ID)
+	l, err := open(ctx, env, in.ID, paddock.ReadLayer)
 	if err != nil {
 		return out, err
 	}

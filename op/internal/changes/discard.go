@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -15,7 +16,7 @@ type DiscardInput struct {
 
 type DiscardOutput struct {
 	ID string `json:"id"`
-	// Discarded is how many changes are gone, of a layer that is still there.
+	// Discarded is how many changes are gone, of a layer that stays.
 	Discarded int  `json:"discarded"`
 	Removed   bool `json:"removed"` // the layer is gone with all of its changes
 }
@@ -26,7 +27,8 @@ func (DiscardInput) Desc() op.Desc {
 		CLI:     []string{"discard"},
 		Summary: "Throw changes of a layer away",
 		Doc: `Throw away what commands changed in a workspace of mode overlay: what is at and below the
-paths, or all of it with the layer itself. The host's directory is not touched.`,
+paths, or all of it with the layer itself, which only a sandbox of "paddock create" keeps.
+The host's directory is not touched.`,
 		Examples: `  paddock discard pd-k3v9q2mx7wzra
   paddock discard pd-k3v9q2mx7wzra node_modules`,
 		Local: true,
@@ -41,11 +43,11 @@ func (in DiscardInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Disca
 	if err != nil {
 		return out, err
 	}
-	l, err := open(ctx, env, in.ID)
+	l, err := open(ctx, env, in.ID, paddock.OpenLayer)
 	if err != nil {
 		return out, err
 	}
-	if len(at) == 0 {
+	if len(at) == 0 && !l.Lasting() {
 		err := l.Remove(ctx)
 		out.Removed = err == nil
 		return out, err
