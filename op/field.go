@@ -35,7 +35,8 @@ type Field struct {
 	Choices []string
 	// Complete says how a shell completes the value: "dir", "file" or nothing.
 	Complete string
-	// Leads: before a command it can also be given as "NAME -- CMD".
+	// Leads: it can also be given first, as "NAME -- CMD" before a command, and before all that
+	// the command line takes otherwise.
 	Leads bool
 	// Kind is how its value is written.
 	Kind Kind

@@ -208,6 +208,16 @@ type InSandbox struct {
 	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" help:"which sandbox (default: the one over the workspace)" max:"64"`
 }
 
+// Need refuses a call of its own that names no sandbox, for operations on what ends with one.
+// What names that, as "services".
+func (in InSandbox) Need(e *Env, what string) error {
+	if in.Sandbox != "" || e.Sandboxes != nil {
+		return nil
+	}
+	return &policy.FieldError{Field: "sandbox", Reason: "it is missing: " + what + " end with their sandbox, and one of this call's own would end with it",
+		Hint: "name a sandbox that runs, see paddock list"}
+}
+
 // WithSandbox runs do in the sandbox that where names. A server keeps its sandboxes. A
 // single call attaches to the running sandbox that is named; without a name it opens one
 // with the default spec, or over the current directory, which ends with the call.

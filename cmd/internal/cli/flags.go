@@ -98,17 +98,26 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 	return data, nil
 }
 
-// lead takes NAME of "NAME -- CMD", where a field can be given that way, and returns the rest.
+// lead takes the name of a sandbox that comes first, where a field can be given that way, and
+// returns the rest: NAME of "NAME -- CMD", and one argument more than the command takes.
 func (in *Input) lead(args []string) []string {
-	if len(args) < 2 || args[1] != "--" || in.dashed() {
+	lead := slices.IndexFunc(in.fields, func(f op.Field) bool { return f.Leads })
+	if lead < 0 || len(args) == 0 {
 		return args
 	}
-	lists := slices.ContainsFunc(in.fields, func(f op.Field) bool { return f.Flag == "" && f.Kind == op.KindList })
-	for _, f := range in.fields {
-		if _, given := in.values[f.JSON]; f.Leads && lists && !given {
-			in.values[f.JSON] = args[0]
-			return args[2:]
-		}
+	name := in.fields[lead].JSON
+	if _, given := in.values[name]; given {
+		return args
+	}
+	words := slices.DeleteFunc(slices.Clone(in.fields), func(f op.Field) bool { return f.Flag != "" })
+	lists := slices.ContainsFunc(words, func(f op.Field) bool { return f.Kind == op.KindList })
+	switch {
+	case lists && len(args) > 1 && args[1] == "--" && !in.dashed():
+		in.values[name] = args[0]
+		return args[2:]
+	case !lists && len(args) == len(words)+1:
+		in.values[name] = args[0]
+		return args[1:]
 	}
 	return args
 }
