@@ -88,10 +88,10 @@ func openLayer(ctx context.Context, id string, opts Options, read bool) (*Layer,
 	if err != nil {
 		return nil, err
 	}
-	real, lasting := lastingID(state, id)
-	own, err := layers.Open(ctx, state, real)
+	sandbox, lasting := lastingID(state, id)
+	own, err := layers.Open(ctx, state, sandbox)
 	if read && layers.IsInUse(err) {
-		own, err = layers.Look(state, real)
+		own, err = layers.Look(state, sandbox)
 	}
 	if err != nil {
 		return nil, layerError(id, err)
