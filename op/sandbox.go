@@ -218,6 +218,19 @@ func (in InSandbox) Need(e *Env, what string) error {
 		Hint: "name a sandbox that runs, see paddock list"}
 }
 
+// InNamed is the field of operations that need a sandbox that is named.
+type InNamed struct {
+	Sandbox string `json:"sandbox" arg:"NAME" help:"which sandbox, by name or id" max:"64"`
+}
+
+// With runs do in the sandbox.
+func (in InNamed) With(ctx context.Context, env *Env, do func(context.Context, *registry.Sandbox) error) error {
+	if in.Sandbox == "" {
+		return &policy.FieldError{Field: "sandbox", Reason: "no sandbox is named", Hint: "paddock list shows those that run"}
+	}
+	return env.WithSandbox(ctx, InSandbox{Sandbox: in.Sandbox}, do)
+}
+
 // WithSandbox runs do in the sandbox that where names. A server keeps its sandboxes. A
 // single call attaches to the running sandbox that is named; without a name it opens one
 // with the default spec, or over the current directory, which ends with the call.

@@ -78,6 +78,7 @@ func All() []op.Op {
 		op.Of[session.SessionCloseInput](),
 		op.Of[session.SessionListInput](),
 
+		op.Of[shell.ShellAttachInput](),
 		op.Of[shell.ShellOpenInput](),
 		op.Of[shell.ShellReadInput](),
 		op.Of[shell.ShellWriteInput](),

@@ -222,7 +222,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Run commands in sandboxes:", []string{"run", "session", "exec", "logs", "execute", "service", "list", "forward"}},
+	{"Run commands in sandboxes:", []string{"run", "session", "exec", "shell", "logs", "execute", "service", "list", "forward"}},
 	{"Keep sandboxes:", []string{"create", "status", "stop", "start", "rm", "pause", "resume", "stats", "prune"}},
 	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
 	{"Set up a project:", []string{"init", "trust"}},

@@ -17,22 +17,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// InNamed is the field of operations that need a sandbox that is named.
-type InNamed struct {
-	Sandbox string `json:"sandbox" arg:"NAME" help:"which sandbox, by name or id" max:"64"`
-}
-
-// do calls do with the sandbox.
-func (in InNamed) do(ctx context.Context, env *op.Env, do func(context.Context, *registry.Sandbox) error) error {
-	if in.Sandbox == "" {
-		return &policy.FieldError{Field: "sandbox", Reason: "no sandbox is named", Hint: "paddock list shows those that run"}
-	}
-	return env.WithSandbox(ctx, op.InSandbox{Sandbox: in.Sandbox}, do)
-}
-
 // InBackground are the fields of operations on one command in the background.
 type InBackground struct {
-	InNamed
+	op.InNamed
 	Exec string `json:"exec" arg:"ID" help:"which command, as exec list shows it" max:"64"`
 }
 
@@ -41,7 +28,7 @@ func (in InBackground) do(ctx context.Context, env *op.Env, do func(context.Cont
 	if in.Sandbox != "" && in.Exec == "" {
 		return &policy.FieldError{Field: "exec", Reason: "no command is named", Hint: "paddock exec list " + policy.ShellWord(in.Sandbox) + " shows them"}
 	}
-	return in.InNamed.do(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
+	return in.With(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
 		err := do(ctx, h.Exec(in.Exec))
 		if unknown := (*paddock.Error)(nil); errors.As(err, &unknown) && errors.Is(err, paddock.ErrNotFound) {
 			return unknownExec(unknown.Message, in.Sandbox)
@@ -89,7 +76,7 @@ func (b Background) how() string {
 	return fmt.Sprintf("exit status %d", *b.ExitCode)
 }
 
-type BackgroundListInput struct{ InNamed }
+type BackgroundListInput struct{ op.InNamed }
 
 type BackgroundListOutput struct {
 	Execs []Background `json:"execs"`
@@ -110,7 +97,7 @@ that run, and the last 256 that have ended.`,
 // Do asks the agent for them.
 func (in BackgroundListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out BackgroundListOutput, err error) {
 	out.Execs = []Background{}
-	err = in.do(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
+	err = in.With(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
 		all, err := h.Sandbox.Execs(ctx)
 		for _, x := range all {
 			out.Execs = append(out.Execs, newBackground(x))

@@ -15,7 +15,7 @@ import (
 )
 
 type LogsInput struct {
-	InNamed
+	op.InNamed
 	ID     string `json:"id,omitempty" arg:"[ID]" help:"one command or service (default: all, each line with its id before it)" max:"64"`
 	Follow bool   `json:"follow,omitempty" flag:"follow" short:"f" help:"continue with new output as it comes, until they end or you interrupt"`
 }
@@ -50,7 +50,7 @@ func (in LogsInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		return out, &paddock.Error{Message: "cannot print the output as one JSON object", Hint: "leave out --json, or read one command: paddock exec output --json"}
 	}
 	out.Sources = []string{}
-	err = in.do(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
+	err = in.With(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
 		all, err := sources(ctx, h)
 		if err != nil {
 			return err
