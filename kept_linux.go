@@ -77,7 +77,7 @@ func (f *found) state(ctx context.Context) (now string, gone bool) {
 	}
 	dir := state.Path(f.root, f.id)
 	r, err := state.Read(dir)
-	if err == nil && state.Alive(r.PID, r.Start) && !state.Zombie(r.PID) {
+	if err == nil && state.Works(r.PID, r.Start) {
 		if state.Paused(f.root, f.id) {
 			return StatePaused, false
 		}

@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -120,10 +121,10 @@ func ValidName(name string) bool {
 }
 
 // Boot returns the id of the host's present boot.
-func Boot() string {
+var Boot = sync.OnceValue(func() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // "" has never been booted
 	return strings.TrimSpace(string(text))
-}
+})
 
 // Reserve makes the directory of a new sandbox, and takes the name, if that is not empty. It
 // stays half made until a record is written.
@@ -324,7 +325,7 @@ func Sweep(root string) {
 		return
 	}
 	defer dir.Close()
-	for _, id := range state.Some(state.Names(dir), swept) {
+	for _, id := range state.Some(dir, swept) {
 		if !state.IsID(id) || state.Exists(filepath.Join(Dir(root, id), recordName)) {
 			continue
 		}
@@ -342,7 +343,10 @@ func sweepNames(root string) {
 		return
 	}
 	defer dir.Close()
-	for _, name := range state.Some(state.Names(dir), swept) {
+	for _, name := range state.Some(dir, swept) {
+		if !ValidName(name) || recorded(root, name) {
+			continue
+		}
 		if _, taken, err := holder(root, name); err != nil || taken {
 			continue
 		}
@@ -355,6 +359,12 @@ func sweepNames(root string) {
 		}
 		unlock()
 	}
+}
+
+// recorded reports whether the sandbox that a name stands for has a record.
+func recorded(root, name string) bool {
+	id, err := hostpath.Read(context.Background(), root, filepath.Join(namesDir, name), 64)
+	return err == nil && state.IsID(strings.TrimSpace(string(id))) && state.Exists(filepath.Join(Dir(root, strings.TrimSpace(string(id))), recordName))
 }
 
 // takeHalf takes the lock of a directory without a record. The lock of all names makes sure

@@ -100,13 +100,15 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 	if err != nil {
 		return ListOutput{}, err
 	}
-	lasting, err := paddock.ListLasting(ctx, env.Options)
-	if err != nil {
-		return ListOutput{}, err
-	}
-	running, err := paddock.List(ctx, env.Options)
-	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, Unasked: len(running) > listAsked}
+	var lasting []paddock.Listed
+	var lastingErr error
 	var wait sync.WaitGroup
+	wait.Go(func() { lasting, lastingErr = paddock.ListLasting(ctx, env.Options) })
+	running, err := paddock.List(ctx, env.Options)
+	if wait.Wait(); lastingErr != nil {
+		return ListOutput{}, lastingErr
+	}
+	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, Unasked: len(running) > listAsked}
 	for i, r := range running {
 		s := &out.Sandboxes[i]
 		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network.Mode, Workspace: r.Spec.Workspace.Source,
