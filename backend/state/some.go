@@ -21,13 +21,15 @@ const positionName = ".next"
 //
 // A position means the same to every process on file systems that NFS can export. On others a
 // call may return names that an earlier one has returned.
-func Some(dir *os.Root, n int) []string {
+func Some(dir *os.Root, n int) []string { return some(dir, n, position(dir)) }
+
+func some(dir *os.Root, n int, from int64) []string {
 	f, err := dir.Open(".")
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	fd, from := int(f.Fd()), position(dir)
+	fd := int(f.Fd())
 	if _, err := unix.Seek(fd, from, unix.SEEK_SET); err != nil {
 		from = 0
 	}
@@ -42,7 +44,7 @@ func Some(dir *os.Root, n int) []string {
 		default: // it was read to its end
 			_ = dir.Remove(positionName)
 			if from > 0 { // ext4 does not go back to the beginning of an open directory
-				names = append(names, Some(dir, n-len(names))...)
+				names = append(names, some(dir, n-len(names), 0)...)
 			}
 			return names
 		}
