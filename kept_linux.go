@@ -4,8 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend/keep"
@@ -221,20 +225,24 @@ func ListLasting(ctx context.Context, opts Options) ([]Listed, error) {
 		return nil, err
 	}
 	records, damaged := kept.List(root)
-	all := make([]Listed, 0, len(records)+len(damaged))
-	for _, r := range records {
-		f := &found{root, r.ID, r}
-		now, gone := f.state(ctx)
-		if gone {
-			k, err := Find(ctx, r.ID, opts)
-			if err != nil {
-				continue // it was removed meanwhile
+	all := make([]Listed, len(records), len(records)+len(damaged))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 4) {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(records)); i = next.Add(1) - 1 {
+				r := records[i]
+				now, gone := (&found{root, r.ID, r}).state(ctx)
+				if !gone {
+					all[i] = newListed(r, now)
+				} else if k, err := Find(ctx, r.ID, opts); err == nil {
+					all[i] = k
+				}
 			}
-			all = append(all, k)
-			continue
-		}
-		all = append(all, newListed(r, now))
+		})
 	}
+	wait.Wait()
+	all = slices.DeleteFunc(all, func(k Listed) bool { return k.ID == "" }) // it was removed meanwhile
 	for id, err := range damaged {
 		all = append(all, Listed{ID: id, State: StateDamaged, Damage: text.Escape(err.Error())})
 	}

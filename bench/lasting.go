@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/internal/testkit/engines"
 )
 
@@ -24,10 +25,7 @@ type crowd struct {
 	*bench
 	opts  paddock.Options
 	count int
-	// free is what the host had free before the first, in bytes, and keepers are the processes
-	// of that name which were there already.
-	free    int64
-	keepers map[int]bool
+	free  int64 // what the host had available before the first, in bytes
 }
 
 // measureLasting measures sandboxes that stay: an exec in one by the command line, and what many
@@ -36,11 +34,8 @@ func measureLasting(ctx context.Context, b *bench) (err error) {
 	if err := measureNamedExec(ctx, b); err != nil {
 		return err
 	}
-	c := &crowd{bench: b, count: b.rounds(1000, 100), free: meminfo("MemAvailable"), keepers: map[int]bool{},
+	c := &crowd{bench: b, count: b.rounds(1000, 100), free: meminfo("MemAvailable"),
 		opts: paddock.Options{Agent: b.agent, StateDir: filepath.Join(b.dir, "crowd")}}
-	for _, pid := range keepers() {
-		c.keepers[pid] = true
-	}
 	defer func() { err = errors.Join(err, c.remove(context.WithoutCancel(ctx))) }()
 	return c.measure(ctx)
 }
@@ -102,7 +97,9 @@ func (b *bench) cli(ctx context.Context, argv ...string) (*exec.Cmd, error) {
 func (c *crowd) measure(ctx context.Context) error {
 	first, second := c.count/2, c.count-c.count/2
 	before, few := c.starting("a start where there are none"), c.listing("list of ten")
-	if err := interleave(ctx, warmups, c.rounds(40, 20), before); err != nil {
+	// The same program without a sandbox tells how busy the host was in the meantime.
+	quiet, loud := c.help(), c.help()
+	if err := interleave(ctx, warmups, c.rounds(40, 20), before, quiet); err != nil {
 		return err
 	}
 	if _, err := c.make(ctx, 0, 10, c.create); err != nil {
@@ -120,13 +117,13 @@ func (c *crowd) measure(ctx context.Context) error {
 		return err
 	}
 	after, all := c.starting(fmt.Sprintf("a start beside %d", c.count)), c.listing(fmt.Sprintf("list of %d", c.count))
-	if err := interleave(ctx, warmups, c.rounds(40, 20), after); err != nil {
+	if err := interleave(ctx, warmups, c.rounds(40, 20), after, loud); err != nil {
 		return err
 	}
 	if err := interleave(ctx, warmups, c.rounds(20, 10), all); err != nil {
 		return err
 	}
-	c.add(times("starts by the command line, one after another", time.Millisecond, before, before, after),
+	c.add(times("starts by the command line, one after another", time.Millisecond, before, before, quiet, after, loud),
 		atMost(fmt.Sprintf("start beside %d idle sandboxes, to one beside none", c.count), ratio(after.sample.median(), before.sample.median()), 1.2, "×"))
 	c.add(times("paddock list", time.Millisecond, few, few, all),
 		atMost(fmt.Sprintf("list of %d sandboxes, to one of ten", c.count), ratio(all.sample.median(), few.sample.median()), 10, "×"))
@@ -160,9 +157,12 @@ func (c *crowd) measureMemory(ctx context.Context) error {
 	rate := float64(c.count*execs) / time.Since(began).Seconds()
 	time.Sleep(3 * time.Second) // agents give back what their commands took
 	fell := float64(c.free-meminfo("MemAvailable")) / float64(c.count) / (1 << 20)
-	share, n := c.share()
-	if n != c.count {
-		return fmt.Errorf("there are %d keepers of %d sandboxes", n, c.count)
+	share, n, err := c.share()
+	if err == nil && n != c.count {
+		err = fmt.Errorf("there are %d keepers of %d sandboxes", n, c.count)
+	}
+	if err != nil {
+		return err
 	}
 	per := float64(share) / float64(c.count) / (1 << 20)
 	c.add(table{Title: fmt.Sprintf("%d idle sandboxes, %d execs in each", c.count, execs), Rows: []row{
@@ -235,6 +235,14 @@ func (c *crowd) starting(name string) *benchCase {
 	}}
 }
 
+// help is a case of the program without a sandbox.
+func (c *crowd) help() *benchCase {
+	return &benchCase{name: "  paddock help meanwhile", run: func(ctx context.Context) (time.Duration, error) {
+		took, _, err := finish(ctx, c.cli, "help")
+		return took, err
+	}}
+}
+
 func (c *crowd) listing(name string) *benchCase {
 	return &benchCase{name: name, run: func(ctx context.Context) (time.Duration, error) {
 		took, out, err := finish(ctx, c.cli, "list")
@@ -259,37 +267,25 @@ func (c *crowd) remove(ctx context.Context) error {
 
 // share is the proportional share of memory of the crowd's keepers and all that descends from
 // them, in bytes, and how many keepers there are.
-func (c *crowd) share() (bytes int64, n int) {
+func (c *crowd) share() (bytes int64, n int, err error) {
 	parents := map[int]int{}
 	for _, p := range processes() {
 		parents[p.pid] = p.parent
 	}
-	own := map[int]bool{}
-	for _, pid := range keepers() {
-		own[pid] = !c.keepers[pid]
-		if own[pid] {
-			n++
-		}
+	running, err := state.List(c.opts.StateDir, func(string) bool { return false })
+	keepers := map[int]bool{}
+	for _, r := range running {
+		keepers[parents[r.PID]] = true
 	}
 	for pid := range parents {
 		for up := pid; up > 1; up = parents[up] {
-			if own[up] {
+			if keepers[up] {
 				bytes += fileNumber(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Pss") << 10
 				break
 			}
 		}
 	}
-	return bytes, n
-}
-
-// keepers are the processes that keep sandboxes, anybody's.
-func keepers() (pids []int) {
-	for _, p := range processes() {
-		if strings.HasPrefix(p.argv, "paddock-keeper") {
-			pids = append(pids, p.pid)
-		}
-	}
-	return pids
+	return bytes, len(keepers), err
 }
 
 // meminfo is a number of /proc/meminfo, in bytes.

@@ -185,8 +185,7 @@ func (b *bench) reading(name, layer string, want int) *benchCase {
 	}}
 }
 
-// builds are what is measured in an overlay beside a bind: each in a new sandbox, whose start does
-// not count.
+// builds are what is measured in an overlay beside a bind, each in a new sandbox.
 var builds = []struct {
 	name, program, script string
 	make                  func(ctx context.Context, dir string) error
@@ -213,7 +212,7 @@ func (b *bench) measureBuilds(ctx context.Context) error {
 			return err
 		}
 		bind, over := b.building("bind", dir, policy.ModeBind, build.script), b.building("overlay", dir, policy.ModeOverlay, build.script)
-		const rounds = 6
+		const rounds = 4
 		if err := interleave(ctx, 1, rounds, bind, over); err != nil {
 			return err
 		}
@@ -232,25 +231,15 @@ func notFound(program string) string {
 
 // building is a case of a script in a new sandbox over a copy of a directory.
 func (b *bench) building(name, dir, mode, script string) *benchCase {
-	return &benchCase{name: name, run: func(ctx context.Context) (took time.Duration, err error) {
+	return &benchCase{name: name, run: func(ctx context.Context) (time.Duration, error) {
 		at := dir + "-copy"
 		defer os.RemoveAll(at)
 		if out, err := exec.CommandContext(ctx, "cp", "-a", dir, at).CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("cannot copy the files: %w: %s", err, out)
 		}
-		s, err := paddock.Open(ctx, paddock.Spec{Workspace: paddock.Workspace{Source: at, Mode: mode}}, b.options())
-		if err != nil {
-			return 0, err
-		}
-		defer func() { err = errors.Join(err, s.Close()) }()
-		began := time.Now()
-		out, err := s.Command(ctx, "/bin/sh", "-c", script).CombinedOutput()
-		took = time.Since(began)
-		if err == nil && len(out) > 0 {
-			err = errors.New("unexpected output")
-		}
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
+		took, out, err := finish(ctx, b.cli, "run", "--workspace", at, "--workspace-mode", mode, "--cache", "none", "--", "/bin/sh", "-c", script)
+		if err == nil && out != "" {
+			err = fmt.Errorf("printed %q", out)
 		}
 		return took, err
 	}}

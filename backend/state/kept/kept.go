@@ -326,7 +326,7 @@ func Sweep(root string) {
 	}
 	defer dir.Close()
 	for _, id := range state.Some(dir, swept) {
-		if !state.IsID(id) || state.Exists(filepath.Join(Dir(root, id), recordName)) {
+		if !state.IsID(id) || Has(root, id) {
 			continue
 		}
 		if e, err := takeHalf(root, id); err == nil {
@@ -361,10 +361,14 @@ func sweepNames(root string) {
 	}
 }
 
+// Has reports whether there is a record of the sandbox with this id.
+func Has(root, id string) bool { return state.Exists(filepath.Join(Dir(root, id), recordName)) }
+
 // recorded reports whether the sandbox that a name stands for has a record.
 func recorded(root, name string) bool {
-	id, err := hostpath.Read(context.Background(), root, filepath.Join(namesDir, name), 64)
-	return err == nil && state.IsID(strings.TrimSpace(string(id))) && state.Exists(filepath.Join(Dir(root, strings.TrimSpace(string(id))), recordName))
+	text, err := hostpath.Read(context.Background(), root, filepath.Join(namesDir, name), 64)
+	id := strings.TrimSpace(string(text))
+	return err == nil && state.IsID(id) && Has(root, id)
 }
 
 // takeHalf takes the lock of a directory without a record. The lock of all names makes sure
@@ -379,7 +383,7 @@ func takeHalf(root, id string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if state.Exists(filepath.Join(Dir(root, id), recordName)) {
+	if Has(root, id) {
 		_ = lock.Close()
 		return nil, fs.ErrExist
 	}
