@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend/keep"
@@ -226,22 +223,15 @@ func ListLasting(ctx context.Context, opts Options) ([]Listed, error) {
 	}
 	records, damaged := kept.List(root)
 	all := make([]Listed, len(records), len(records)+len(damaged))
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), 4) {
-		wait.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(records)); i = next.Add(1) - 1 {
-				r := records[i]
-				now, gone := (&found{root, r.ID, r}).state(ctx)
-				if !gone {
-					all[i] = newListed(r, now)
-				} else if k, err := Find(ctx, r.ID, opts); err == nil {
-					all[i] = k
-				}
-			}
-		})
-	}
-	wait.Wait()
+	state.Each(len(records), func(i int) {
+		r := records[i]
+		now, gone := (&found{root, r.ID, r}).state(ctx)
+		if !gone {
+			all[i] = newListed(r, now)
+		} else if k, err := Find(ctx, r.ID, opts); err == nil {
+			all[i] = k
+		}
+	})
 	all = slices.DeleteFunc(all, func(k Listed) bool { return k.ID == "" }) // it was removed meanwhile
 	for id, err := range damaged {
 		all = append(all, Listed{ID: id, State: StateDamaged, Damage: text.Escape(err.Error())})

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,6 +56,20 @@ func some(dir *os.Root, n int, from int64) []string {
 		savePosition(dir, at)
 	}
 	return names
+}
+
+// Each calls do with the numbers from 0 to n-1, several at a time.
+func Each(n int, do func(i int)) {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 4) {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				do(int(i))
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // position returns where a look at a directory begins: 0 is its beginning.

@@ -298,15 +298,14 @@ func List(root string) (all []*Record, damaged map[string]error) {
 		return nil, nil
 	}
 	defer dir.Close()
+	ids := slices.DeleteFunc(state.Names(dir), func(name string) bool { return !state.IsID(name) })
+	records, errs := make([]*Record, len(ids)), make([]error, len(ids))
+	state.Each(len(ids), func(i int) { records[i], errs[i] = Read(root, ids[i]) })
 	damaged = map[string]error{}
-	for _, id := range state.Names(dir) {
-		if !state.IsID(id) {
-			continue
-		}
-		r, err := Read(root, id)
-		switch {
+	for i, id := range ids {
+		switch err := errs[i]; {
 		case err == nil:
-			all = append(all, r)
+			all = append(all, records[i])
 		case !errors.Is(err, fs.ErrNotExist):
 			damaged[id] = err
 		}
