@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func (f *found) state(ctx context.Context) (now string, gone bool) {
 	}
 	dir := state.Path(f.root, f.id)
 	r, err := state.Read(dir)
-	if err == nil && state.Alive(r.PID, r.Start) && !state.Zombie(r.PID) {
+	if err == nil && state.Works(r.PID, r.Start) {
 		if state.Paused(f.root, f.id) {
 			return StatePaused, false
 		}
@@ -221,20 +222,17 @@ func ListLasting(ctx context.Context, opts Options) ([]Listed, error) {
 		return nil, err
 	}
 	records, damaged := kept.List(root)
-	all := make([]Listed, 0, len(records)+len(damaged))
-	for _, r := range records {
-		f := &found{root, r.ID, r}
-		now, gone := f.state(ctx)
-		if gone {
-			k, err := Find(ctx, r.ID, opts)
-			if err != nil {
-				continue // it was removed meanwhile
-			}
-			all = append(all, k)
-			continue
+	all := make([]Listed, len(records), len(records)+len(damaged))
+	state.Each(len(records), func(i int) {
+		r := records[i]
+		now, gone := (&found{root, r.ID, r}).state(ctx)
+		if !gone {
+			all[i] = newListed(r, now)
+		} else if k, err := Find(ctx, r.ID, opts); err == nil {
+			all[i] = k
 		}
-		all = append(all, newListed(r, now))
-	}
+	})
+	all = slices.DeleteFunc(all, func(k Listed) bool { return k.ID == "" }) // it was removed meanwhile
 	for id, err := range damaged {
 		all = append(all, Listed{ID: id, State: StateDamaged, Damage: text.Escape(err.Error())})
 	}

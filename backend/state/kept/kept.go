@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -120,10 +121,10 @@ func ValidName(name string) bool {
 }
 
 // Boot returns the id of the host's present boot.
-func Boot() string {
+var Boot = sync.OnceValue(func() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // "" has never been booted
 	return strings.TrimSpace(string(text))
-}
+})
 
 // Reserve makes the directory of a new sandbox, and takes the name, if that is not empty. It
 // stays half made until a record is written.
@@ -297,15 +298,14 @@ func List(root string) (all []*Record, damaged map[string]error) {
 		return nil, nil
 	}
 	defer dir.Close()
+	ids := slices.DeleteFunc(state.Names(dir), func(name string) bool { return !state.IsID(name) })
+	records, errs := make([]*Record, len(ids)), make([]error, len(ids))
+	state.Each(len(ids), func(i int) { records[i], errs[i] = Read(root, ids[i]) })
 	damaged = map[string]error{}
-	for _, id := range state.Names(dir) {
-		if !state.IsID(id) {
-			continue
-		}
-		r, err := Read(root, id)
-		switch {
+	for i, id := range ids {
+		switch err := errs[i]; {
 		case err == nil:
-			all = append(all, r)
+			all = append(all, records[i])
 		case !errors.Is(err, fs.ErrNotExist):
 			damaged[id] = err
 		}
@@ -324,8 +324,8 @@ func Sweep(root string) {
 		return
 	}
 	defer dir.Close()
-	for _, id := range state.Some(state.Names(dir), swept) {
-		if !state.IsID(id) || state.Exists(filepath.Join(Dir(root, id), recordName)) {
+	for _, id := range state.Some(dir, swept) {
+		if !state.IsID(id) || Has(root, id) {
 			continue
 		}
 		if e, err := takeHalf(root, id); err == nil {
@@ -342,7 +342,10 @@ func sweepNames(root string) {
 		return
 	}
 	defer dir.Close()
-	for _, name := range state.Some(state.Names(dir), swept) {
+	for _, name := range state.Some(dir, swept) {
+		if !ValidName(name) || recorded(root, name) {
+			continue
+		}
 		if _, taken, err := holder(root, name); err != nil || taken {
 			continue
 		}
@@ -357,6 +360,16 @@ func sweepNames(root string) {
 	}
 }
 
+// Has reports whether there is a record of the sandbox with this id.
+func Has(root, id string) bool { return state.Exists(filepath.Join(Dir(root, id), recordName)) }
+
+// recorded reports whether the sandbox that a name stands for has a record.
+func recorded(root, name string) bool {
+	text, err := hostpath.Read(context.Background(), root, filepath.Join(namesDir, name), 64)
+	id := strings.TrimSpace(string(text))
+	return err == nil && state.IsID(id) && Has(root, id)
+}
+
 // takeHalf takes the lock of a directory without a record. The lock of all names makes sure
 // that nobody is between making the directory and locking it.
 func takeHalf(root, id string) (*Entry, error) {
@@ -369,7 +382,7 @@ func takeHalf(root, id string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if state.Exists(filepath.Join(Dir(root, id), recordName)) {
+	if Has(root, id) {
 		_ = lock.Close()
 		return nil, fs.ErrExist
 	}
