@@ -449,6 +449,25 @@ func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
+// UntilInterrupted returns a context that ends when the caller's signal ends what is being
+// done. stop must be called.
+func (s *Stream) UntilInterrupted(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		for {
+			select {
+			case name := <-s.Signals: // nil, where there are none
+				if ending[name] > 0 {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
 // EarlySignals returns, once, the signals that came before the command was started.
 func (s *Stream) EarlySignals() []string {
 	early := s.early

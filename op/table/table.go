@@ -128,6 +128,11 @@ func lastingOps() []op.Op {
 		op.Of[keep.ResumeInput](),
 		op.Of[keep.RemoveInput](),
 		op.Of[keep.PruneInput](),
+		op.Of[exec.BackgroundListInput](),
+		op.Of[exec.BackgroundOutputInput](),
+		op.Of[exec.BackgroundSignalInput](),
+		op.Of[exec.BackgroundKillInput](),
+		op.Of[exec.LogsInput](),
 	}
 }
 

@@ -36,6 +36,7 @@ type ExecInput struct {
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and everything it started after this time, such as 90s or 1h30m (default: the sandbox's limit; without one, 2m in the foreground of a server)"`
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once and let the command continue; output_read reads its output, exec_kill ends it"`
 	YieldAfter *policy.Duration `json:"yield_after,omitempty" flag:"-" help:"wait at most this long, then continue in the background (e.g. 30s)"`
+	Detach     bool             `json:"detach,omitempty" flag:"detach" short:"d" only:"cli" help:"start the command in the background, print its id, and do not wait; its standard input is empty"`
 	Resume     bool             `json:"resume,omitempty" flag:"resume" only:"cli" help:"let the sandbox's commands continue first, if it is paused"`
 	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
@@ -80,7 +81,11 @@ func (ExecInput) Desc() op.Desc {
   paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux
 
   # in one of "paddock create"
-  paddock exec web -- ps aux`,
+  paddock exec web -- ps aux
+
+  # in the background: it prints an id
+  paddock exec -d web -- make all
+  paddock exec output --follow web e7`,
 		Profile: op.ProfileWorkspace,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
@@ -105,8 +110,13 @@ services.
 If the sandbox's spec has "commands", those rules apply: a command that they
 refuse is not run, as with execute.
 
+On the command line, -d starts the command in the background and prints its id: the
+sandbox keeps it, whatever becomes of who started it; "exec list", "exec output",
+"exec signal" and "exec kill" are about it, and "logs" prints what all have printed.
+
 On the command line, NAME before "--", or --sandbox, names a sandbox of another
-process, or one of "paddock create", by name or id. The command runs there beside its owner's commands, with its streams passed through as they come.
+process, or one of "paddock create", by name or id. The command runs there beside its
+owner's commands, with its streams passed through as they come.
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
@@ -126,6 +136,10 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		}
 		argv, err := in.argv(h)
 		if err != nil {
+			return err
+		}
+		if in.Detach {
+			out, err = in.detach(ctx, h, argv)
 			return err
 		}
 		if stream.Stdout != nil {
@@ -234,6 +248,20 @@ func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []stri
 	run, err := runStreamed(cmd, 0, false, stream)
 	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited, ExitCode: &run.ExitCode, Ended: run.Ended}
 	return out, errors.Join(err, output.TellDenials(stream.Stderr, op.RenderHints(run.Denials, op.FlagHint), run.ExitStatus()))
+}
+
+// detach starts the command, which then belongs to its sandbox alone.
+func (in ExecInput) detach(ctx context.Context, h *registry.Sandbox, argv []string) (ExecAnswer, error) {
+	cmd := h.Command(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.AddEnv = in.Cwd, in.Env
+	if in.Timeout != nil {
+		cmd.Timeout = time.Duration(*in.Timeout)
+	}
+	x, err := cmd.StartBackground()
+	if err != nil {
+		return ExecAnswer{}, err
+	}
+	return ExecAnswer{Exec: x.ID(), Sandbox: h.Called(), State: registry.Running}, nil
 }
 
 // foregroundTime is the time limit of a command that is waited for and has no other limit.
@@ -396,8 +424,12 @@ func (out ExecAnswer) ExitStatus() int {
 	return out.status(*out.ExitCode)
 }
 
-// Render writes standard output alone.
+// Render writes standard output alone, or the id of a command in the background.
 func (out ExecAnswer) Render(w io.Writer) error {
+	if out.State == registry.Running {
+		_, err := fmt.Fprintln(w, out.Exec)
+		return err
+	}
 	if out.Stdout == "" {
 		return nil
 	}

@@ -196,16 +196,11 @@ func (h *Sandbox) KillTree(ctx context.Context, kind, name string) (killed int, 
 	return killed, proved, nil
 }
 
-// Moment returns a time that the agent gives in seconds since 1970.
-func Moment(seconds float64) time.Time {
-	return time.UnixMicro(int64(seconds * 1e6)).UTC()
-}
-
-// MomentOr returns [Moment], or nil for nil.
+// MomentOr returns a time that the agent gives in seconds since 1970, or nil for nil.
 func MomentOr(seconds *float64) *time.Time {
 	if seconds == nil {
 		return nil
 	}
-	t := Moment(*seconds)
+	t := wire.Time(*seconds)
 	return &t
 }

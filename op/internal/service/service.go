@@ -43,7 +43,7 @@ const maxShown = 500
 
 func newServiceOutput(r wire.Service) ServiceOutput {
 	out := ServiceOutput{Name: r.ServiceName, State: r.State, Ready: r.ReadyAt != nil && r.State == registry.Running, Command: text.Truncate(r.Command, maxShown),
-		Cwd: strings.ToValidUTF8(string(r.Cwd), "\uFFFD"), StartedAt: registry.Moment(r.StartedAt), ReadyAt: registry.MomentOr(r.ReadyAt), EndedAt: registry.MomentOr(r.EndedAt), ExitCode: r.ExitCode}
+		Cwd: strings.ToValidUTF8(string(r.Cwd), "\uFFFD"), StartedAt: wire.Time(r.StartedAt), ReadyAt: registry.MomentOr(r.ReadyAt), EndedAt: registry.MomentOr(r.EndedAt), ExitCode: r.ExitCode}
 	if r.StopReason != nil {
 		out.StopReason = *r.StopReason
 	}
