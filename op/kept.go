@@ -190,6 +190,18 @@ func (e *Env) OpenSandboxes(ctx context.Context) []*registry.Sandbox {
 	return slices.DeleteFunc(e.Sandboxes.Of(e.PrincipalName()), func(h *registry.Sandbox) bool { return h.Kept && h.Ended() })
 }
 
+// AdoptJobs is OpenSandboxes, and finds the commands in those that outlive servers which other
+// servers have started.
+func (e *Env) AdoptJobs(ctx context.Context) []*registry.Sandbox {
+	all := e.OpenSandboxes(ctx)
+	for _, h := range all {
+		if h.Kept {
+			_ = h.AdoptJobs(ctx, e.Outputs) // of one that has just ended there are none
+		}
+	}
+	return all
+}
+
 // dropKept forgets a sandbox that outlives servers, and has ended.
 func (e *Env) dropKept(h *registry.Sandbox) {
 	p, err := e.Sandboxes.At(e.PrincipalName(), h.ID())

@@ -70,6 +70,8 @@ func TestServerKilled(t *testing.T) {
 			}
 			box := func(more map[string]any) map[string]any { more["sandbox"] = "box"; return more }
 			c.call(t, "exec", box(map[string]any{"command": "echo kept >/tmp/inside"}))
+			job := c.call(t, "exec", box(map[string]any{"command": "echo begun; mkfifo /tmp/wait; read x </tmp/wait; echo got $x; sleep 1000", "background": true}))["exec"]
+			begun := c.call(t, "output_read", map[string]any{"output": job, "wait": "1m"})
 			c.call(t, "shell_open", box(map[string]any{"shell_id": "sh", "command": "x=of-the-shell"}))
 			c.call(t, "session_open", box(map[string]any{"session_id": "se", "command_timeout": "77s"}))
 			c.call(t, "session_run", map[string]any{"session_id": "se", "command": "y=of-the-session"})
@@ -101,6 +103,16 @@ func TestServerKilled(t *testing.T) {
 			}
 			if got := c.call(t, "sandbox_status", box(map[string]any{})); got["shells"] != 1.0 || got["services"] != 1.0 || got["sessions"] != 1.0 {
 				t.Errorf("its status: %v", got)
+			}
+			c.call(t, "exec", box(map[string]any{"command": "echo more >/tmp/wait"}))
+			if got := c.call(t, "output_read", map[string]any{"output": job, "cursor": begun["next_cursor"], "wait": "1m"}); got["text"] != "got more\n" {
+				t.Errorf("what its command printed: %v", got)
+			}
+			if got := fmt.Sprint(c.call(t, "sandbox_status", box(map[string]any{}))["execs"]); !strings.Contains(got, fmt.Sprint(job)) {
+				t.Errorf("its commands: %v", got)
+			}
+			if got := c.call(t, "exec_kill", map[string]any{"exec": job}); got["killed"] != true || got["death_proved"] != true {
+				t.Errorf("the end of its command: %v", got)
 			}
 			if got := c.call(t, "sandbox_delete", box(map[string]any{})); got["death_proved"] != true {
 				t.Errorf("its end: %v", got)

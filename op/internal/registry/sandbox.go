@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,7 @@ type Sandbox struct {
 	// Temporary says that its workspace is removed with it.
 	Temporary bool
 	Execs     Execs
+	adopting  sync.Mutex // locked while commands of other servers are looked for
 	// Introduced is set once a call has reported which guarantees do not hold.
 	Introduced once
 	secrets    secrets // that were installed in it

@@ -94,7 +94,7 @@ func (SandboxListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Sand
 		return SandboxListOutput{}, err
 	}
 	out, open := SandboxListOutput{Sandboxes: []SandboxSummary{}}, map[string]bool{}
-	for _, h := range env.OpenSandboxes(ctx) {
+	for _, h := range env.AdoptJobs(ctx) {
 		out.Sandboxes, open[h.ID()] = append(out.Sandboxes, summary(env, h)), true
 	}
 	for _, k := range kept {
