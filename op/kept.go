@@ -285,7 +285,7 @@ func (e *Env) stillAllows(k paddock.Listed, network policy.Network) error {
 	// The repository of a worktree is mounted although the ceiling does not have it.
 	spec.Mounts = slices.DeleteFunc(slices.Clone(spec.Mounts), func(m policy.Mount) bool { return e.Repository != "" && m.Source == e.Repository })
 	bounded, err := e.AllowWorkspace(scratch).Ceiling.Apply(spec)
-	why := ""
+	var why string
 	switch {
 	case err != nil:
 		why = "what it was made with is not allowed any more: " + err.Error()

@@ -98,7 +98,7 @@ func (in SandboxCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 // lasting returns how long the sandbox lasts. keeps says that it can outlive the server.
 func (in SandboxCreateInput) lasting(spec policy.Spec, keeps bool) (what paddock.Lasting, err error) {
 	if !keeps {
-		field := ""
+		var field string
 		switch {
 		case in.Idle != nil:
 			field = "idle"
