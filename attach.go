@@ -46,6 +46,9 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}
+	if _, lasting := lastingID(state, id); lasting {
+		s.lasting = &opts
+	}
 	if s.openNamed(); err == nil {
 		err = s.expectRedaction(ctx)
 	}

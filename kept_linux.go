@@ -188,10 +188,11 @@ func (o Options) attachGone(ctx context.Context, name string) error {
 
 // newListed returns the record for callers.
 func newListed(r *kept.Record, now string) Listed {
-	k := Listed{ID: r.ID, Name: r.Name, Labels: r.Labels, State: now, Spec: r.Spec, Variables: r.Secret, Backend: r.Spec.Backend, Created: r.Created, Started: r.Started,
+	k := Listed{ID: r.ID, Name: r.Name, Labels: r.Labels, Principal: r.Principal, Served: r.Served, Scratch: r.Scratch, State: now, Spec: r.Spec, Variables: r.Secret, Backend: r.Spec.Backend, Created: r.Created, Started: r.Started,
 		Idle: r.Idle, Life: r.Life, Remove: r.Then == kept.ThenRemove}
 	if r.End != nil {
 		k.End = &ListedEnd{At: r.End.At, Reason: r.End.Reason, Proved: r.End.Proved, Left: r.End.Left, Error: strings.TrimSpace(r.End.Error + "\n" + r.End.Log)}
+		_ = json.Unmarshal(r.End.Changes, &k.End.Changes) // none: nothing was left, or a later start says what
 	}
 	return k
 }
@@ -324,7 +325,7 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		entry.Close()
 		return k, layerError(f.Called(), err)
 	}
-	if err := entry.Remove(f.Name); err != nil {
+	if err := entry.Remove(f.Key()); err != nil {
 		return k, keptError("remove", f.Called(), f.root, err)
 	}
 	return k, nil
@@ -414,6 +415,9 @@ func (f *found) start(ctx context.Context, entry *kept.Entry, env map[string]str
 		}
 	}
 	opts.ID, opts.Layer.Reopen = f.id, true
+	if f.Scratch {
+		opts.scratch = kept.Scratch(f.root, f.id)
+	}
 	l, err := opts.lasting(spec)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,8 @@ type RunningSandbox struct {
 	// Name and Labels are those of "paddock create".
 	Name   string            `json:"name,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
+	// Principal is whose it is, if a server made it: then Name is that principal's for it.
+	Principal string `json:"principal,omitempty"`
 	// State is starting, ready or silent: its agent does not answer. Of a sandbox that stays it
 	// can also be paused, ending, stopped or damaged.
 	State     string `json:"state"`
@@ -164,6 +166,9 @@ func (out *ListOutput) add(lasting []paddock.Listed, filter keep.Filter, all boo
 		}
 		s := &out.Sandboxes[i]
 		s.Name, s.Labels = k.Name, k.Labels
+		if k.Served {
+			s.Principal = k.Principal
+		}
 		if k.State == paddock.StatePaused {
 			s.State = k.State
 		}
@@ -230,7 +235,11 @@ func (out ListOutput) Render(w io.Writer) error {
 		if s.State == paddock.StateStopped || s.State == paddock.StateDamaged {
 			up = "-"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, text.OrDash(s.Name), up, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
+		name := text.OrDash(s.Name)
+		if s.Principal != "" {
+			name += " of " + text.Label(s.Principal)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, name, up, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
 	}
 	_ = table.Flush() // a Builder cannot fail
 	for _, s := range out.Sandboxes {
