@@ -46,6 +46,9 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}
+	if _, lasting := lastingID(state, id); lasting {
+		s.lasting = &opts
+	}
 	if s.openNamed(); err == nil {
 		err = s.expectRedaction(ctx)
 	}
@@ -118,12 +121,19 @@ type Running struct {
 
 // List returns the sandboxes that run, the oldest first. It does not have sandboxes of
 // backends without a state directory.
-func List(ctx context.Context, opts Options) ([]Running, error) {
-	state, _, err := opts.stateDir()
+func List(ctx context.Context, opts Options) ([]Running, error) { return opts.list(ctx, false) }
+
+// ListOpened returns those that [List] does, but for sandboxes of [Create], which [ListLasting]
+// returns.
+func ListOpened(ctx context.Context, opts Options) ([]Running, error) { return opts.list(ctx, true) }
+
+// list returns the sandboxes that run, with opened only those that end with their opener.
+func (o Options) list(ctx context.Context, opened bool) ([]Running, error) {
+	state, _, err := o.stateDir()
 	if err != nil {
 		return nil, err
 	}
-	found, err := run.List(state)
+	found, err := run.List(state, opened)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the sandboxes: %w", err)
 	}

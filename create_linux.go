@@ -38,36 +38,73 @@ func Create(ctx context.Context, spec Spec, opts Options, what Lasting) (*Sandbo
 	if opts.ID == "" {
 		opts.ID = backend.NewID()
 	}
+	if what.Scratch {
+		dir, err := ScratchWorkspace(opts.ID, opts)
+		if err != nil {
+			return nil, err
+		}
+		spec.Workspace.Source, opts.scratch = dir, dir
+	}
 	l, err := opts.lasting(spec)
 	if err != nil {
 		return nil, err
 	}
 	kept.Sweep(l.state)
-	entry, err := kept.Reserve(l.state, opts.ID, what.Name)
-	if errors.Is(err, kept.ErrTaken) {
+	r := l.record(opts.ID, what)
+	entry, err := kept.ReserveOf(l.state, opts.ID, r.Key(), what.Most)
+	switch {
+	case errors.Is(err, kept.ErrTaken):
 		return nil, &Error{Message: "cannot create sandbox " + what.Name + ": there is one of that name", Code: wire.CodeExists,
 			Hint: "choose another name, or remove it: paddock rm " + what.Name}
-	}
-	if err != nil {
+	case errors.Is(err, kept.ErrMany):
+		return nil, &Error{Message: fmt.Sprintf("cannot create sandbox %s: there are %d already", what.Name, what.Most), Code: wire.CodeBusy, Hint: "remove one"}
+	case err != nil:
 		return nil, keptError("create", opts.ID, l.state, err)
 	}
-	resolved := l.spec
-	names := slices.Sorted(maps.Keys(resolved.Env))
-	resolved.Env, resolved.Network = nil, resolved.Network.WithoutSources()
-	r := kept.Record{ID: opts.ID, Name: what.Name, Labels: what.Labels, Principal: what.Principal, Spec: resolved, Secret: names,
-		Created: time.Now().UTC(), Idle: what.Idle, Life: what.Life, Then: kept.ThenStop}
-	if what.Remove {
-		r.Then = kept.ThenRemove
+	if what.Scratch {
+		err = os.Mkdir(opts.scratch, 0o700)
 	}
-	s, err := l.start(ctx, spec, opts, entry, r)
+	var s *Sandbox
+	if err == nil {
+		s, err = l.start(ctx, spec, opts, entry, r)
+	}
 	if err != nil {
-		return nil, errors.Join(err, entry.Remove(what.Name))
+		return nil, errors.Join(err, entry.Remove(r.Key()))
 	}
 	return s, nil
 }
 
+// record returns the record of a new sandbox.
+func (l *lasting) record(id string, what Lasting) kept.Record {
+	resolved := l.spec
+	names := slices.Sorted(maps.Keys(resolved.Env))
+	resolved.Env, resolved.Network = nil, resolved.Network.WithoutSources()
+	r := kept.Record{ID: id, Name: what.Name, Labels: what.Labels, Principal: what.Principal, Served: what.Served, Scratch: what.Scratch, Spec: resolved, Secret: names,
+		Created: time.Now().UTC(), Idle: what.Idle, Life: what.Life, Then: kept.ThenStop}
+	if what.Remove {
+		r.Then = kept.ThenRemove
+	}
+	return r
+}
+
+// ServedName returns what the functions of this package find a sandbox by that a server made for
+// a principal ([Lasting].Served), and that has this name there.
+func ServedName(principal, name string) string { return kept.Key(principal, name) }
+
+// ScratchWorkspace returns the directory that the sandbox with this id has as its workspace if
+// [Lasting].Scratch is set.
+func ScratchWorkspace(id string, opts Options) (string, error) {
+	root, _, err := opts.stateDir()
+	if err != nil {
+		return "", err
+	}
+	return kept.Scratch(root, id), nil
+}
+
 func (w Lasting) check() error {
 	switch {
+	case w.Served && w.Name == "":
+		return &policy.FieldError{Field: "name", Reason: "it is missing"}
 	case w.Name != "" && !kept.ValidName(w.Name):
 		return &policy.FieldError{Field: "name", Value: w.Name,
 			Reason: "a name has 1 to 64 letters, digits, dots, lines and underscores, the first of them a letter or a digit, and is not an id"}

@@ -82,9 +82,13 @@ func (e *ending) run(files []*os.File, opts Options, describe func(Changes) stri
 	end := kept.End{Reason: e.reason}
 	s, err := e.adopt(files, opts)
 	if err == nil {
+		if r, rerr := kept.Read(e.root, e.id); rerr == nil {
+			s.principal = r.Principal
+		}
 		var death backend.Death
 		death, err = s.stop()
 		end.Proved, end.Log, end.Left = death.Proved, death.Log, describe(s.Changes())
+		end.Changes = encoded(s.Changes())
 	}
 	if e.layer != nil {
 		_ = e.layer.Close()
@@ -101,6 +105,18 @@ func (e *ending) run(files []*os.File, opts Options, describe func(Changes) stri
 	return end
 }
 
+// maxChanges bounds the changes in a record, in bytes.
+const maxChanges = 1 << 20
+
+// encoded returns changes for the record, or nil if there are none, or too many.
+func encoded(c Changes) json.RawMessage {
+	text, err := json.Marshal(c)
+	if c.Empty() || err != nil || len(text) > maxChanges {
+		return nil
+	}
+	return text
+}
+
 // write writes into the record how the sandbox has ended, or removes that, if its time was up and
 // it was to be removed then.
 func (e *ending) write(entry *kept.Entry, end *kept.End) error {
@@ -112,7 +128,7 @@ func (e *ending) write(entry *kept.Entry, end *kept.End) error {
 		if err := removeLayer(context.Background(), e.root, e.id); err != nil {
 			return err
 		}
-		return entry.Remove(r.Name)
+		return entry.Remove(r.Key())
 	}
 	r.Status, r.End = kept.Stopped, end
 	return entry.Write(*r)

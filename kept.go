@@ -2,6 +2,8 @@ package paddock
 
 import (
 	"time"
+
+	"github.com/paddock-dev/paddock/backend"
 )
 
 // Lasting says how a sandbox of [Create] is called, and how long it lasts.
@@ -18,6 +20,24 @@ type Lasting struct {
 	Remove bool
 	// Principal is whose it is, for records.
 	Principal string
+	// Served says that it is made for Principal by a server, and must have a Name. Names of
+	// served ones are their principal's own: [ServedName] is what the functions of this package
+	// find them by.
+	Served bool
+	// Most is how many served ones the principal may have, running or not. 0: no bound.
+	Most int
+	// Scratch gives it an empty workspace, [ScratchWorkspace], which is removed with it.
+	Scratch bool
+}
+
+// Keeps reports whether sandboxes of the options' backend can outlive their creators.
+func (o Options) Keeps() bool {
+	be, err := o.backend()
+	if err != nil {
+		return false
+	}
+	_, ok := be.(backend.Keepable)
+	return ok
 }
 
 // The states of a [Listed].
@@ -33,7 +53,10 @@ const (
 type Listed struct {
 	ID, Name string
 	Labels   map[string]string
-	State    string
+	// Principal, Served and Scratch are those of [Lasting].
+	Principal       string
+	Served, Scratch bool
+	State           string
 	// Spec is what it was created with, without the values of Env.
 	Spec Spec
 	// Variables names those of Env: [Start] needs their values again.
@@ -50,9 +73,10 @@ type Listed struct {
 	Damage string
 }
 
-// Called returns its name, or its id without one.
+// Called returns what the command line calls it: its name, or its id without one. Names of a
+// server's sandboxes are their principals' own.
 func (k Listed) Called() string {
-	if k.Name != "" {
+	if k.Name != "" && !k.Served {
 		return k.Name
 	}
 	return k.ID
@@ -64,6 +88,9 @@ type ListedEnd struct {
 	Reason string
 	// Proved says that the kernel has confirmed the end of every process inside.
 	Proved bool
+	// Changes are what the commands left that programs of the host would execute or obey, if
+	// it was ended while somebody waited for that; Left describes them.
+	Changes Changes
 	// Left describes what the commands left that programs of the host would execute or obey.
 	Left string
 	// Error is what the end could not do.

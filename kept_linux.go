@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func (f *found) state(ctx context.Context) (now string, gone bool) {
 	}
 	dir := state.Path(f.root, f.id)
 	r, err := state.Read(dir)
-	if err == nil && state.Alive(r.PID, r.Start) && !state.Zombie(r.PID) {
+	if err == nil && state.Works(r.PID, r.Start) {
 		if state.Paused(f.root, f.id) {
 			return StatePaused, false
 		}
@@ -187,10 +188,11 @@ func (o Options) attachGone(ctx context.Context, name string) error {
 
 // newListed returns the record for callers.
 func newListed(r *kept.Record, now string) Listed {
-	k := Listed{ID: r.ID, Name: r.Name, Labels: r.Labels, State: now, Spec: r.Spec, Variables: r.Secret, Backend: r.Spec.Backend, Created: r.Created, Started: r.Started,
+	k := Listed{ID: r.ID, Name: r.Name, Labels: r.Labels, Principal: r.Principal, Served: r.Served, Scratch: r.Scratch, State: now, Spec: r.Spec, Variables: r.Secret, Backend: r.Spec.Backend, Created: r.Created, Started: r.Started,
 		Idle: r.Idle, Life: r.Life, Remove: r.Then == kept.ThenRemove}
 	if r.End != nil {
 		k.End = &ListedEnd{At: r.End.At, Reason: r.End.Reason, Proved: r.End.Proved, Left: r.End.Left, Error: strings.TrimSpace(r.End.Error + "\n" + r.End.Log)}
+		_ = json.Unmarshal(r.End.Changes, &k.End.Changes) // none: nothing was left, or a later start says what
 	}
 	return k
 }
@@ -221,20 +223,17 @@ func ListLasting(ctx context.Context, opts Options) ([]Listed, error) {
 		return nil, err
 	}
 	records, damaged := kept.List(root)
-	all := make([]Listed, 0, len(records)+len(damaged))
-	for _, r := range records {
-		f := &found{root, r.ID, r}
-		now, gone := f.state(ctx)
-		if gone {
-			k, err := Find(ctx, r.ID, opts)
-			if err != nil {
-				continue // it was removed meanwhile
-			}
-			all = append(all, k)
-			continue
+	all := make([]Listed, len(records), len(records)+len(damaged))
+	state.Each(len(records), func(i int) {
+		r := records[i]
+		now, gone := (&found{root, r.ID, r}).state(ctx)
+		if !gone {
+			all[i] = newListed(r, now)
+		} else if k, err := Find(ctx, r.ID, opts); err == nil {
+			all[i] = k
 		}
-		all = append(all, newListed(r, now))
-	}
+	})
+	all = slices.DeleteFunc(all, func(k Listed) bool { return k.ID == "" }) // it was removed meanwhile
 	for id, err := range damaged {
 		all = append(all, Listed{ID: id, State: StateDamaged, Damage: text.Escape(err.Error())})
 	}
@@ -326,7 +325,7 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		entry.Close()
 		return k, layerError(f.Called(), err)
 	}
-	if err := entry.Remove(f.Name); err != nil {
+	if err := entry.Remove(f.Key()); err != nil {
 		return k, keptError("remove", f.Called(), f.root, err)
 	}
 	return k, nil
@@ -416,6 +415,9 @@ func (f *found) start(ctx context.Context, entry *kept.Entry, env map[string]str
 		}
 	}
 	opts.ID, opts.Layer.Reopen = f.id, true
+	if f.Scratch {
+		opts.scratch = kept.Scratch(f.root, f.id)
+	}
 	l, err := opts.lasting(spec)
 	if err != nil {
 		return nil, err

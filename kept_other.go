@@ -42,6 +42,12 @@ func Pause(context.Context, string, Options) (string, error) { return "", errEls
 // Resume fails.
 func Resume(context.Context, string, Options) error { return errElsewhere }
 
+// ServedName returns "": no sandbox has it.
+func ServedName(_, _ string) string { return "" }
+
+// ScratchWorkspace fails.
+func ScratchWorkspace(string, Options) (string, error) { return "", errElsewhere }
+
 func (Options) attachGone(context.Context, string) error { return nil }
 
 func lastingID(_, name string) (string, bool) { return name, false }

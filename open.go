@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -29,6 +30,10 @@ type Sandbox struct {
 	discreet bool
 	// attached says that another process owns it.
 	attached bool
+	// lasting are the options that it was attached with, if it is one of [Create].
+	lasting *Options
+	// principal is that of [Lasting], in the process that ends it.
+	principal string
 	// lost lists the files that commands can change although the host executes or
 	// obeys them.
 	lost []string
@@ -257,6 +262,34 @@ func (s *Sandbox) Close() error {
 	return nil
 }
 
+// End is Close, which also ends a sandbox of [Create] that is attached. Other sandboxes of other
+// processes cannot be ended: then it only detaches.
+func (s *Sandbox) End() error {
+	if s.lasting == nil {
+		return s.Close()
+	}
+	death, err := s.force()
+	if err == nil && !death.Proved {
+		err = &Error{Message: "cannot prove that every process of sandbox " + s.ID() + " has ended"}
+	}
+	return err
+}
+
+// endWait is how long the keeper of a sandbox may take to end it.
+const endWait = 2 * time.Minute
+
+// force is stop, which also ends a sandbox of [Create] that is attached.
+func (s *Sandbox) force() (backend.Death, error) {
+	if s.lasting == nil {
+		return s.stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	k, err := Stop(ctx, s.ID(), *s.lasting)
+	_, _ = s.stop() // it only detaches
+	return backend.Death{Proved: err == nil && (k.End == nil || k.End.Proved)}, err
+}
+
 // stop ends the sandbox once. It takes no context, because an impatient caller must
 // not be able to leave processes behind.
 func (s *Sandbox) stop() (backend.Death, error) {
@@ -270,6 +303,7 @@ func (s *Sandbox) stop() (backend.Death, error) {
 		s.endLayer()
 		if s.before != nil { // commands could write to the host
 			s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
+			s.changes.Principal = s.principal
 			s.compareGit()
 		}
 		close(s.stopped)

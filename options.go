@@ -116,6 +116,7 @@ type Options struct {
 
 	keeper      any // [backend.Request].Keeper
 	reportUse   bool
+	scratch     string                // [backend.Request].Scratch
 	intercepted *backend.Interception // of an attempt before this one
 }
 

@@ -93,7 +93,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		spec.Env = env
 	}
 	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path,
-		Own: append(o.own(), hiddenPlaces(layers.Places(state)...)...), Seen: seen, Keeper: o.keeper, ReportUse: o.reportUse}
+		Own: append(o.own(), hiddenPlaces(layers.Places(state)...)...), Seen: seen, Keeper: o.keeper, ReportUse: o.reportUse, Scratch: o.scratch}
 	err = showSSHAgent(&req, seen)
 	return be, req, err
 }

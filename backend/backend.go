@@ -92,6 +92,9 @@ type Request struct {
 	Stored []Stored
 	// Layer is the layer of a workspace of mode "overlay".
 	Layer *Layer
+	// Scratch is the workspace, if it lies in the state because it ends with the sandbox's
+	// record; else empty.
+	Scratch string
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool

@@ -45,6 +45,9 @@ var measurements = []struct {
 	{"ports", measurePorts},
 	{"mcp", measureMCP},
 	{"projects", measureProjects},
+	{"lasting", measureLasting},
+	{"overlay", measureOverlay},
+	{"builds", measureBuilds},
 }
 
 // bench is what the measurements share.
@@ -88,7 +91,7 @@ func main() {
 		return
 	}
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, ports, mcp, projects")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, ports, mcp, projects, lasting, overlay, builds")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of the programs")
 	flag.Parse()

@@ -83,8 +83,8 @@ func (e *Env) Keep() {
 	e.Sandboxes, e.Sessions, e.Outputs = &registry.Sandboxes{}, &registry.Sessions{}, &output.Outputs{}
 }
 
-// Close ends all kept sandboxes and sessions with everything that runs in them, and drops
-// the outputs. It returns when the kernel has confirmed their end.
+// Close ends all kept sandboxes and sessions with everything that runs in them, detaches from
+// those that outlive the server, and drops the outputs. It returns when the kernel has confirmed their end.
 func (e *Env) Close() error {
 	ended := make(chan error, 2)
 	go func() { ended <- e.Sessions.Close() }()

@@ -46,14 +46,30 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 
 // Create opens a sandbox that outlives this process, with the checks of Open.
 func (e *Env) Create(ctx context.Context, spec policy.Spec, what paddock.Lasting) (*paddock.Sandbox, error) {
-	return e.lasting(ctx, spec, func(spec policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
-		what.Principal = e.PrincipalName()
+	id := e.newID()
+	own := e
+	if what.Scratch {
+		dir, err := paddock.ScratchWorkspace(id, e.Options)
+		if err != nil {
+			return nil, err
+		}
+		spec.Workspace.Source, own = dir, e.AllowWorkspace(dir)
+	}
+	what.Principal = e.PrincipalName()
+	return own.lasting(ctx, spec, func(spec policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
+		opts.ID = id
 		return paddock.Create(ctx, spec, opts, what)
 	})
 }
 
 // Start starts a stopped sandbox of Create again, with the checks of Open.
 func (e *Env) Start(ctx context.Context, name string, env map[string]string) (*paddock.Sandbox, error) {
+	if e.Ceiling != nil {
+		if e.Call != nil {
+			e.Call.refuse()
+		}
+		return nil, &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{Field: "sandbox", Value: name, Reason: "under a ceiling no stopped sandbox is started", Hint: "use sandbox_create"}}
+	}
 	k, err := paddock.Find(ctx, name, e.Options)
 	if err != nil {
 		return nil, err
@@ -64,20 +80,11 @@ func (e *Env) Start(ctx context.Context, name string, env map[string]string) (*p
 }
 
 func (e *Env) lasting(ctx context.Context, spec policy.Spec, do func(policy.Spec, paddock.Options) (*paddock.Sandbox, error)) (*paddock.Sandbox, error) {
-	if e.Ceiling != nil {
-		if e.Call != nil {
-			e.Call.refuse()
-		}
-		return nil, &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{Field: "sandbox", Reason: "under a ceiling no sandbox outlives its server", Hint: "use sandbox_create"}}
-	}
 	spec, opts, err := e.admit(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	opts.Unreported = e.ReportLeftovers
-	if e.Call != nil {
-		opts.ID = e.Call.nextID()
-	}
 	sandbox, err := do(spec, opts)
 	if err == nil {
 		e.RecordSandbox(sandbox.ID())
@@ -241,6 +248,9 @@ func (e *Env) WithSandbox(ctx context.Context, where InSandbox, do func(context.
 		if err != nil {
 			return err
 		}
+		if h.Kept && h.Paused() {
+			return &paddock.Error{Message: "cannot use sandbox " + h.Called() + ": it is paused", Code: wire.CodeBusy, Hint: "try again later"}
+		}
 		if err := e.Enter(ctx, h); err != nil {
 			return err
 		}
@@ -339,11 +349,7 @@ func (e *Env) DefaultSpec() policy.Spec {
 // first use, and again if it has ended by itself.
 func (e *Env) FindSandbox(ctx context.Context, name string) (*registry.Sandbox, error) {
 	if name != "" && name != registry.DefaultName {
-		h, err := e.Sandboxes.Find(ctx, e.PrincipalName(), name)
-		if err == nil && h.Ended() {
-			return nil, h.GoneError()
-		}
-		return h, err
+		return e.findNamed(ctx, name)
 	}
 	for {
 		p, mine, err := e.Sandboxes.Claim(e.PrincipalName(), registry.DefaultName)
@@ -380,7 +386,7 @@ func (e *Env) OpenLasting(ctx context.Context, spec policy.Spec, name string) (_
 		if h.Scratch, err = os.MkdirTemp("", "paddock-workspace-"); err != nil {
 			return nil, fmt.Errorf("cannot make a temporary workspace: %w", err)
 		}
-		spec.Workspace.Source = h.Scratch
+		spec.Workspace.Source, h.Temporary = h.Scratch, true
 	}
 	if h.Sandbox, err = e.AllowWorkspace(h.Scratch).Open(ctx, spec); err != nil {
 		return nil, errors.Join(err, h.Close())

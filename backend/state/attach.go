@@ -139,18 +139,21 @@ type Running struct {
 	Record
 }
 
-// List returns the sandboxes below root that run or are starting, the oldest first.
-// Their isolation is nil until they have started.
-func List(root string) ([]Running, error) {
+// List returns the sandboxes below root that run or are starting, the oldest first, but for those
+// to skip by their ids. Their isolation is nil until they have started.
+func List(root string, skip func(id string) bool) ([]Running, error) {
 	entries, err := os.ReadDir(filepath.Join(root, sandboxesDir))
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
 	var list []Running
 	for _, e := range entries {
+		if !IsID(e.Name()) || skip(e.Name()) {
+			continue
+		}
 		// A sandbox without a record has ended, or has not started yet.
 		r, rerr := Read(filepath.Join(root, sandboxesDir, e.Name()))
-		if IsID(e.Name()) && rerr == nil && Alive(r.PID, r.Start) {
+		if rerr == nil && Alive(r.PID, r.Start) {
 			list = append(list, Running{e.Name(), *r})
 		}
 	}

@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -330,16 +329,6 @@ func Names(dir *os.Root) []string {
 	defer f.Close()
 	names, _ := f.Readdirnames(-1)
 	return names
-}
-
-// Some returns at most n of the names, from a random one on. So the starts look at all of
-// many, one after another, and each takes the same time, however many there are.
-func Some(names []string, n int) []string {
-	if len(names) <= n {
-		return names
-	}
-	from := rand.IntN(len(names)) //nolint:gosec // nobody gains anything by knowing where it begins
-	return slices.Concat(names[from:], names[:from])[:n]
 }
 
 // paths returns the directories of sandboxes below root.

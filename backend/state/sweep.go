@@ -51,9 +51,16 @@ func Sweep(root string, sweeper Sweeper) {
 		return // New refuses to start
 	}
 	defer dir.Close()
-	for _, path := range Some(paths(root), swept) {
-		recorded := Exists(filepath.Join(path, recordName))
-		if info, err := os.Lstat(path); err != nil || !recorded && (time.Since(info.ModTime()) < settle || !halfMade(path)) {
+	for _, id := range Some(dir, swept) {
+		path := Path(root, id)
+		if !IsID(id) {
+			continue
+		}
+		if Exists(filepath.Join(path, recordName)) {
+			if owned(path) {
+				continue
+			}
+		} else if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) < settle || !halfMade(path) {
 			continue
 		}
 		lock, err := takeLock(path)
@@ -61,11 +68,22 @@ func Sweep(root string, sweeper Sweeper) {
 			continue
 		}
 		if endAbandoned(root, path, sweeper) {
-			_ = dir.RemoveAll(filepath.Base(path)) // follows no link
+			_ = dir.RemoveAll(id) // follows no link
 		}
 		_ = lock.Close()
 	}
 	sweepIDs(root)
+}
+
+// owned reports whether a process has the lock of a sandbox's directory. It is the quick check of
+// what takeLock finds out with care.
+func owned(path string) bool {
+	fd, err := unix.Open(filepath.Join(path, lockName), unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return errors.Is(unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
 // EndOne does what Sweep does with the sandbox of this id alone, and at once. It reports whether

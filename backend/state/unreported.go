@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,9 +27,10 @@ const (
 	// the largest size of each in bytes.
 	maxUnreported     = 32
 	maxUnreportedSize = 64 << 20
-	// maxKept is how many files there may be. If there are more, the oldest whose
-	// sandboxes have ended are removed.
+	// maxKept is about how many files there may be of sandboxes that have ended. If there are
+	// more, some are removed. One in counted starts counts them.
 	maxKept = 512
+	counted = 16
 )
 
 // Unreported is the stored state of one sandbox.
@@ -77,7 +79,7 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 		_ = os.Remove(name + ".new")
 		return nil, err
 	}
-	if len(Names(below)) > maxKept {
+	if rand.N(counted) == 0 && len(Names(below)) > maxKept+len(paths(root)) { //nolint:gosec // nobody gains anything by knowing which
 		for _, u := range TakeUnreported(root) {
 			u.Forget()
 		}
@@ -106,7 +108,7 @@ func TakeUnreported(root string) []*Unreported {
 		at time.Time
 	}
 	var found []old
-	for _, name := range Some(Names(dir), 2*maxUnreported) {
+	for _, name := range Some(dir, 2*maxUnreported) {
 		if len(found) == maxUnreported {
 			break
 		}
@@ -168,16 +170,16 @@ func hasEnded(pid int, start uint64) bool {
 
 // tryLock locks the file, if no other process has.
 func (u *Unreported) tryLock() (at time.Time, ok bool) {
-	f, err := os.OpenFile(u.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := unix.Open(u.path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return at, false
 	}
 	var st unix.Stat_t
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink == 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		_ = f.Close()
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil || unix.Fstat(fd, &st) != nil || st.Nlink == 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		_ = unix.Close(fd)
 		return at, false
 	}
-	u.file = f
+	u.file = os.NewFile(uintptr(fd), u.path)
 	return time.Unix(st.Mtim.Unix()), true
 }
 

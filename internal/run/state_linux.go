@@ -58,9 +58,14 @@ func TakeUnreported(dir string, end bool) []Unreported {
 	return list
 }
 
-// List finds the sandboxes that run, without their specs.
-func List(dir string) ([]Running, error) {
-	found, err := state.List(dir)
+// List finds the sandboxes that run, without their specs; with opened only those that no keeper
+// has.
+func List(dir string, opened bool) ([]Running, error) {
+	skip := func(string) bool { return false }
+	if opened {
+		skip = func(id string) bool { return kept.Has(dir, id) }
+	}
+	found, err := state.List(dir, skip)
 	list := make([]Running, len(found))
 	for i, r := range found {
 		list[i] = Running{ID: r.ID, Backend: r.Backend, Since: r.Created, Ready: r.Isolation != nil}

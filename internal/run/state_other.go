@@ -29,7 +29,7 @@ func RefusedRecords(string) []string { return nil }
 func TakeUnreported(string, bool) []Unreported { return nil }
 
 // List returns nothing.
-func List(string) ([]Running, error) { return nil, nil }
+func List(string, bool) ([]Running, error) { return nil, nil }
 
 // AddPort records nothing.
 func AddPort(string, Port) (forget func(), err error) { return func() {}, nil }

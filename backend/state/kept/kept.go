@@ -6,7 +6,8 @@
 //	kept/<id>/lock         held by the process that acts on the sandbox: it starts, ends or removes it
 //	          record.json  the record
 //	          record.new   the next one, while it is written
-//	names/<name>           the id of the sandbox of that name
+//	          scratch      its workspace, if it has one of its own
+//	names/<key>            the id of the sandbox of that key: its name, or that of [Key]
 //
 // A directory without a record is half made, and nothing if its lock is free. A record is
 // replaced as a whole and is on the disk before anything else happens because of it, so a
@@ -15,6 +16,8 @@ package kept
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,11 +26,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/removal"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -37,9 +42,11 @@ const (
 	namesDir   = "names"
 	lockName   = "lock"
 	recordName = "record.json"
-	nextName   = "record.new"
-	maxRecord  = 16 << 20 // bytes
-	version    = 1
+	// scratchName is the directory of a workspace of its own.
+	scratchName = "scratch"
+	nextName    = "record.new"
+	maxRecord   = 16 << 20 // bytes
+	version     = 1
 )
 
 // The statuses of a record.
@@ -61,13 +68,17 @@ type Record struct {
 	Name      string            `json:"name,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Principal string            `json:"principal,omitempty"`
-	Spec      policy.Spec       `json:"spec"` // as it was asked for, without the variables that may be secret
-	Secret    []string          `json:"secret,omitempty"`
-	Created   time.Time         `json:"created"`
-	Idle      time.Duration     `json:"idle,omitempty"`
-	Life      time.Duration     `json:"life,omitempty"`
-	Then      string            `json:"then,omitempty"`
-	Status    string            `json:"status"`
+	// Served says that a server made it for Principal, which has names of its own ([Key]).
+	Served bool `json:"served,omitempty"`
+	// Scratch says that its workspace is in this directory ([Scratch]), and ends with the record.
+	Scratch bool          `json:"scratch,omitempty"`
+	Spec    policy.Spec   `json:"spec"` // as it was asked for, without the variables that may be secret
+	Secret  []string      `json:"secret,omitempty"`
+	Created time.Time     `json:"created"`
+	Idle    time.Duration `json:"idle,omitempty"`
+	Life    time.Duration `json:"life,omitempty"`
+	Then    string        `json:"then,omitempty"`
+	Status  string        `json:"status"`
 	// Boot is the host's boot in which it was started last, and Started when.
 	Boot    string    `json:"boot,omitempty"`
 	Started time.Time `json:"started,omitzero"`
@@ -80,6 +91,8 @@ type End struct {
 	Reason string    `json:"reason"`
 	// Proved says that the kernel has confirmed the end of every process inside.
 	Proved bool `json:"proved"`
+	// Changes are what Left says, for programs.
+	Changes json.RawMessage `json:"changes,omitempty"`
 	// Left is what the commands left that the host would execute or obey, as text; Log what
 	// its agent said, and Error what the end could not do.
 	Left  string `json:"left,omitempty"`
@@ -87,17 +100,42 @@ type End struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Called returns the name, or the id without one.
+// Called returns what the command line calls it: the name, or the id without one. Names of a
+// server's sandboxes are their principals' own.
 func (r *Record) Called() string {
-	if r.Name != "" {
+	if r.Name != "" && !r.Served {
 		return r.Name
 	}
 	return r.ID
 }
 
+// Key returns what the sandbox is found by, "" if it is only found by its id.
+func (r *Record) Key() string {
+	if r.Served {
+		return Key(r.Principal, r.Name)
+	}
+	return r.Name
+}
+
+// Key returns what a sandbox is found by that a server made for a principal and that has this
+// name there. No name is one, and no other principal has it.
+func Key(principal, name string) string { return keyPrefix(principal) + name }
+
+func keyPrefix(principal string) string {
+	sum := sha256.Sum256([]byte(principal))
+	return hex.EncodeToString(sum[:12]) + ":"
+}
+
+// isKey reports whether a text has the form of a [Key].
+func isKey(text string) bool {
+	owner, name, ok := strings.Cut(text, ":")
+	return ok && len(owner) == 24 && strings.Trim(owner, "0123456789abcdef") == "" && ValidName(name)
+}
+
 // Errors that callers distinguish.
 var (
 	ErrTaken   = errors.New("there is a sandbox of that name")
+	ErrMany    = errors.New("the principal has as many as it can have")
 	ErrUnknown = errors.New("there is no sandbox of that name")
 	ErrBusy    = errors.New("another process is acting on it")
 )
@@ -120,14 +158,18 @@ func ValidName(name string) bool {
 }
 
 // Boot returns the id of the host's present boot.
-func Boot() string {
+var Boot = sync.OnceValue(func() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // "" has never been booted
 	return strings.TrimSpace(string(text))
-}
+})
 
-// Reserve makes the directory of a new sandbox, and takes the name, if that is not empty. It
+// Reserve makes the directory of a new sandbox, and takes the key, if that is not empty. It
 // stays half made until a record is written.
-func Reserve(root, id, name string) (*Entry, error) {
+func Reserve(root, id, name string) (*Entry, error) { return ReserveOf(root, id, name, 0) }
+
+// ReserveOf is Reserve for a key of [Key]. If its principal has most sandboxes already, running or
+// not or being made, the error is [ErrMany]. 0: no bound.
+func ReserveOf(root, id, name string, most int) (*Entry, error) {
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, err
 	}
@@ -148,6 +190,9 @@ func Reserve(root, id, name string) (*Entry, error) {
 			return nil, ErrTaken
 		}
 	}
+	if most > 0 && countOf(root, name) >= most {
+		return nil, ErrMany
+	}
 	if err := os.Mkdir(Dir(root, id), 0o700); err != nil {
 		return nil, err
 	}
@@ -167,6 +212,29 @@ func Reserve(root, id, name string) (*Entry, error) {
 // Dir returns the directory of a sandbox.
 func Dir(root, id string) string { return filepath.Join(root, keptDir, id) }
 
+// Scratch returns the workspace of a sandbox that has one of its own.
+func Scratch(root, id string) string { return filepath.Join(Dir(root, id), scratchName) }
+
+// countOf returns how many keys of the principal of a key are taken. The caller holds the lock of
+// all names.
+func countOf(root, key string) (n int) {
+	dir, err := state.OpenDir(root, namesDir)
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	owner, _, _ := strings.Cut(key, ":")
+	for _, name := range state.Names(dir) {
+		if !strings.HasPrefix(name, owner+":") {
+			continue
+		}
+		if _, taken, err := holder(root, name); err != nil || taken {
+			n++
+		}
+	}
+	return n
+}
+
 // holder returns the id of the sandbox that has a name. A name whose sandbox was removed, or
 // never finished, is free.
 func holder(root, name string) (id string, taken bool, err error) {
@@ -181,7 +249,7 @@ func holder(root, name string) (id string, taken bool, err error) {
 		return "", false, nil
 	}
 	if r, err := Read(root, id); err == nil {
-		return id, r.Name == name, nil
+		return id, r.Key() == name, nil
 	}
 	lock, err := openLock(root, filepath.Join(keptDir, id), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
@@ -270,7 +338,7 @@ func Read(root, id string) (*Record, error) {
 	return r, nil
 }
 
-// Find returns the id of the sandbox with this name or id. The error is [ErrUnknown] if there
+// Find returns the id of the sandbox with this name, key or id. The error is [ErrUnknown] if there
 // is none.
 func Find(root, name string) (string, error) {
 	if state.IsID(name) {
@@ -279,7 +347,7 @@ func Find(root, name string) (string, error) {
 		}
 		return "", ErrUnknown
 	}
-	if !ValidName(name) {
+	if !ValidName(name) && !isKey(name) {
 		return "", ErrUnknown
 	}
 	id, taken, err := holder(root, name)
@@ -297,15 +365,14 @@ func List(root string) (all []*Record, damaged map[string]error) {
 		return nil, nil
 	}
 	defer dir.Close()
+	ids := slices.DeleteFunc(state.Names(dir), func(name string) bool { return !state.IsID(name) })
+	records, errs := make([]*Record, len(ids)), make([]error, len(ids))
+	state.Each(len(ids), func(i int) { records[i], errs[i] = Read(root, ids[i]) })
 	damaged = map[string]error{}
-	for _, id := range state.Names(dir) {
-		if !state.IsID(id) {
-			continue
-		}
-		r, err := Read(root, id)
-		switch {
+	for i, id := range ids {
+		switch err := errs[i]; {
 		case err == nil:
-			all = append(all, r)
+			all = append(all, records[i])
 		case !errors.Is(err, fs.ErrNotExist):
 			damaged[id] = err
 		}
@@ -324,8 +391,8 @@ func Sweep(root string) {
 		return
 	}
 	defer dir.Close()
-	for _, id := range state.Some(state.Names(dir), swept) {
-		if !state.IsID(id) || state.Exists(filepath.Join(Dir(root, id), recordName)) {
+	for _, id := range state.Some(dir, swept) {
+		if !state.IsID(id) || Has(root, id) {
 			continue
 		}
 		if e, err := takeHalf(root, id); err == nil {
@@ -342,7 +409,10 @@ func sweepNames(root string) {
 		return
 	}
 	defer dir.Close()
-	for _, name := range state.Some(state.Names(dir), swept) {
+	for _, name := range state.Some(dir, swept) {
+		if !ValidName(name) || recorded(root, name) {
+			continue
+		}
 		if _, taken, err := holder(root, name); err != nil || taken {
 			continue
 		}
@@ -357,6 +427,16 @@ func sweepNames(root string) {
 	}
 }
 
+// Has reports whether there is a record of the sandbox with this id.
+func Has(root, id string) bool { return state.Exists(filepath.Join(Dir(root, id), recordName)) }
+
+// recorded reports whether the sandbox that a name stands for has a record.
+func recorded(root, name string) bool {
+	text, err := hostpath.Read(context.Background(), root, filepath.Join(namesDir, name), 64)
+	id := strings.TrimSpace(string(text))
+	return err == nil && state.IsID(id) && Has(root, id)
+}
+
 // takeHalf takes the lock of a directory without a record. The lock of all names makes sure
 // that nobody is between making the directory and locking it.
 func takeHalf(root, id string) (*Entry, error) {
@@ -369,7 +449,7 @@ func takeHalf(root, id string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if state.Exists(filepath.Join(Dir(root, id), recordName)) {
+	if Has(root, id) {
 		_ = lock.Close()
 		return nil, fs.ErrExist
 	}
@@ -414,28 +494,37 @@ func (e *Entry) Sync() error { return syncDir(Dir(e.root, e.id)) }
 // Lock returns the file that is locked.
 func (e *Entry) Lock() *os.File { return e.lock }
 
-// Remove removes the record, with the name, and all that is in the directory. name is the
-// sandbox's, or "" if it has none.
-func (e *Entry) Remove(name string) error {
-	unlock, err := lockNames(e.root)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+// Remove removes the record, with the key, and all that is in the directory. key is the
+// sandbox's, or "" if it has none. What commands left in a workspace there may be large and hostile.
+func (e *Entry) Remove(key string) error {
 	dir := Dir(e.root, e.id)
-	err = os.Remove(filepath.Join(dir, recordName)) // from now on it is half made
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if name != "" && err == nil {
-		if id, _, herr := holder(e.root, name); herr == nil && id == e.id {
-			err = os.Remove(filepath.Join(e.root, namesDir, name))
-		}
+	err := e.forget(key)
+	if err == nil {
+		err = removal.Tree(context.Background(), Scratch(e.root, e.id))
 	}
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}
 	return errors.Join(err, e.lock.Close())
+}
+
+// forget removes the record and the key: what is left of the directory is half made from then on.
+func (e *Entry) forget(key string) error {
+	unlock, err := lockNames(e.root)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = os.Remove(filepath.Join(Dir(e.root, e.id), recordName))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if key != "" && err == nil {
+		if id, _, herr := holder(e.root, key); herr == nil && id == e.id {
+			err = os.Remove(filepath.Join(e.root, namesDir, key))
+		}
+	}
+	return err
 }
 
 // Close frees the lock.

@@ -104,8 +104,9 @@ everything that it started is ended too.
 
 background returns at once with the exec's id; output_read then reads the output
 and reports the end, exec_kill ends the command. yield_after waits for a while
-first. Use them for long commands. For servers that other commands talk to, use
-services.
+first. Use them for long commands. Such a command belongs to the sandbox: in one that
+outlives the server it runs on, and is found by its id after that. For servers that
+other commands talk to, use services.
 
 If the sandbox's spec has "commands", those rules apply: a command that they
 refuse is not run, as with execute.
@@ -150,7 +151,10 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		if err != nil {
 			return err
 		}
-		stop, quiet := passSignals(x.Cmd, stream), stream.ReportProgress(x.Cmd.Timeout, x.Out.Printed)
+		stop, quiet := func() {}, stream.ReportProgress(x.Limit.Span, x.Out.Printed)
+		if x.Cmd != nil {
+			stop = passSignals(x.Cmd, stream)
+		}
 		err = in.await(ctx, x, h)
 		stop()
 		quiet()
@@ -235,9 +239,6 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 	return shellArgv(verdict), nil
 }
 
-// maxCommand bounds the stored text of a command, in bytes.
-const maxCommand = 1 << 10
-
 // follow runs the command and copies its output to the caller as it arrives.
 func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []string, stream *op.Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
@@ -301,7 +302,13 @@ func (in ExecInput) start(h *registry.Sandbox, env *op.Env, argv []string, strea
 	if told == "" {
 		told = strings.Join(in.Argv, " ")
 	}
-	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: text.Truncate(h.Hide(told), maxCommand), Began: time.Now(), End: end, Done: make(chan struct{})}
+	if in.Background || in.YieldAfter != nil { // it belongs to the sandbox
+		end()
+		cmd, limit := h.Command(context.Background(), argv[0], argv[1:]...), env.BoundTime(in.limit(h.Spec()))
+		cmd.Dir, cmd.AddEnv, cmd.Timeout, cmd.Stdin = in.Cwd, in.Env, limit.Span, in.stdin(h, stream)
+		return h.StartJob(cmd, told, limit, env.Outputs)
+	}
+	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: text.Truncate(h.Hide(told), registry.MaxCommand), Began: time.Now(), End: end, Done: make(chan struct{})}
 	if err := h.Execs.Add(x); err != nil {
 		end()
 		x.Out.Drop()
@@ -351,7 +358,6 @@ func (in ExecInput) await(ctx context.Context, x *registry.Exec, h *registry.San
 		}
 		return x.Err
 	}
-	go watch(x, h)
 	if in.Background {
 		return nil
 	}

@@ -70,21 +70,11 @@ func (in CreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Create
 	}
 	what := paddock.Lasting{Name: in.Name, Remove: in.Then != nil && *in.Then == "remove"}
 	var err error
-	if what.Labels, err = labels(in.Labels); err != nil {
+	if what.Labels, err = Labels(in.Labels); err != nil {
 		return CreateOutput{}, err
 	}
-	for _, d := range []struct {
-		name string
-		from *policy.Duration
-		to   *time.Duration
-	}{{"idle", in.Idle, &what.Idle}, {"lifetime", in.Life, &what.Life}} {
-		if d.from == nil {
-			continue
-		}
-		if *d.from <= 0 {
-			return CreateOutput{}, &policy.FieldError{Field: d.name, Value: d.from.String(), Reason: "it must be above 0", Hint: "leave it out for no limit"}
-		}
-		*d.to = time.Duration(*d.from)
+	if err := SetTimes(&what, in.Idle, in.Life); err != nil {
+		return CreateOutput{}, err
 	}
 	if in.Then != nil && in.Idle == nil && in.Life == nil {
 		return CreateOutput{}, &policy.FieldError{Field: "then", Value: *in.Then, Reason: "no time is given that could be up", Hint: "add `idle` or `lifetime`"}
@@ -100,8 +90,26 @@ func (in CreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Create
 	return CreateOutput{ID: s.ID(), Name: in.Name, Isolation: s.Isolation(), quiet: in.Quiet}, s.Close() // this only detaches
 }
 
-// labels reads labels, NAME=VALUE.
-func labels(list []string) (map[string]string, error) {
+// SetTimes sets the times that are given.
+func SetTimes(what *paddock.Lasting, idle, life *policy.Duration) error {
+	for _, d := range []struct {
+		name string
+		from *policy.Duration
+		to   *time.Duration
+	}{{"idle", idle, &what.Idle}, {"lifetime", life, &what.Life}} {
+		if d.from == nil {
+			continue
+		}
+		if *d.from <= 0 {
+			return &policy.FieldError{Field: d.name, Value: d.from.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
+		}
+		*d.to = time.Duration(*d.from)
+	}
+	return nil
+}
+
+// Labels reads labels, NAME=VALUE.
+func Labels(list []string) (map[string]string, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}

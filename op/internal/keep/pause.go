@@ -2,6 +2,7 @@ package keep
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/paddock-dev/paddock"
@@ -40,11 +41,20 @@ A paused sandbox takes no command; it can be ended.`,
 }
 
 func (in PauseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PauseOutput, error) {
-	all, err := each(in.Names, func(name string) (Paused, error) {
+	out := PauseOutput{Sandboxes: []Paused{}}
+	if err := named(in.Names); err != nil {
+		return out, err
+	}
+	var errs []error
+	for _, name := range in.Names {
 		how, err := paddock.Pause(ctx, name, env.Options)
-		return Paused{name, how}, err
-	})
-	return PauseOutput{all}, err
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out.Sandboxes = append(out.Sandboxes, Paused{name, how})
+	}
+	return out, errors.Join(errs...)
 }
 
 func (out PauseOutput) Render(w io.Writer) error {

@@ -2,6 +2,7 @@ package keep
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/paddock-dev/paddock"
@@ -32,15 +33,21 @@ of the host.`,
 }
 
 func (in RemoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (RemoveOutput, error) {
-	all, err := each(in.Names, func(name string) (Ended, error) {
+	out := RemoveOutput{Sandboxes: []Ended{}}
+	if err := named(in.Names); err != nil {
+		return out, err
+	}
+	var errs []error
+	for _, name := range in.Names {
 		k, err := paddock.Remove(ctx, name, in.Force, env.Options)
 		if err != nil {
-			return Ended{}, err
+			errs = append(errs, err)
+			continue
 		}
 		env.RecordSandbox(k.ID)
-		return newEnded(k), nil
-	})
-	return RemoveOutput{all}, err
+		out.Sandboxes = append(out.Sandboxes, newEnded(k))
+	}
+	return out, errors.Join(errs...)
 }
 
 func (out RemoveOutput) Render(w io.Writer) error {

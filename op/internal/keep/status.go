@@ -20,18 +20,20 @@ type StatusInput struct {
 }
 
 type StatusOutput struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	State     string            `json:"state"` // running, paused, ending, stopped
-	Backend   string            `json:"backend"`
-	Workspace string            `json:"workspace"` // its directory on this host
-	Network   string            `json:"network"`
-	CreatedAt time.Time         `json:"created_at"`
-	StartedAt time.Time         `json:"started_at"` // the last time
-	Idle      policy.Duration   `json:"idle,omitempty"`
-	Lifetime  policy.Duration   `json:"lifetime,omitempty"`
-	Then      string            `json:"then"` // stop or remove, when its time is up
+	ID     string            `json:"id"`
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Principal is whose it is, if a server made it: then Name is that principal's for it.
+	Principal string          `json:"principal,omitempty"`
+	State     string          `json:"state"` // running, paused, ending, stopped
+	Backend   string          `json:"backend"`
+	Workspace string          `json:"workspace"` // its directory on this host
+	Network   string          `json:"network"`
+	CreatedAt time.Time       `json:"created_at"`
+	StartedAt time.Time       `json:"started_at"` // the last time
+	Idle      policy.Duration `json:"idle,omitempty"`
+	Lifetime  policy.Duration `json:"lifetime,omitempty"`
+	Then      string          `json:"then"` // stop or remove, when its time is up
 	// Environment names the variables that it was created with.
 	Environment []string `json:"environment,omitempty"`
 	// End is how it ended the last time.
@@ -60,6 +62,9 @@ func (in StatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Status
 	}
 	out := StatusOutput{ID: k.ID, Name: k.Name, Labels: k.Labels, State: k.State, Backend: k.Backend, Workspace: k.Spec.Workspace.Source, Network: k.Spec.Network.Mode,
 		CreatedAt: k.Created, StartedAt: k.Started, Idle: policy.Duration(k.Idle), Lifetime: policy.Duration(k.Life), Then: "stop", Environment: k.Variables}
+	if k.Served {
+		out.Principal = k.Principal
+	}
 	if k.Remove {
 		out.Then = "remove"
 	}
@@ -90,6 +95,9 @@ func (out StatusOutput) Render(w io.Writer) error {
 		name = out.Name + " (" + out.ID + ")"
 	}
 	t.Line("sandbox %s is %s", name, out.State)
+	if out.Principal != "" {
+		t.Line("made by a server for %s", text.Label(out.Principal))
+	}
 	t.Line("workspace %s", text.Escape(text.OrDash(out.Workspace)))
 	for _, key := range slices.Sorted(maps.Keys(out.Labels)) {
 		t.Line("label %s=%s", key, text.Escape(out.Labels[key]))

@@ -39,6 +39,8 @@ type RunningSandbox struct {
 	// Name and Labels are those of "paddock create".
 	Name   string            `json:"name,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
+	// Principal is whose it is, if a server made it: then Name is that principal's for it.
+	Principal string `json:"principal,omitempty"`
 	// State is starting, ready or silent: its agent does not answer. Of a sandbox that stays it
 	// can also be paused, ending, stopped or damaged.
 	State     string `json:"state"`
@@ -100,13 +102,17 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 	if err != nil {
 		return ListOutput{}, err
 	}
-	lasting, err := paddock.ListLasting(ctx, env.Options)
-	if err != nil {
-		return ListOutput{}, err
-	}
-	running, err := paddock.List(ctx, env.Options)
-	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, Unasked: len(running) > listAsked}
+	var lasting []paddock.Listed
+	var lastingErr error
 	var wait sync.WaitGroup
+	wait.Go(func() { lasting, lastingErr = paddock.ListLasting(ctx, env.Options) })
+	running, err := paddock.ListOpened(ctx, env.Options)
+	if wait.Wait(); lastingErr != nil {
+		return ListOutput{}, lastingErr
+	}
+	running = append(running, stayed(lasting, running)...)
+	slices.SortStableFunc(running, func(a, b paddock.Running) int { return a.Since.Compare(b.Since) })
+	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, Unasked: len(running) > listAsked}
 	for i, r := range running {
 		s := &out.Sandboxes[i]
 		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network.Mode, Workspace: r.Spec.Workspace.Source,
@@ -123,6 +129,18 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 	out.Sandboxes = slices.DeleteFunc(out.Sandboxes, func(s RunningSandbox) bool { return s.State == "" })
 	out.add(lasting, filter, in.All)
 	return out, err
+}
+
+// stayed returns those of the sandboxes that stay which run, but for those that were opened when the
+// list of others was read, and had no record yet.
+func stayed(lasting []paddock.Listed, others []paddock.Running) (running []paddock.Running) {
+	for _, k := range lasting {
+		runs := k.State == paddock.StateRunning || k.State == paddock.StatePaused
+		if runs && !slices.ContainsFunc(others, func(r paddock.Running) bool { return r.ID == k.ID }) {
+			running = append(running, paddock.Running{ID: k.ID, Backend: k.Backend, Since: k.Started, Ready: true, Spec: k.Spec})
+		}
+	}
+	return running
 }
 
 // add adds what is known of sandboxes that stay, and leaves out what the filter does not choose.
@@ -148,6 +166,9 @@ func (out *ListOutput) add(lasting []paddock.Listed, filter keep.Filter, all boo
 		}
 		s := &out.Sandboxes[i]
 		s.Name, s.Labels = k.Name, k.Labels
+		if k.Served {
+			s.Principal = k.Principal
+		}
 		if k.State == paddock.StatePaused {
 			s.State = k.State
 		}
@@ -214,7 +235,11 @@ func (out ListOutput) Render(w io.Writer) error {
 		if s.State == paddock.StateStopped || s.State == paddock.StateDamaged {
 			up = "-"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, text.OrDash(s.Name), up, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
+		name := text.OrDash(s.Name)
+		if s.Principal != "" {
+			name += " of " + text.Label(s.Principal)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, name, up, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
 	}
 	_ = table.Flush() // a Builder cannot fail
 	for _, s := range out.Sandboxes {
