@@ -67,7 +67,7 @@ func TestShellTogether(t *testing.T) {
 	watcher.send("echo watched\r")
 	s.send("echo from-$((1+1))\r")
 	for _, one := range []*session{s, other, watcher} {
-		one.expect(`from-2\r+\n`)
+		one.expect(`from-2\r+\n`) // a watching terminal is not raw
 	}
 	other.send("echo from-$((1+2))\r")
 	for _, one := range []*session{s, other, watcher} {
@@ -119,7 +119,7 @@ func TestShellOutlives(t *testing.T) {
 	s.expect(`again-kept\r\n`)
 	stop := start("stop")
 	stop.exit(0)
-	s.expect(`paddock: cannot read shell main: `)
+	s.expect(`paddock: sandbox testshelloutlives has ended`)
 	s.exit(125)
 }
 

@@ -149,7 +149,7 @@ func Refusal(what string, err error) error {
 		own = &wire.Error{Message: own.Message, Code: own.Code}
 		for _, kind := range []string{"service", "shell", "session"} {
 			if strings.HasPrefix(own.Message, kind+" ") {
-				own.Hint = kind + "_list names those that there are"
+				own.Hint = kind + "_list (paddock " + kind + " list) names those that there are"
 			}
 		}
 		err = own

@@ -84,7 +84,10 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		}
 		return a.run(ctx, []byte(keys), &out)
 	})
-	if err == nil && out.Detached && !in.Watch {
+	if err != nil {
+		return out, ended(ctx, env, in.Sandbox, err)
+	}
+	if out.Detached && !in.Watch {
 		name := policy.ShellWord(in.Sandbox)
 		if id != "main" {
 			name += " --shell " + policy.ShellWord(id)
@@ -92,6 +95,19 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: the shell goes on: paddock shell %s comes back to it\n", name)
 	}
 	return out, err
+}
+
+// ended returns the error of a sandbox that has ended meanwhile, or else err.
+func ended(ctx context.Context, env *op.Env, name string, err error) error {
+	k, ferr := paddock.Find(ctx, name, env.Options)
+	if ferr != nil || k.State == paddock.StateRunning || k.State == paddock.StatePaused {
+		return err
+	}
+	why := ""
+	if k.End != nil && k.State == paddock.StateStopped {
+		why = ": " + k.End.Reason
+	}
+	return &paddock.Error{Message: "sandbox " + k.Called() + " has ended" + why, Code: wire.CodeGone, Hint: "paddock start " + policy.ShellWord(name) + " starts it again"}
 }
 
 // open opens the shell, unless it runs. One that has ended is closed first.
@@ -154,16 +170,19 @@ func (a *attachment) run(ctx context.Context, keys []byte, out *ShellAttachOutpu
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go a.handleSignals(ctx, cancel)
+	if a.types {
+		restore, err := a.stream.Terminal.Raw()
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
 	last, next, err := a.read(ctx, 0, 0)
 	if err == nil {
-		err = a.replay(last)
+		_, err = io.WriteString(a.stream.Stdout, queries.ReplaceAllString(last.Output, ""))
 	}
-	if err == nil && keys != nil {
-		var restore func()
-		if restore, err = a.stream.Terminal.Raw(); err == nil {
-			defer restore()
-			go a.typeKeys(ctx, &keySequence{keys: keys}, cancel)
-		}
+	if err == nil && a.types {
+		go a.typeKeys(ctx, &keySequence{keys: keys}, cancel)
 	}
 	for err == nil && (last.State == registry.Running || last.Output != "") {
 		if last, next, err = a.read(ctx, next, time.Minute); err == nil {
@@ -195,12 +214,6 @@ func (a *attachment) read(ctx context.Context, from int64, wait time.Duration) (
 // queries are control sequences that a terminal answers, as if somebody typed: of device
 // attributes, states, modes, colours and capabilities. They were answered when they were new.
 var queries = regexp.MustCompile(`\x05|\x1b\[[?>=]?[0-9;]*[cn]|\x1b\[\??[0-9;]*\$p|\x1b\][0-9;]+;\?(\x07|\x1b\\)|\x1bP[+$]q[^\x1b]*\x1b\\`)
-
-// replay shows what the shell had printed before.
-func (a *attachment) replay(r *wire.ReadShellResult) error {
-	_, err := io.WriteString(a.stream.Stdout, queries.ReplaceAllString(r.Output, ""))
-	return err
-}
 
 // resize gives the shell's terminal the size of the caller's. A failure does not matter: the
 // shell has just ended, which reading tells.
