@@ -40,7 +40,6 @@ func measureBuilds(ctx context.Context, b *bench) error {
 			continue
 		}
 		dir := filepath.Join(b.dir, build.program)
-		defer os.RemoveAll(dir)
 		if err := build.make(ctx, dir); err != nil {
 			return err
 		}

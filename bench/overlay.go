@@ -96,7 +96,6 @@ func (b *bench) measureDiff(ctx context.Context) error {
 	}()
 	for _, files := range []int{many, changed} {
 		dir := filepath.Join(b.dir, fmt.Sprintf("diff-%d", files))
-		defer os.RemoveAll(dir)
 		if err := makeChores(ctx, dir, files, files/dirs); err != nil {
 			return err
 		}

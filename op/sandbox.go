@@ -235,7 +235,7 @@ func (in InNamed) With(ctx context.Context, env *Env, do func(context.Context, *
 	if in.Sandbox == "" {
 		return &policy.FieldError{Field: "sandbox", Reason: "no sandbox is named", Hint: "paddock list shows those that run"}
 	}
-	return env.WithSandbox(ctx, InSandbox{Sandbox: in.Sandbox}, do)
+	return env.WithSandbox(ctx, InSandbox(in), do)
 }
 
 // WithSandbox runs do in the sandbox that where names. A server keeps its sandboxes. A

@@ -45,7 +45,7 @@ func TestSome(t *testing.T) {
 		}
 	}
 	covers(t)
-	for name, make := range map[string]func(at string) error{
+	for name, put := range map[string]func(at string) error{
 		"text":        func(at string) error { return os.WriteFile(at, []byte("not a position at all"), 0o600) },
 		"past end":    func(at string) error { return os.WriteFile(at, []byte("09223372036854775807"), 0o600) },
 		"negative":    func(at string) error { return os.WriteFile(at, []byte("-0000000000000000001"), 0o600) },
@@ -58,7 +58,7 @@ func TestSome(t *testing.T) {
 			if err := os.RemoveAll(at); err != nil {
 				t.Fatal(err)
 			}
-			if err := make(at); err != nil {
+			if err := put(at); err != nil {
 				t.Fatal(err)
 			}
 			if names := Some(dir, n); len(names) < n {
