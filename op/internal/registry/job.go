@@ -134,11 +134,9 @@ func (h *Sandbox) copyJob(x *Exec, at paddock.ExecCursors) {
 // endJob records how a command has ended, and what it was refused.
 func (h *Sandbox) endJob(x *Exec, r *paddock.Result) {
 	x.Result = r
-	if !r.Success() && len(r.Denials) == 0 {
-		r.Denials = h.GuessDenials(append(x.Out.Side(0).Bytes(), x.Out.Side(1).Bytes()...))
-	}
 	var refused []paddock.Denial
 	if !r.Success() {
+		r.Denials = h.GuessBackgroundDenials(r, append(x.Out.Side(0).Bytes(), x.Out.Side(1).Bytes()...), x.Command)
 		refused = r.Denials
 	}
 	x.Out.End(x.How(), refused...)
