@@ -121,7 +121,7 @@ func (w Lasting) check() error {
 	return nil
 }
 
-// lasting is what a start of a sandbox that stays needs.
+// lasting is what a start of a persistent sandbox needs.
 type lasting struct {
 	state       string
 	keeper, end string // programs
@@ -275,7 +275,7 @@ func fileOf(u any) *os.File {
 	return nil
 }
 
-// keptError returns the error of the records of sandboxes that stay.
+// keptError returns the error of the records of persistent sandboxes.
 func keptError(verb, name, dir string, err error) error {
 	if hint := hostpath.RoomHint(err, dir); hint != "" {
 		return &Error{Message: "cannot " + verb + " sandbox " + name + ": " + err.Error(), Hint: hint}

@@ -286,7 +286,7 @@ func (o Options) keeperPrograms(seen *hostpath.Seen, agent string) (keeper, end 
 		}
 		if err := checkProgram(own.Path); err != nil {
 			return "", &Error{
-				Message: "cannot find " + own.What + ", which a sandbox that stays needs: tried " + own.Path + " (" + err.Error() + ")",
+				Message: "cannot find " + own.What + ", which a persistent sandbox needs: tried " + own.Path + " (" + err.Error() + ")",
 				Hint:    "keep paddock and paddock-keeper beside paddock-agent; they come with: go install github.com/paddock-dev/paddock/cmd/...@latest",
 			}
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/testkit/engines"
 )
 
-// crowd is many sandboxes that stay, all over one directory.
+// crowd is many persistent sandboxes, all over one directory.
 type crowd struct {
 	*bench
 	opts  paddock.Options
@@ -28,7 +28,7 @@ type crowd struct {
 	free  int64 // what the host had available before the first, in bytes
 }
 
-// measureLasting measures sandboxes that stay: an exec in one by the command line, and what many
+// measureLasting measures persistent sandboxes: an exec in one by the command line, and what many
 // idle ones cost each, and one another.
 func measureLasting(ctx context.Context, b *bench) (err error) {
 	if err := measureNamedExec(ctx, b); err != nil {
@@ -40,7 +40,7 @@ func measureLasting(ctx context.Context, b *bench) (err error) {
 	return c.measure(ctx)
 }
 
-// measureNamedExec compares an exec by the command line in a sandbox that stays with docker's.
+// measureNamedExec compares an exec by the command line in a persistent sandbox with docker's.
 func measureNamedExec(ctx context.Context, b *bench) (err error) {
 	const name, promised = "bench-exec", "exec by the command line in a named sandbox, to docker exec"
 	opts := paddock.Options{Agent: b.agent, StateDir: b.state}

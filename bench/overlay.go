@@ -25,7 +25,7 @@ func measureOverlay(ctx context.Context, b *bench) error {
 	return b.measureDiff(ctx)
 }
 
-// measureOverlayStarts compares starts of sandboxes that stay over a large directory and a small
+// measureOverlayStarts compares starts of persistent sandboxes over a large directory and a small
 // one.
 func (b *bench) measureOverlayStarts(ctx context.Context) error {
 	const few, size = 500, 1 << 30 / 50_000

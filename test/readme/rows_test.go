@@ -26,7 +26,7 @@ const (
 // lastLayer is the id of the layer that was kept last.
 const lastLayer = `"$(paddock layers --json | grep -o '"id":"[^"]*' | tail -n 1 | cut -d '"' -f 4)"`
 
-// A sandbox that stays, for one row.
+// A persistent sandbox, for one row.
 const (
 	firstOf = "paddock create web >/dev/null"
 	lastOf  = "paddock rm --force web"

@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
-// With a disk that is full at any step, a sandbox that stays is made, or nothing of it is left
+// With a disk that is full at any step, a persistent sandbox is made, or nothing of it is left
 // and the error says why.
 func TestCreateOnAFullDisk(t *testing.T) {
 	boxtest.RequireWalls(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
-// keptIn makes a sandbox that stays, named c, and returns the pids of its agent and its keeper.
+// keptIn makes a persistent sandbox, named c, and returns the pids of its agent and its keeper.
 func keptIn(t *testing.T, state, workspace string, flags ...string) (agent, keeper int) {
 	t.Helper()
 	outputOf(t, inState(t, state, append([]string{"create", "c", "--cache", "none", "-w", workspace}, flags...)...))
@@ -99,7 +99,7 @@ func TestKeptEndsWithItsProcesses(t *testing.T) {
 	}
 }
 
-// No process of Paddock's but the agent and the keeper matters to a sandbox that stays.
+// No process of Paddock's but the agent and the keeper matters to a persistent sandbox.
 func TestKeptNeedsNobodyElse(t *testing.T) {
 	boxtest.RequireWalls(t)
 	state, workspace, mark := t.TempDir(), t.TempDir(), newMark()

@@ -9,7 +9,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// shellIn creates a sandbox that stays and returns what starts paddock in a terminal on it, with
+// shellIn creates a persistent sandbox and returns what starts paddock in a terminal on it, with
 // the name of the sandbox after the verb.
 func shellIn(t *testing.T) func(verb string, args ...string) *session {
 	t.Helper()

@@ -75,7 +75,7 @@ type ExecCursors struct {
 func (ExecInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "exec", CLI: []string{"exec"},
-		Summary: "Run a command in a sandbox that stays",
+		Summary: "Run a command in a persistent sandbox",
 		Doc:     execOpDoc,
 		Examples: `  # beside what runs in sandbox pd-zpssdiq7p7h7e
   paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux
@@ -92,7 +92,7 @@ func (ExecInput) Desc() op.Desc {
 	}
 }
 
-const execOpDoc = `Run a command in a sandbox that stays, and report how it ended. command is shell
+const execOpDoc = `Run a command in a persistent sandbox, and report how it ended. command is shell
 text; argv is a program with its arguments, run without a shell. Each command
 starts in the workspace, /workspace inside: files stay for the next command, the
 current directory and variables do not. Standard input is the text in stdin.

@@ -35,7 +35,7 @@ type CreateOutput struct {
 func (CreateInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "create", CLI: []string{"create"},
-		Summary: "Create a sandbox that stays",
+		Summary: "Create a persistent sandbox",
 		Doc: `Create a sandbox that outlives this command, without a daemon: a small process of its
 own, its keeper, owns it. It lasts until "paddock stop", until its time is up, or
 until the host is restarted; its record stays until "paddock rm", and "paddock start"

@@ -29,7 +29,7 @@ type PruneOutput struct {
 func (PruneInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "prune", CLI: []string{"prune"},
-		Summary: "Remove all stopped sandboxes that stay",
+		Summary: "Remove all stopped persistent sandboxes",
 		Doc: `Remove the records of all stopped sandboxes of "paddock create", and free their names.
 Those that run stay, and so do workspaces. It asks first; without a terminal it
 removes nothing unless --yes is given, and lists what it would remove.

@@ -22,7 +22,7 @@ type RemoveOutput struct {
 func (RemoveInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "rm", CLI: []string{"rm"},
-		Summary: "Remove sandboxes that stay",
+		Summary: "Remove persistent sandboxes",
 		Doc: `Remove the records of sandboxes of "paddock create", and free their names. One that
 runs is refused, unless --force ends it first. Workspaces stay: they are directories
 of the host.`,

@@ -43,7 +43,7 @@ type StatsOutput struct {
 func (StatsInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "stats", CLI: []string{"stats"},
-		Summary: "Show what sandboxes that stay use",
+		Summary: "Show what persistent sandboxes use",
 		Doc: `Show how many commands, shells and services run in sandboxes of "paddock create", with
 their processes, memory and processor time. The numbers come from inside and are not
 verified.`,

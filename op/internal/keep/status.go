@@ -46,7 +46,7 @@ type StatusOutput struct {
 func (StatusInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "status", CLI: []string{"status"},
-		Summary: "Describe a sandbox that stays",
+		Summary: "Describe a persistent sandbox",
 		Doc: `Describe a sandbox of "paddock create": whether it runs, since when, what is enforced,
 what runs in it, its times, and how it ended the last time and why.`,
 		Examples: "  paddock status web",

@@ -37,7 +37,7 @@ type StopOutput struct {
 func (StopInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "stop", CLI: []string{"stop"},
-		Summary: "End sandboxes that stay, and keep their records",
+		Summary: "Stop persistent sandboxes, and keep their records",
 		Doc: `End sandboxes of "paddock create": everything that runs in them is killed, and it is
 proved that nothing is left. Their records stay, for "paddock start". For one that
 does not run, how it ended before is printed.

@@ -37,7 +37,7 @@ const idleDefault = time.Hour
 
 func (SandboxCreateInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "sandbox_create", Summary: "Create a sandbox that stays",
+		Name: "sandbox_create", Summary: "Create a persistent sandbox",
 		Doc: `Create a sandbox: a workspace behind walls, in which commands, shells, services and
 sessions run until it is deleted. Give its name in the field sandbox of other
 operations; without that field they use the default sandbox, which need not be

@@ -19,7 +19,7 @@ import (
 )
 
 type ListInput struct {
-	All    bool     `json:"all,omitempty" flag:"all" short:"a" help:"list stopped sandboxes that stay, too"`
+	All    bool     `json:"all,omitempty" flag:"all" short:"a" help:"list stopped persistent sandboxes, too"`
 	Filter []string `json:"filter,omitempty" flag:"filter" arg:"WHAT=VALUE" help:"list only those that it describes: name=NAME, state=running, paused, ending or stopped, label=NAME or label=NAME=VALUE; a state includes stopped ones (may be repeated)" max:"64"`
 	Quiet  bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print ids alone"`
 }
@@ -41,7 +41,7 @@ type RunningSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Principal is whose it is, if a server made it: then Name is that principal's for it.
 	Principal string `json:"principal,omitempty"`
-	// State is starting, ready or silent: its agent does not answer. Of a sandbox that stays it
+	// State is starting, ready or silent: its agent does not answer. Of a persistent sandbox it
 	// can also be paused, ending, stopped or damaged.
 	State     string `json:"state"`
 	Backend   string `json:"backend"`
@@ -131,7 +131,7 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 	return out, err
 }
 
-// stayed returns those of the sandboxes that stay which run, but for those that were opened when the
+// stayed returns those of the persistent sandboxes which run, but for those that were opened when the
 // list of others was read, and had no record yet.
 func stayed(lasting []paddock.Listed, others []paddock.Running) (running []paddock.Running) {
 	for _, k := range lasting {
@@ -143,7 +143,7 @@ func stayed(lasting []paddock.Listed, others []paddock.Running) (running []paddo
 	return running
 }
 
-// add adds what is known of sandboxes that stay, and leaves out what the filter does not choose.
+// add adds what is known of persistent sandboxes, and leaves out what the filter does not choose.
 // Without all, those that do not run are left out, unless the filter names a state.
 func (out *ListOutput) add(lasting []paddock.Listed, filter keep.Filter, all bool) {
 	at, chosen := map[string]int{}, map[string]bool{}

@@ -36,7 +36,7 @@ type ShellAttachOutput struct {
 func (ShellAttachInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "shell_attach", CLI: []string{"shell"},
-		Summary: "Use a shell in a sandbox that stays",
+		Summary: "Use a shell in a persistent sandbox",
 		Doc: `Connect this terminal to a shell in a sandbox of "paddock create". The shell is opened if
 there is none of its id, and lasts until it exits, "paddock shell close" or the end of
 its sandbox: ctrl-p ctrl-q leaves it running, as does the end of this terminal. The next
