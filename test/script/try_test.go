@@ -85,7 +85,7 @@ func TestTryKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := layerOf(t, ws)
-			if out, err := paddockCommand(t, "diff", id).CombinedOutput(); err == nil || !strings.Contains(string(out), "a sandbox has it mounted") {
+			if out, err := paddockCommand(t, "commit", id).CombinedOutput(); err == nil || !strings.Contains(string(out), "a sandbox has it mounted") {
 				t.Errorf("while it runs: %v: %s", err, out)
 			}
 			_ = cmd.Process.Kill()
