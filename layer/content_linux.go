@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/layer/internal/linediff"
+	"github.com/paddock-dev/paddock/internal/linediff"
 )
 
 // mostText is how large a file may be that is shown by lines, as far as it is not binary.

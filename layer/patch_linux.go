@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paddock-dev/paddock/layer/internal/linediff"
+	"github.com/paddock-dev/paddock/internal/linediff"
 )
 
 // PatchOptions say what a patch has.
@@ -229,7 +229,7 @@ func (p *patch) diff(f *file) error {
 		return nil
 	}
 	fmt.Fprintf(p.w, "--- %s\n+++ %s\n", side{path: f.oldPath}.marked("a/"), side{path: f.path}.marked("b/"))
-	p.hunks(&d)
+	linediff.WriteHunks(p.w, d.old, d.new, d.edits)
 	return nil
 }
 
@@ -292,52 +292,6 @@ func headName(path string) string {
 		return name
 	}
 	return `"` + path + `"`
-}
-
-// hunks writes the edits with three lines around each.
-func (p *patch) hunks(d *lines) {
-	const around = 3
-	for edits := d.edits; len(edits) > 0; {
-		n := 1
-		for n < len(edits) && edits[n].OldStart-edits[n-1].OldEnd <= 2*around {
-			n++
-		}
-		hunk := edits[:n]
-		edits = edits[n:]
-		first, last := hunk[0], hunk[n-1]
-		before := min(around, first.OldStart)
-		after := min(around, d.old.Len()-last.OldEnd)
-		fmt.Fprintf(p.w, "@@ -%s +%s @@\n",
-			span(first.OldStart-before, last.OldEnd+after), span(first.NewStart-before, last.NewEnd+after))
-		at := first.OldStart - before
-		for _, e := range hunk {
-			p.lines(' ', d.old, at, e.OldStart)
-			p.lines('-', d.old, e.OldStart, e.OldEnd)
-			p.lines('+', d.new, e.NewStart, e.NewEnd)
-			at = e.OldEnd
-		}
-		p.lines(' ', d.old, at, last.OldEnd+after)
-	}
-}
-
-// span returns lines as a hunk names them.
-func span(start, end int) string {
-	n := end - start
-	if n > 0 {
-		start++ // where lines are, the first is 1; where none are, it is the one before
-	}
-	return fmt.Sprintf("%d,%d", start, n)
-}
-
-func (p *patch) lines(mark byte, t linediff.Text, from, to int) {
-	for i := from; i < to; i++ {
-		line := t.Line(i)
-		_ = p.w.WriteByte(mark)
-		_, _ = p.w.Write(line)
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			_, _ = p.w.WriteString("\n\\ No newline at end of file\n")
-		}
-	}
 }
 
 // binary writes a file as git's literal.

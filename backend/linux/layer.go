@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -100,15 +100,13 @@ func mountLayer(source *os.File, layer *backend.Layer, m hostpath.Mount, userns 
 	}
 	fd := -1
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its identity
-		done <- func() (err error) {
-			fd, err = overlayAs(id, int(source.Fd()), space, attrs)
-			return err
-		}()
-	}()
+	clone.BesideLeader(func() {
+		var err error
+		fd, err = overlayAs(id, int(source.Fd()), space, attrs)
+		done <- err
+	})
 	if err := <-done; err != nil {
-		return fail("mount an overlay of", m.Source+" and "+layer.Dir, err, place+"; root's overlays need Linux 6.13 or later")
+		return fail("mount an overlay of", m.Source+" and "+layer.Dir, err, place)
 	}
 	if err := confine.Changeable(fd); err != nil {
 		_ = unix.Close(fd)
@@ -144,6 +142,18 @@ func overlayAs(id identity, source, space int, attrs uint64) (int, error) {
 	if is, _, _ := unix.RawSyscall(unix.SYS_SETFSUID, ^uintptr(0), 0, 0); is != uintptr(id.uid) { // which changes nothing
 		return -1, fmt.Errorf("the kernel did not take the id %d", id.uid)
 	}
+	fd, err := newLayered(attrs, func(ctx int) error { return setLayers(ctx, source, space) })
+	if errors.Is(err, unix.EBADF) || errors.Is(err, unix.EOPNOTSUPP) { // before Linux 6.13, and before 6.5
+		if err := attachLayers(source, space); err != nil {
+			return -1, err
+		}
+		fd, err = newLayered(attrs, func(ctx int) error { return setLayerPaths(ctx, source, space) })
+	}
+	return fd, err
+}
+
+// newLayered makes an overlay, whose layers set names, as a detached mount.
+func newLayered(attrs uint64, set func(ctx int) error) (int, error) {
 	ctx, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, os.NewSyscallError("fsopen", err)
@@ -157,13 +167,8 @@ func overlayAs(id identity, source, space int, attrs uint64) (int, error) {
 			return -1, confine.OverlayError(ctx, fmt.Errorf("%s: %w", option[0], err))
 		}
 	}
-	if err := unix.FsconfigSetFd(ctx, "lowerdir+", source); err != nil {
-		return -1, confine.OverlayError(ctx, fmt.Errorf("lowerdir+: %w", err))
-	}
-	for _, option := range [][2]string{{"upperdir", "upper"}, {"workdir", "work"}} {
-		if err := setDir(ctx, option[0], space, option[1]); err != nil {
-			return -1, err
-		}
+	if err := set(ctx); err != nil {
+		return -1, err
 	}
 	if err := unix.FsconfigCreate(ctx); err != nil {
 		return -1, confine.OverlayError(ctx, err)
@@ -172,15 +177,56 @@ func overlayAs(id identity, source, space int, attrs uint64) (int, error) {
 	return fd, os.NewSyscallError("fsmount", err)
 }
 
-// setDir sets an option of a file system to a directory in an open one.
-func setDir(ctx int, option string, space int, name string) error {
-	dir, err := unix.Openat(space, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+// setLayers names the layers of an overlay by descriptors.
+func setLayers(ctx, source, space int) error {
+	if err := unix.FsconfigSetFd(ctx, "lowerdir+", source); err != nil {
+		return confine.OverlayError(ctx, fmt.Errorf("lowerdir+: %w", err))
 	}
-	defer unix.Close(dir)
-	if err := unix.FsconfigSetFd(ctx, option, dir); err != nil {
-		return confine.OverlayError(ctx, fmt.Errorf("%s: %w", option, err))
+	for _, option := range [][2]string{{"upperdir", "upper"}, {"workdir", "work"}} {
+		dir, err := unix.Openat(space, option[1], unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("%s: %w", option[1], err)
+		}
+		err = unix.FsconfigSetFd(ctx, option[0], dir)
+		_ = unix.Close(dir)
+		if err != nil {
+			return confine.OverlayError(ctx, fmt.Errorf("%s: %w", option[0], err))
+		}
+	}
+	return nil
+}
+
+// attachLayers attaches the two mounts in a mount namespace of the calling thread's own, which
+// ends with it: older kernels take layers by their path alone, and only attached ones.
+func attachLayers(source, space int) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil { // nothing shows in the host's
+		return os.NewSyscallError("mount", err)
+	}
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("open", err)
+	}
+	defer unix.Close(root)
+	for _, fd := range []int{source, space} { // one on the other: they are found by descriptor
+		if err := unix.MoveMount(fd, "", root, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+			return os.NewSyscallError("move_mount", err)
+		}
+	}
+	return nil
+}
+
+// setLayerPaths names the layers of an overlay by paths, which need no quoting.
+func setLayerPaths(ctx, source, space int) error {
+	at := fmt.Sprintf("/proc/thread-self/fd/%d", space)
+	for _, option := range [][2]string{
+		{"lowerdir", fmt.Sprintf("/proc/thread-self/fd/%d", source)}, {"upperdir", at + "/upper"}, {"workdir", at + "/work"},
+	} {
+		if err := unix.FsconfigSetString(ctx, option[0], option[1]); err != nil {
+			return confine.OverlayError(ctx, fmt.Errorf("%s: %w", option[0], err))
+		}
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func TestLayerOfRoot(t *testing.T) {
 	}
 	box := launchBox(t, req)
 	for _, tt := range [][2]string{
-		{`perl -e 'rename "dir", "moved" or die $!' && cat moved/file; ls dir`, "text\nls: cannot access 'dir': No such file or directory"},
+		{"mv dir moved && cat moved/file; ls dir", "text\nls: cannot access 'dir': No such file or directory"},
 		{"cat closed", "cat: closed: Permission denied"},
 		{"cat other; echo x >> other", "other\n/bin/sh: 1: cannot create other: Permission denied"},
 		{"rm -f other", "rm: cannot remove 'other': Value too large for defined data type"},
@@ -110,6 +110,9 @@ func TestLayerOfRoot(t *testing.T) {
 		if out, _ := sh(t, box, tt[0]); out != tt[1] {
 			t.Errorf("%s\nsays %q, not %q", tt[0], out, tt[1])
 		}
+	}
+	if found, err := os.ReadDir(req.Layer.Dir + "/upper/moved"); err != nil || len(found) > 0 {
+		t.Errorf("the renamed directory was copied: %v, %v", found, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package keep
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/paddock-dev/paddock"
@@ -41,20 +40,11 @@ A paused sandbox takes no command; it can be ended.`,
 }
 
 func (in PauseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PauseOutput, error) {
-	out := PauseOutput{Sandboxes: []Paused{}}
-	if err := named(in.Names); err != nil {
-		return out, err
-	}
-	var errs []error
-	for _, name := range in.Names {
+	all, err := each(in.Names, func(name string) (Paused, error) {
 		how, err := paddock.Pause(ctx, name, env.Options)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		out.Sandboxes = append(out.Sandboxes, Paused{name, how})
-	}
-	return out, errors.Join(errs...)
+		return Paused{name, how}, err
+	})
+	return PauseOutput{all}, err
 }
 
 func (out PauseOutput) Render(w io.Writer) error {

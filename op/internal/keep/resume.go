@@ -2,7 +2,6 @@ package keep
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/paddock-dev/paddock"
@@ -30,19 +29,10 @@ func (ResumeInput) Desc() op.Desc {
 }
 
 func (in ResumeInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ResumeOutput, error) {
-	out := ResumeOutput{Sandboxes: []string{}}
-	if err := named(in.Names); err != nil {
-		return out, err
-	}
-	var errs []error
-	for _, name := range in.Names {
-		if err := paddock.Resume(ctx, name, env.Options); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		out.Sandboxes = append(out.Sandboxes, name)
-	}
-	return out, errors.Join(errs...)
+	all, err := each(in.Names, func(name string) (string, error) {
+		return name, paddock.Resume(ctx, name, env.Options)
+	})
+	return ResumeOutput{all}, err
 }
 
 func (out ResumeOutput) Render(w io.Writer) error {

@@ -2,7 +2,6 @@ package keep
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/paddock-dev/paddock"
@@ -33,21 +32,15 @@ of the host.`,
 }
 
 func (in RemoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (RemoveOutput, error) {
-	out := RemoveOutput{Sandboxes: []Ended{}}
-	if err := named(in.Names); err != nil {
-		return out, err
-	}
-	var errs []error
-	for _, name := range in.Names {
+	all, err := each(in.Names, func(name string) (Ended, error) {
 		k, err := paddock.Remove(ctx, name, in.Force, env.Options)
 		if err != nil {
-			errs = append(errs, err)
-			continue
+			return Ended{}, err
 		}
 		env.RecordSandbox(k.ID)
-		out.Sandboxes = append(out.Sandboxes, newEnded(k))
-	}
-	return out, errors.Join(errs...)
+		return newEnded(k), nil
+	})
+	return RemoveOutput{all}, err
 }
 
 func (out RemoveOutput) Render(w io.Writer) error {

@@ -51,29 +51,34 @@ after "paddock run".`,
 }
 
 func (in StopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StopOutput, error) {
-	out := StopOutput{Sandboxes: []Ended{}}
-	if err := named(in.Names); err != nil {
-		return out, err
+	all, err := each(in.Names, func(name string) (Ended, error) {
+		k, err := paddock.Stop(ctx, name, env.Options)
+		if err != nil {
+			return Ended{}, err
+		}
+		env.RecordSandbox(k.ID)
+		return newEnded(k), nil
+	})
+	return StopOutput{all}, err
+}
+
+// each calls do for each of some sandboxes, of which there must be one, and returns what
+// succeeded with the errors of the rest.
+func each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
+	all := []T{}
+	if len(names) == 0 {
+		return all, &policy.FieldError{Field: "names", Reason: "no sandbox is named", Hint: "paddock list shows those that run, with `all` every one"}
 	}
 	var errs []error
-	for _, name := range in.Names {
-		k, err := paddock.Stop(ctx, name, env.Options)
+	for _, name := range names {
+		one, err := do(name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		env.RecordSandbox(k.ID)
-		out.Sandboxes = append(out.Sandboxes, newEnded(k))
+		all = append(all, one)
 	}
-	return out, errors.Join(errs...)
-}
-
-// named refuses an empty list of names.
-func named(names []string) error {
-	if len(names) == 0 {
-		return &policy.FieldError{Field: "names", Reason: "no sandbox is named", Hint: "paddock list shows those that run, with `all` every one"}
-	}
-	return nil
+	return all, errors.Join(errs...)
 }
 
 func newEnded(k paddock.Listed) Ended {
