@@ -289,6 +289,14 @@ func TestScreenTrees(t *testing.T) {
 		want(t, got, "e/HEAD", Hold)
 		want(t, got, "f/HEAD", 0)
 	})
+	t.Run("the halves of a worktree", func(t *testing.T) {
+		l := newLab(t, map[string]string{"d/commondir": "../evil", "e/HEAD": "x"})
+		l.does(Added, "d/HEAD", "x")
+		l.does(Added, "e/commondir", "../evil")
+		got := screen(t, l, ScreenOptions{})
+		want(t, got, "d/HEAD", Hold)
+		want(t, got, "e/commondir", Hold)
+	})
 	t.Run("a bare repository", func(t *testing.T) {
 		l := newLab(t, map[string]string{"r.git/HEAD": "x", "r.git/refs/": "", "r.git/objects/": ""})
 		l.does(Added, "r.git/hooks/", "")
