@@ -38,6 +38,9 @@ type ScreenOptions struct {
 	Named []Named
 	// Search are the directories in which the host's shells look for programs.
 	Search []string
+	// AllLinks has the links found that lead to what changed from anywhere in the source, which
+	// takes a look at all of it, and not only those in the directories above what changed.
+	AllLinks bool
 }
 
 // Named is a path, relative to the source, that programs of the host run or obey.

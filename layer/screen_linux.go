@@ -42,7 +42,9 @@ func (l *Layer) Screen(ctx context.Context, changes []Change, opt ScreenOptions)
 	}
 	s.folding = folding(s.source)
 	s.path, _ = os.Readlink("/proc/self/fd/" + strconv.Itoa(s.source))
-	s.findLinks(changes)
+	if err := s.findLinks(ctx, changes); err != nil {
+		return nil, err
+	}
 	for i := range changes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -209,96 +211,6 @@ func (s *screen) resolve(p string) (to string, inside bool) {
 		rest = append(strings.Split(e.Link, "/"), rest...)
 	}
 	return strings.Join(done, "/"), true
-}
-
-// findLinks finds where the links lead that stand at paths of the inventory: those that come with
-// the changes, and those of the source in the directories above them.
-func (s *screen) findLinks(changes []Change) {
-	for i := range changes {
-		dir, _ := splitPath(changes[i].Path)
-		for !s.linked[dir] {
-			s.linksIn(dir)
-			dir, _ = splitPath(dir)
-		}
-	}
-}
-
-// linksIn finds where the links of a directory lead that stand at paths of the inventory.
-func (s *screen) linksIn(dir string) {
-	s.linked[dir] = true
-	all := inventory()
-	lists := []map[string][]entry{all.project}
-	if s.isGitDir(dir) {
-		lists = []map[string][]entry{all.git}
-	}
-	if slices.Contains(s.opt.Homes, dir) || dir == "" && slices.Contains(s.opt.Homes, ".") {
-		lists = append(lists, all.home)
-	}
-	project := dir == "" || s.isProject(dir)
-	present := s.presentIn(dir)
-	for _, list := range lists {
-		for first, es := range list {
-			if present != nil && !present[first] {
-				continue
-			}
-			for _, e := range es {
-				if e.Under == policy.Project && !e.Nested && !project || e.With != nil {
-					continue
-				}
-				s.follow(dir, e)
-			}
-		}
-	}
-}
-
-// presentIn returns the names that a directory has after the commit, folded, or nil if that is not
-// known.
-func (s *screen) presentIn(dir string) map[string]bool {
-	present := map[string]bool{}
-	if s.folding || s.byPath[dir] != nil {
-		return nil
-	}
-	list, err := names(s.source, dir)
-	if err != nil {
-		return nil
-	}
-	for _, n := range list {
-		present[foldName(n)] = true
-	}
-	for _, n := range s.in[dir] {
-		present[foldName(n)] = true
-	}
-	return present
-}
-
-// follow records where an entry of a directory leads, if there is a link in its path.
-func (s *screen) follow(dir string, e entry) {
-	at := dir
-	for _, part := range e.parts {
-		at = joinPath(at, part)
-		is, there := s.after(at)
-		if !there {
-			return
-		}
-		if is.Mode&fs.ModeSymlink == 0 {
-			continue
-		}
-		if to, inside := s.resolve(joinPath(dir, e.Path)); inside && to != "" {
-			s.aliases[to] = e.Obeyed
-		}
-		return
-	}
-}
-
-// leads returns the entry that leads to a path, or above it, over a link, or nil.
-func (s *screen) leads(p string) *policy.Obeyed {
-	for len(s.aliases) > 0 && p != "" {
-		if o := s.aliases[p]; o != nil {
-			return o
-		}
-		p, _ = splitPath(p)
-	}
-	return nil
 }
 
 // change screens one change.

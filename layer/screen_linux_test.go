@@ -264,6 +264,23 @@ func TestScreenTrees(t *testing.T) {
 		want(t, got, "etc/editor/tasks.json", Hold)
 		want(t, got, "etc/x", 0)
 	})
+	t.Run("links from elsewhere in the source", func(t *testing.T) {
+		l := newLab(t, map[string]string{"sub/.vscode": "->../shared", "shared/tasks.json": "->../conf/tasks.json", "conf/tasks.json": "x", "conf/x": "x",
+			".claude/settings.json": "->../conf/claude.json", "conf/claude.json": "x", ".git/objects/": "", ".git/refs/": "", ".git/HEAD": "x", ".git/hooks/x": "->../../run", "run": "x", "plain": "->conf/x"})
+		for _, p := range []string{"conf/tasks.json", "conf/claude.json", "conf/x", "run"} {
+			l.does(Modified, p, "evil")
+		}
+		l.does(Added, "shared/new", "evil")
+		got := screen(t, l, ScreenOptions{AllLinks: true})
+		for _, p := range []string{"conf/tasks.json", "conf/claude.json", "run", "shared/new"} {
+			want(t, got, p, Hold)
+		}
+		want(t, got, "conf/x", 0)
+		r, err := l.layer.Commit(t.Context(), l.changes, CommitOptions{DryRun: true})
+		if err != nil || len(r.Landed) != 1 || r.Landed[0].Path != "conf/x" {
+			t.Errorf("a commit would land %+v, %v", r.Landed, err)
+		}
+	})
 	t.Run("links of one commit", func(t *testing.T) {
 		l := newLab(t, nil)
 		l.does(Added, "a", "->b")
