@@ -23,6 +23,7 @@ import (
 const (
 	maxRead  = 1 << 20 // bytes of a file that is compared; a larger one is held back
 	maxLinks = 40      // links that one path leads over, as the kernel has it
+	maxSteps = 1 << 22 // names that are looked up to follow links; those in long paths count more
 )
 
 // Screen looks for changes that would run programs on the host, or steer those that run. It
@@ -45,9 +46,14 @@ func (l *Layer) Screen(ctx context.Context, changes []Change, opt ScreenOptions)
 	if err := s.findLinks(ctx, changes); err != nil {
 		return nil, err
 	}
+	unknown := s.spent()
+	s.steps = 0
 	for i := range changes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if unknown {
+			s.add(&changes[i], changes[i].Path, Hold, "", "there are too many links to tell which lead to it")
 		}
 		if err := s.change(ctx, &changes[i]); err != nil {
 			return nil, err
@@ -71,8 +77,12 @@ type screen struct {
 	places        map[string]*where
 	aliases       map[string]*policy.Obeyed // by where links lead
 	linked        map[string]bool           // directories whose links were looked for
+	steps         int                       // that resolve has taken
 	found         []Finding
 }
+
+// spent reports whether links take more steps than are taken.
+func (s *screen) spent() bool { return s.steps > maxSteps }
 
 func (s *screen) add(ch *Change, at string, level Level, tool, why string) {
 	f := Finding{Path: ch.Path, Level: level, Tool: tool, Why: why}
@@ -182,7 +192,7 @@ func (s *screen) isProject(dir string) bool {
 }
 
 // resolve returns where a path leads after all changes, over links in the source. It reports false
-// if it leads out of the source.
+// if it leads out of the source, or that cannot be told with the steps that are left.
 func (s *screen) resolve(p string) (to string, inside bool) {
 	var done []string
 	rest := strings.Split(p, "/")
@@ -200,7 +210,11 @@ func (s *screen) resolve(p string) (to string, inside bool) {
 			continue
 		}
 		done = append(done, name)
-		e, there := s.after(strings.Join(done, "/"))
+		at := strings.Join(done, "/")
+		if s.steps += 1 + len(at)>>6; s.spent() {
+			return "", false
+		}
+		e, there := s.after(at)
 		if !there || e.Mode&fs.ModeSymlink == 0 {
 			continue
 		}
@@ -319,6 +333,8 @@ func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 		dir, _ := splitPath(p)
 		to, inside := s.resolve(joinPath(dir, e.Link))
 		switch {
+		case s.spent():
+			hold("", "there are too many links to tell where it leads")
 		case !inside || strings.HasPrefix(e.Link, "/"):
 			hold("", "the link leads out of the source")
 		case to == "":

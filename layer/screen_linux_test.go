@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -279,6 +280,29 @@ func TestScreenTrees(t *testing.T) {
 		r, err := l.layer.Commit(t.Context(), l.changes, CommitOptions{DryRun: true})
 		if err != nil || len(r.Landed) != 1 || r.Landed[0].Path != "conf/x" {
 			t.Errorf("a commit would land %+v, %v", r.Landed, err)
+		}
+	})
+	t.Run("more links than are followed", func(t *testing.T) {
+		l := newLab(t, nil)
+		deep := strings.Repeat("d/", 300)
+		link := func(p, to string) {
+			l.changes = append(l.changes, Change{Path: p, Kind: Added, New: Entry{Mode: os.ModeSymlink, Link: to}})
+		}
+		link("a", "x")
+		for i := range 2000 {
+			link(deep+strconv.Itoa(i), strings.Repeat("../d/", 300)+strconv.Itoa(i+1))
+		}
+		link("z", "x")
+		got := screen(t, l, ScreenOptions{})
+		if got["a"] != 0 || got["z"] != Hold {
+			t.Errorf("the first link is at level %d, and the last at %d", got["a"], got["z"])
+		}
+		for i := range 50 {
+			link(strconv.Itoa(i)+"/.vscode", "../"+deep+"0")
+		}
+		l.does(Added, "file", "x")
+		if got := screen(t, l, ScreenOptions{})["file"]; got != Hold {
+			t.Errorf("a file to which they may lead is at level %d", got)
 		}
 	})
 	t.Run("links of one commit", func(t *testing.T) {
