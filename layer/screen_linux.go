@@ -348,8 +348,8 @@ func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 		hold("", "who runs it would become another user; the bit itself does not land in any case")
 	}
 	executable := is.link || e.Mode.IsRegular() && e.Mode&0o111 != 0
-	if fresh := ch.Kind != Modified || ch.Old.Mode&0o111 == 0; executable && fresh && !ok {
-		s.program(ch, p)
+	if executable && !ok {
+		s.program(ch, p, ch.Kind != Modified || ch.Old.Mode&0o111 == 0)
 	}
 }
 
@@ -401,8 +401,8 @@ func readAll(dir int, rel string, size int64) ([]byte, bool) {
 	return all, err == nil && len(all) <= maxRead
 }
 
-// program screens a file that has become executable, or a link.
-func (s *screen) program(ch *Change, p string) {
+// program screens a file that is executable, or a link. fresh says that it was not before.
+func (s *screen) program(ch *Change, p string, fresh bool) {
 	dir, name := splitPath(p)
 	for _, d := range s.opt.Search {
 		if rel, err := filepath.Rel(s.path, d); err == nil && (rel == dir || rel == "." && dir == "") {
@@ -411,7 +411,7 @@ func (s *screen) program(ch *Change, p string) {
 		}
 	}
 	filled := slices.ContainsFunc(strings.Split(dir, "/"), snapshot.Fills)
-	if !filled && s.isProgram(name) {
+	if fresh && !filled && s.isProgram(name) {
 		s.add(ch, p, Hold, "shells", "it is named like the program "+name+", and runs instead of it where a shell searches its directory")
 	}
 }

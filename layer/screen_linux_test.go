@@ -356,19 +356,24 @@ func TestScreenTrees(t *testing.T) {
 		want(t, got, "sub/makefile", Mark)
 	})
 	t.Run("what the host names", func(t *testing.T) {
-		l := newLab(t, map[string]string{"scripts/hooks/x": "x", "bin/x": "x", ".profile": "x"})
+		l := newLab(t, map[string]string{"scripts/hooks/x": "x", "progs/x": "x", ".profile": "x"})
 		l.does(Modified, "scripts/hooks/x", "evil")
 		l.does(Modified, ".profile", "evil")
-		l.does(Added, "bin/new", "x")
-		if err := os.Chmod(l.upper+"/bin/new", 0o755); err != nil {
-			t.Fatal(err)
+		for _, p := range []string{l.source + "/progs/x", l.source + "/tool", l.upper + "/progs/x", l.upper + "/progs/new", l.upper + "/tool"} {
+			put(t, p, "x")
+			if err := os.Chmod(p, 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
-		l.changes = slices.DeleteFunc(l.changes, func(ch Change) bool { return ch.Path == "bin/new" })
-		l.changed(Added, "bin/new", "")
-		got := screen(t, l, ScreenOptions{Homes: []string{"."}, Search: []string{l.source + "/bin"}, Named: []Named{{"scripts/hooks", "git runs hooks from there"}}})
+		l.changed(Modified, "progs/x", "")
+		l.changed(Modified, "tool", "")
+		l.changed(Added, "progs/new", "")
+		got := screen(t, l, ScreenOptions{Homes: []string{"."}, Search: []string{l.source + "/progs"}, Named: []Named{{"scripts/hooks", "git runs hooks from there"}}})
 		want(t, got, "scripts/hooks/x", Hold)
 		want(t, got, ".profile", Hold)
-		want(t, got, "bin/new", Hold)
+		want(t, got, "progs/new", Hold)
+		want(t, got, "progs/x", Hold)
+		want(t, got, "tool", 0)
 		want(t, screen(t, l, ScreenOptions{}), ".profile", 0)
 	})
 }
