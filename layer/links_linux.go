@@ -44,7 +44,7 @@ func (s *screen) findLinks(ctx context.Context, changes []Change) error {
 			if !ok {
 				continue
 			}
-			if to, inside := s.resolve(p); inside && to != "" && s.aliases[to] == nil {
+			if to, inside := s.resolve(p, true); inside && to != "" && s.aliases[to] == nil {
 				s.aliases[to], more = m.Obeyed, true
 			}
 		}
@@ -151,7 +151,7 @@ func (s *screen) follow(dir string, e entry) {
 		if is.Mode&fs.ModeSymlink == 0 {
 			continue
 		}
-		if to, inside := s.resolve(joinPath(dir, e.Path)); inside && to != "" {
+		if to, inside := s.resolve(joinPath(dir, e.Path), true); inside && to != "" {
 			s.aliases[to] = e.Obeyed
 		}
 		return

@@ -192,8 +192,9 @@ func (s *screen) isProject(dir string) bool {
 }
 
 // resolve returns where a path leads after all changes, over links in the source. It reports false
-// if it leads out of the source, or that cannot be told with the steps that are left.
-func (s *screen) resolve(p string) (to string, inside bool) {
+// if it leads out of the source, or that cannot be told with the steps that are left. With back, a
+// link may lead out and in again, as those with an absolute path do.
+func (s *screen) resolve(p string, back bool) (to string, inside bool) {
 	var done []string
 	rest := strings.Split(p, "/")
 	for links := 0; len(rest) > 0; {
@@ -203,10 +204,15 @@ func (s *screen) resolve(p string) (to string, inside bool) {
 		case "", ".":
 			continue
 		case "..":
-			if len(done) == 0 {
+			if len(done) > 0 {
+				done = done[:len(done)-1]
+				continue
+			}
+			in, ok := s.within(s.path+"/../"+strings.Join(rest, "/"), true)
+			if !back || !ok {
 				return "", false
 			}
-			done = done[:len(done)-1]
+			rest = strings.Split(in, "/")
 			continue
 		}
 		done = append(done, name)
@@ -218,13 +224,38 @@ func (s *screen) resolve(p string) (to string, inside bool) {
 		if !there || e.Mode&fs.ModeSymlink == 0 {
 			continue
 		}
-		if links++; links > maxLinks || strings.HasPrefix(e.Link, "/") {
+		if links++; links > maxLinks {
 			return "", false
 		}
 		done = done[:len(done)-1]
+		if to := e.Link; strings.HasPrefix(to, "/") {
+			in, ok := s.within(to, s.byPath[at] == nil)
+			if !back || !ok {
+				return "", false
+			}
+			done, rest = nil, append(strings.Split(in, "/"), rest...)
+			continue
+		}
 		rest = append(strings.Split(e.Link, "/"), rest...)
 	}
 	return strings.Join(done, "/"), true
+}
+
+// within returns an absolute path of the host relative to the source, if it leads there by its text
+// or, for own links of the host, over others.
+func (s *screen) within(abs string, own bool) (rel string, ok bool) {
+	if s.path == "" {
+		return "", false
+	}
+	rel, ok = strings.CutPrefix(filepath.Clean(abs)+"/", s.path+"/")
+	if ok || !own {
+		return rel, ok
+	}
+	at, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(at+"/", s.path+"/")
 }
 
 // change screens one change.
@@ -331,7 +362,7 @@ func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 		hold("", "programs that read a pipe wait for one that writes")
 	case is.link:
 		dir, _ := splitPath(p)
-		to, inside := s.resolve(joinPath(dir, e.Link))
+		to, inside := s.resolve(joinPath(dir, e.Link), false)
 		switch {
 		case s.spent():
 			hold("", "there are too many links to tell where it leads")

@@ -1,6 +1,7 @@
 package layer
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -388,4 +389,33 @@ func FuzzFoldName(f *testing.F) {
 			t.Errorf("%q folds to %q, and that to %q", name, once, twice)
 		}
 	})
+}
+
+// Links of the host that lead to a changed file hold it back, however they are written.
+func TestScreenLinksOfTheHost(t *testing.T) {
+	for name, c := range map[string]struct{ at, to string }{
+		"relative":        {".vscode", "shared"},
+		"absolute":        {".vscode", "SOURCE/shared"},
+		"out and back":    {".vscode", "../source/shared"},
+		"to a file":       {".mcp.json", "SOURCE/shared/tasks.json"},
+		"over other ones": {".vscode", "OTHER/shared"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, map[string]string{"shared/tasks.json": "x"})
+			other := filepath.Join(t.TempDir(), "other")
+			to := strings.NewReplacer("SOURCE", l.source, "OTHER", other).Replace(c.to)
+			if err := errors.Join(os.Symlink(l.source, other), os.Symlink(to, filepath.Join(l.source, c.at))); err != nil {
+				t.Fatal(err)
+			}
+			l.begin()
+			l.does(Modified, "shared/tasks.json", "evil")
+			got, err := l.layer.Screen(t.Context(), l.changes, ScreenOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i := slices.IndexFunc(got, func(f Finding) bool { return f.Path == "shared/tasks.json" && f.Level == Hold }); i < 0 {
+				t.Errorf("it is not held back: %+v", got)
+			}
+		})
+	}
 }
