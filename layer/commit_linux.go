@@ -36,7 +36,7 @@ type CommitOptions struct {
 	Journal string
 	// Known are what earlier looks recorded of the source, by path.
 	Known map[string]Record
-	// Screen is what screening must know of the host.
+	// Screen is what screening must know of the host. A commit finds all links.
 	Screen ScreenOptions
 	// Progress, if not nil, is called as files are copied.
 	Progress func(Progress)
@@ -142,6 +142,7 @@ func (c *commit) choose(ctx context.Context, changes []Change) error {
 	if missing := unmatched(changes, slices.Concat(c.opt.Paths, c.opt.Accept)); len(missing) > 0 {
 		return &PathError{missing}
 	}
+	c.opt.Screen.AllLinks = true
 	findings, err := c.Screen(ctx, changes, c.opt.Screen)
 	if err != nil {
 		return err

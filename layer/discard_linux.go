@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, t
 		return fmt.Errorf("cannot open the directory for what is discarded: %w", err)
 	}
 	defer func() { _ = unix.Close(to) }()
-	if paths = cleaned(paths); len(paths) == 0 {
+	if paths = cleaned(paths); len(paths) == 0 || slices.Contains(paths, ".") {
 		if paths, err = names(int(l.Upper.Fd()), ""); err != nil {
 			return fmt.Errorf("cannot list the layer: %w", err)
 		}

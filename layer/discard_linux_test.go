@@ -48,6 +48,7 @@ func TestDiscard(t *testing.T) {
 		{"new in a replaced directory", `rm -r side; mkdir side; echo x > side/x; echo y > side/y`, []string{"side/x"}, "D \"side/s\"\nA \"side/y\"\n", false},
 		{"closed to its owner", `mkdir -p a/b; echo x > a/b/x; chmod 000 a/b; chmod 500 a; echo y > y`, []string{"a"}, "A \"y\"\n", false},
 		{"all of it", `rm -r tree; echo x > a; echo y >> file`, nil, "", false},
+		{"all of it, by its path", `rm -r tree; echo x > a; echo y >> file`, []string{"a", "./"}, "", false},
 		{"a renamed directory", `mv tree wood; echo x > wood/new; rm file`, []string{"wood"}, "D \"file\"\n", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

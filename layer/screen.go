@@ -38,6 +38,9 @@ type ScreenOptions struct {
 	Named []Named
 	// Search are the directories in which the host's shells look for programs.
 	Search []string
+	// AllLinks has the links found that lead to what changed from anywhere in the source, which
+	// takes a look at all of it, and not only those in the directories above what changed.
+	AllLinks bool
 }
 
 // Named is a path, relative to the source, that programs of the host run or obey.
@@ -49,17 +52,24 @@ type entry struct {
 	parts []string
 }
 
-// entries are the entries of the inventory, by the first names of their paths, folded.
-type entries struct{ project, git, home map[string][]entry }
+// entries are the entries of the inventory, by the first names of their paths, folded, and those
+// that need siblings.
+type entries struct {
+	project, git, home map[string][]entry
+	siblings           []entry
+}
 
 var inventory = sync.OnceValue(func() entries {
-	all := entries{map[string][]entry{}, map[string][]entry{}, map[string][]entry{}}
+	all := entries{project: map[string][]entry{}, git: map[string][]entry{}, home: map[string][]entry{}}
 	list := policy.Inventory()
 	for i := range list {
 		e := entry{&list[i], strings.Split(list[i].Path, "/")}
 		to := map[policy.Under]map[string][]entry{policy.Project: all.project, policy.GitDir: all.git, policy.Home: all.home}[e.Under]
 		first := foldName(e.parts[0])
 		to[first] = append(to[first], e)
+		if e.With != nil {
+			all.siblings = append(all.siblings, e)
+		}
 	}
 	return all
 })
@@ -160,12 +170,24 @@ func (s *screen) obeyed(p string, is shape) (matched, bool) {
 	if o := s.leads(p); o != nil {
 		return matched{Obeyed: o}, true
 	}
-	for _, half := range [][2]string{{"objects", "refs"}, {"refs", "objects"}} { // the rest of a repository
-		if name == half[0] && !is.gone && s.has(joinPath(parent, half[1])) && s.has(joinPath(parent, "HEAD")) {
-			return matched{Obeyed: inventory().project["head"][0].Obeyed}, true
+	if !is.gone {
+		if o := s.completes(parent, name); o != nil {
+			return matched{Obeyed: o}, true
 		}
 	}
 	return matched{}, false
+}
+
+// completes returns the entry that means something only now that its sibling of this name is there,
+// or nil.
+func (s *screen) completes(dir, name string) *policy.Obeyed {
+	for _, e := range inventory().siblings {
+		is := func(o string) bool { return o == name || s.folding && foldName(o) == foldName(name) }
+		if slices.ContainsFunc(e.With, is) && !slices.ContainsFunc(append(slices.Clip(e.With), e.Path), func(o string) bool { return !is(o) && !s.has(joinPath(dir, o)) }) {
+			return e.Obeyed
+		}
+	}
+	return nil
 }
 
 // inGitDir returns what obeys a path in a repository's own directory. What lands of it belongs to

@@ -23,6 +23,7 @@ import (
 const (
 	maxRead  = 1 << 20 // bytes of a file that is compared; a larger one is held back
 	maxLinks = 40      // links that one path leads over, as the kernel has it
+	maxSteps = 1 << 22 // names that are looked up to follow links; those in long paths count more
 )
 
 // Screen looks for changes that would run programs on the host, or steer those that run. It
@@ -42,10 +43,17 @@ func (l *Layer) Screen(ctx context.Context, changes []Change, opt ScreenOptions)
 	}
 	s.folding = folding(s.source)
 	s.path, _ = os.Readlink("/proc/self/fd/" + strconv.Itoa(s.source))
-	s.findLinks(changes)
+	if err := s.findLinks(ctx, changes); err != nil {
+		return nil, err
+	}
+	unknown := s.spent()
+	s.steps = 0
 	for i := range changes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if unknown {
+			s.add(&changes[i], changes[i].Path, Hold, "", "there are too many links to tell which lead to it")
 		}
 		if err := s.change(ctx, &changes[i]); err != nil {
 			return nil, err
@@ -69,8 +77,12 @@ type screen struct {
 	places        map[string]*where
 	aliases       map[string]*policy.Obeyed // by where links lead
 	linked        map[string]bool           // directories whose links were looked for
+	steps         int                       // that resolve has taken
 	found         []Finding
 }
+
+// spent reports whether links take more steps than are taken.
+func (s *screen) spent() bool { return s.steps > maxSteps }
 
 func (s *screen) add(ch *Change, at string, level Level, tool, why string) {
 	f := Finding{Path: ch.Path, Level: level, Tool: tool, Why: why}
@@ -180,8 +192,9 @@ func (s *screen) isProject(dir string) bool {
 }
 
 // resolve returns where a path leads after all changes, over links in the source. It reports false
-// if it leads out of the source.
-func (s *screen) resolve(p string) (to string, inside bool) {
+// if it leads out of the source, or that cannot be told with the steps that are left. With back, a
+// link may lead out and in again, as those with an absolute path do.
+func (s *screen) resolve(p string, back bool) (to string, inside bool) {
 	var done []string
 	rest := strings.Split(p, "/")
 	for links := 0; len(rest) > 0; {
@@ -191,114 +204,58 @@ func (s *screen) resolve(p string) (to string, inside bool) {
 		case "", ".":
 			continue
 		case "..":
-			if len(done) == 0 {
+			if len(done) > 0 {
+				done = done[:len(done)-1]
+				continue
+			}
+			in, ok := s.within(s.path+"/../"+strings.Join(rest, "/"), true)
+			if !back || !ok {
 				return "", false
 			}
-			done = done[:len(done)-1]
+			rest = strings.Split(in, "/")
 			continue
 		}
 		done = append(done, name)
-		e, there := s.after(strings.Join(done, "/"))
+		at := strings.Join(done, "/")
+		if s.steps += 1 + len(at)>>6; s.spent() {
+			return "", false
+		}
+		e, there := s.after(at)
 		if !there || e.Mode&fs.ModeSymlink == 0 {
 			continue
 		}
-		if links++; links > maxLinks || strings.HasPrefix(e.Link, "/") {
+		if links++; links > maxLinks {
 			return "", false
 		}
 		done = done[:len(done)-1]
+		if to := e.Link; strings.HasPrefix(to, "/") {
+			in, ok := s.within(to, s.byPath[at] == nil)
+			if !back || !ok {
+				return "", false
+			}
+			done, rest = nil, append(strings.Split(in, "/"), rest...)
+			continue
+		}
 		rest = append(strings.Split(e.Link, "/"), rest...)
 	}
 	return strings.Join(done, "/"), true
 }
 
-// findLinks finds where the links lead that stand at paths of the inventory: those that come with
-// the changes, and those of the source in the directories above them.
-func (s *screen) findLinks(changes []Change) {
-	for i := range changes {
-		dir, _ := splitPath(changes[i].Path)
-		for !s.linked[dir] {
-			s.linksIn(dir)
-			dir, _ = splitPath(dir)
-		}
+// within returns an absolute path of the host relative to the source, if it leads there by its text
+// or, for own links of the host, over others.
+func (s *screen) within(abs string, own bool) (rel string, ok bool) {
+	if s.path == "" {
+		return "", false
 	}
-}
-
-// linksIn finds where the links of a directory lead that stand at paths of the inventory.
-func (s *screen) linksIn(dir string) {
-	s.linked[dir] = true
-	all := inventory()
-	lists := []map[string][]entry{all.project}
-	if s.isGitDir(dir) {
-		lists = []map[string][]entry{all.git}
+	rel, ok = strings.CutPrefix(filepath.Clean(abs)+"/", s.path+"/")
+	if ok || !own {
+		return rel, ok
 	}
-	if slices.Contains(s.opt.Homes, dir) || dir == "" && slices.Contains(s.opt.Homes, ".") {
-		lists = append(lists, all.home)
-	}
-	project := dir == "" || s.isProject(dir)
-	present := s.presentIn(dir)
-	for _, list := range lists {
-		for first, es := range list {
-			if present != nil && !present[first] {
-				continue
-			}
-			for _, e := range es {
-				if e.Under == policy.Project && !e.Nested && !project || e.With != nil {
-					continue
-				}
-				s.follow(dir, e)
-			}
-		}
-	}
-}
-
-// presentIn returns the names that a directory has after the commit, folded, or nil if that is not
-// known.
-func (s *screen) presentIn(dir string) map[string]bool {
-	present := map[string]bool{}
-	if s.folding || s.byPath[dir] != nil {
-		return nil
-	}
-	list, err := names(s.source, dir)
+	at, err := filepath.EvalSymlinks(abs)
 	if err != nil {
-		return nil
+		return "", false
 	}
-	for _, n := range list {
-		present[foldName(n)] = true
-	}
-	for _, n := range s.in[dir] {
-		present[foldName(n)] = true
-	}
-	return present
-}
-
-// follow records where an entry of a directory leads, if there is a link in its path.
-func (s *screen) follow(dir string, e entry) {
-	at := dir
-	for _, part := range e.parts {
-		at = joinPath(at, part)
-		is, there := s.after(at)
-		if !there {
-			return
-		}
-		if is.Mode&fs.ModeSymlink == 0 {
-			continue
-		}
-		if to, inside := s.resolve(joinPath(dir, e.Path)); inside && to != "" {
-			s.aliases[to] = e.Obeyed
-		}
-		return
-	}
-}
-
-// leads returns the entry that leads to a path, or above it, over a link, or nil.
-func (s *screen) leads(p string) *policy.Obeyed {
-	for len(s.aliases) > 0 && p != "" {
-		if o := s.aliases[p]; o != nil {
-			return o
-		}
-		p, _ = splitPath(p)
-	}
-	return nil
+	return strings.CutPrefix(at+"/", s.path+"/")
 }
 
 // change screens one change.
@@ -405,8 +362,10 @@ func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 		hold("", "programs that read a pipe wait for one that writes")
 	case is.link:
 		dir, _ := splitPath(p)
-		to, inside := s.resolve(joinPath(dir, e.Link))
+		to, inside := s.resolve(joinPath(dir, e.Link), false)
 		switch {
+		case s.spent():
+			hold("", "there are too many links to tell where it leads")
 		case !inside || strings.HasPrefix(e.Link, "/"):
 			hold("", "the link leads out of the source")
 		case to == "":
@@ -420,8 +379,8 @@ func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 		hold("", "who runs it would become another user; the bit itself does not land in any case")
 	}
 	executable := is.link || e.Mode.IsRegular() && e.Mode&0o111 != 0
-	if fresh := ch.Kind != Modified || ch.Old.Mode&0o111 == 0; executable && fresh && !ok {
-		s.program(ch, p)
+	if executable && !ok {
+		s.program(ch, p, ch.Kind != Modified || ch.Old.Mode&0o111 == 0)
 	}
 }
 
@@ -473,8 +432,8 @@ func readAll(dir int, rel string, size int64) ([]byte, bool) {
 	return all, err == nil && len(all) <= maxRead
 }
 
-// program screens a file that has become executable, or a link.
-func (s *screen) program(ch *Change, p string) {
+// program screens a file that is executable, or a link. fresh says that it was not before.
+func (s *screen) program(ch *Change, p string, fresh bool) {
 	dir, name := splitPath(p)
 	for _, d := range s.opt.Search {
 		if rel, err := filepath.Rel(s.path, d); err == nil && (rel == dir || rel == "." && dir == "") {
@@ -483,7 +442,7 @@ func (s *screen) program(ch *Change, p string) {
 		}
 	}
 	filled := slices.ContainsFunc(strings.Split(dir, "/"), snapshot.Fills)
-	if !filled && s.isProgram(name) {
+	if fresh && !filled && s.isProgram(name) {
 		s.add(ch, p, Hold, "shells", "it is named like the program "+name+", and runs instead of it where a shell searches its directory")
 	}
 }

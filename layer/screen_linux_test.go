@@ -1,10 +1,12 @@
 package layer
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -264,6 +266,46 @@ func TestScreenTrees(t *testing.T) {
 		want(t, got, "etc/editor/tasks.json", Hold)
 		want(t, got, "etc/x", 0)
 	})
+	t.Run("links from elsewhere in the source", func(t *testing.T) {
+		l := newLab(t, map[string]string{"sub/.vscode": "->../shared", "shared/tasks.json": "->../conf/tasks.json", "conf/tasks.json": "x", "conf/x": "x",
+			".claude/settings.json": "->../conf/claude.json", "conf/claude.json": "x", ".git/objects/": "", ".git/refs/": "", ".git/HEAD": "x", ".git/hooks/x": "->../../run", "run": "x", "plain": "->conf/x"})
+		for _, p := range []string{"conf/tasks.json", "conf/claude.json", "conf/x", "run"} {
+			l.does(Modified, p, "evil")
+		}
+		l.does(Added, "shared/new", "evil")
+		got := screen(t, l, ScreenOptions{AllLinks: true})
+		for _, p := range []string{"conf/tasks.json", "conf/claude.json", "run", "shared/new"} {
+			want(t, got, p, Hold)
+		}
+		want(t, got, "conf/x", 0)
+		r, err := l.layer.Commit(t.Context(), l.changes, CommitOptions{DryRun: true})
+		if err != nil || len(r.Landed) != 1 || r.Landed[0].Path != "conf/x" {
+			t.Errorf("a commit would land %+v, %v", r.Landed, err)
+		}
+	})
+	t.Run("more links than are followed", func(t *testing.T) {
+		l := newLab(t, nil)
+		deep := strings.Repeat("d/", 300)
+		link := func(p, to string) {
+			l.changes = append(l.changes, Change{Path: p, Kind: Added, New: Entry{Mode: os.ModeSymlink, Link: to}})
+		}
+		link("a", "x")
+		for i := range 2000 {
+			link(deep+strconv.Itoa(i), strings.Repeat("../d/", 300)+strconv.Itoa(i+1))
+		}
+		link("z", "x")
+		got := screen(t, l, ScreenOptions{})
+		if got["a"] != 0 || got["z"] != Hold {
+			t.Errorf("the first link is at level %d, and the last at %d", got["a"], got["z"])
+		}
+		for i := range 50 {
+			link(strconv.Itoa(i)+"/.vscode", "../"+deep+"0")
+		}
+		l.does(Added, "file", "x")
+		if got := screen(t, l, ScreenOptions{})["file"]; got != Hold {
+			t.Errorf("a file to which they may lead is at level %d", got)
+		}
+	})
 	t.Run("links of one commit", func(t *testing.T) {
 		l := newLab(t, nil)
 		l.does(Added, "a", "->b")
@@ -289,6 +331,14 @@ func TestScreenTrees(t *testing.T) {
 		want(t, got, "e/HEAD", Hold)
 		want(t, got, "f/HEAD", 0)
 	})
+	t.Run("the halves of a worktree", func(t *testing.T) {
+		l := newLab(t, map[string]string{"d/commondir": "../evil", "e/HEAD": "x"})
+		l.does(Added, "d/HEAD", "x")
+		l.does(Added, "e/commondir", "../evil")
+		got := screen(t, l, ScreenOptions{})
+		want(t, got, "d/HEAD", Hold)
+		want(t, got, "e/commondir", Hold)
+	})
 	t.Run("a bare repository", func(t *testing.T) {
 		l := newLab(t, map[string]string{"r.git/HEAD": "x", "r.git/refs/": "", "r.git/objects/": ""})
 		l.does(Added, "r.git/hooks/", "")
@@ -307,19 +357,24 @@ func TestScreenTrees(t *testing.T) {
 		want(t, got, "sub/makefile", Mark)
 	})
 	t.Run("what the host names", func(t *testing.T) {
-		l := newLab(t, map[string]string{"scripts/hooks/x": "x", "bin/x": "x", ".profile": "x"})
+		l := newLab(t, map[string]string{"scripts/hooks/x": "x", "progs/x": "x", ".profile": "x"})
 		l.does(Modified, "scripts/hooks/x", "evil")
 		l.does(Modified, ".profile", "evil")
-		l.does(Added, "bin/new", "x")
-		if err := os.Chmod(l.upper+"/bin/new", 0o755); err != nil {
-			t.Fatal(err)
+		for _, p := range []string{l.source + "/progs/x", l.source + "/tool", l.upper + "/progs/x", l.upper + "/progs/new", l.upper + "/tool"} {
+			put(t, p, "x")
+			if err := os.Chmod(p, 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
-		l.changes = slices.DeleteFunc(l.changes, func(ch Change) bool { return ch.Path == "bin/new" })
-		l.changed(Added, "bin/new", "")
-		got := screen(t, l, ScreenOptions{Homes: []string{"."}, Search: []string{l.source + "/bin"}, Named: []Named{{"scripts/hooks", "git runs hooks from there"}}})
+		l.changed(Modified, "progs/x", "")
+		l.changed(Modified, "tool", "")
+		l.changed(Added, "progs/new", "")
+		got := screen(t, l, ScreenOptions{Homes: []string{"."}, Search: []string{l.source + "/progs"}, Named: []Named{{"scripts/hooks", "git runs hooks from there"}}})
 		want(t, got, "scripts/hooks/x", Hold)
 		want(t, got, ".profile", Hold)
-		want(t, got, "bin/new", Hold)
+		want(t, got, "progs/new", Hold)
+		want(t, got, "progs/x", Hold)
+		want(t, got, "tool", 0)
 		want(t, screen(t, l, ScreenOptions{}), ".profile", 0)
 	})
 }
@@ -334,4 +389,33 @@ func FuzzFoldName(f *testing.F) {
 			t.Errorf("%q folds to %q, and that to %q", name, once, twice)
 		}
 	})
+}
+
+// Links of the host that lead to a changed file hold it back, however they are written.
+func TestScreenLinksOfTheHost(t *testing.T) {
+	for name, c := range map[string]struct{ at, to string }{
+		"relative":        {".vscode", "shared"},
+		"absolute":        {".vscode", "SOURCE/shared"},
+		"out and back":    {".vscode", "../source/shared"},
+		"to a file":       {".mcp.json", "SOURCE/shared/tasks.json"},
+		"over other ones": {".vscode", "OTHER/shared"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, map[string]string{"shared/tasks.json": "x"})
+			other := filepath.Join(t.TempDir(), "other")
+			to := strings.NewReplacer("SOURCE", l.source, "OTHER", other).Replace(c.to)
+			if err := errors.Join(os.Symlink(l.source, other), os.Symlink(to, filepath.Join(l.source, c.at))); err != nil {
+				t.Fatal(err)
+			}
+			l.begin()
+			l.does(Modified, "shared/tasks.json", "evil")
+			got, err := l.layer.Screen(t.Context(), l.changes, ScreenOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i := slices.IndexFunc(got, func(f Finding) bool { return f.Path == "shared/tasks.json" && f.Level == Hold }); i < 0 {
+				t.Errorf("it is not held back: %+v", got)
+			}
+		})
+	}
 }

@@ -85,7 +85,7 @@ func rows() []row {
 		{of: "paddock create web --workspace-mode overlay", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
 		{of: "paddock exec web -- sh -c 'echo hello >index.html; make'", steps: []step{{before: "paddock create web --workspace-mode overlay >/dev/null", see: []string{"made one"}, after: ofTour}}},
 		{of: "paddock service start --sandbox web --name site --ready-port 8000 -- python3 -m http.server 8000", steps: []step{{before: tourOf, see: []string{"ready"}, after: ofTour}}},
-		{of: "paddock forward web 8080:8000", steps: []step{{before: tourOf, instead: "timeout -s INT 5 paddock forward web 8080:8000", see: []string{"http://127.", ":8080/"}, after: ofTour}}},
+		{of: "paddock forward web 8080:8000", steps: []step{{before: tourOf, instead: "timeout --preserve-status -s INT 5 paddock forward web 8080:8000", see: []string{"http://127.", ":8080/"}, after: ofTour}}},
 		{of: "paddock diff web", steps: []step{{before: tourOf, see: []string{"+hello"}, after: ofTour}}},
 		{of: "paddock commit web index.html", steps: []step{{before: tourEnd, see: []string{"1 change landed"}, after: "grep hello index.html && rm index.html && paddock rm --force web"}}},
 		{of: "paddock discard web", steps: []step{{before: tourEnd, see: []string{"1 change"}, after: "paddock rm web && ! ls index.html"}}},
