@@ -104,6 +104,7 @@ func All() []op.Op {
 		op.Of[sandbox.SecretSetInput](),
 		op.Of[sandbox.SecretListInput](),
 		op.Of[sandbox.SecretDeleteInput](),
+		op.Of[sandbox.SecretRemoveInput](),
 
 		op.Of[files.WorkspaceImportInput](),
 		op.Of[files.WorkspaceExportInput](),

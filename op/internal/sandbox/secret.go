@@ -26,7 +26,7 @@ type SecretListInput struct {
 
 type SecretDeleteInput struct {
 	op.InSandbox
-	Names []string `json:"names" arg:"KEY..." help:"the names of the secrets" min:"1" max:"128"`
+	Names []string `json:"names" help:"the names of the secrets" min:"1" max:"128"`
 }
 
 const secretDoc = `Secrets are values that commands may use and that answers never show. In the
@@ -60,14 +60,13 @@ func (SecretListInput) Desc() op.Desc {
 
 func (SecretDeleteInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "secret_delete", CLI: []string{"secret", "rm"}, Summary: "Delete secrets of a sandbox",
+		Name: "secret_delete", Summary: "Delete secrets of a sandbox",
 		Doc: secretDoc + `
 
 The files are removed, and the values are no longer replaced in the output of what is
 started afterwards. A process that has a secret still has it, and in its output the
 value stays replaced. The answer has the names that are left.`,
-		Examples: "  paddock secret rm web TOKEN",
-		Hints:    op.Hints{Frees: true, Destructive: true, Idempotent: true},
+		Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true},
 	}
 }
 
@@ -105,18 +104,20 @@ func (in SecretDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (
 	if len(in.Names) == 0 {
 		return out, &policy.FieldError{Field: "names", Reason: "it is missing"}
 	}
-	if err := in.Need(env, "secrets"); err != nil {
-		return out, err
-	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		r, err := s.Client().DeleteSecrets(ctx, in.Names...)
-		if unknown := (*wire.Error)(nil); errors.As(err, &unknown) && unknown.Code == wire.CodeNotFound {
-			return registry.ErrNoSecret("delete", unknown.Object)
-		}
-		out, err = secretOutput(r, registry.Refusal("delete the secrets", err))
+		out, err = deleteSecrets(ctx, s, in.Names)
 		return err
 	})
 	return out, err
+}
+
+// deleteSecrets removes secrets from the sandbox's agent.
+func deleteSecrets(ctx context.Context, s *registry.Sandbox, names []string) (registry.SecretOutput, error) {
+	r, err := s.Client().DeleteSecrets(ctx, names...)
+	if unknown := (*wire.Error)(nil); errors.As(err, &unknown) && unknown.Code == wire.CodeNotFound {
+		return registry.SecretOutput{}, registry.ErrNoSecret("delete", unknown.Object)
+	}
+	return secretOutput(r, registry.Refusal("delete the secrets", err))
 }
 
 // Do asks the agent for the names.

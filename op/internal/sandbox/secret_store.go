@@ -30,7 +30,7 @@ a file (--from-file), never from an argument, which other processes of this host
 see. A line end at the end of the input or the file is left out. A value has from 4 bytes
 to 64 KiB.
 
-"paddock exec NAME --secret-env KEY -- CMD" passes it to a command as an environment
+"paddock exec --secret-env KEY NAME -- CMD" passes it to a command as an environment
 variable; "paddock shell" and "paddock service start" have the same flag. From now on
 [REDACTED] replaces the value wherever it is printed, also by what runs already. The value is
 in the memory of the sandbox's agent and nowhere else: it ends with "paddock stop".`,
@@ -40,7 +40,7 @@ in the memory of the sandbox's agent and nowhere else: it ends with "paddock sto
   paddock secret set web TOKEN --from-file ~/.config/api-token
 
   # for one command
-  paddock exec web --secret-env TOKEN -- ./deploy`,
+  paddock exec --secret-env TOKEN web -- ./deploy`,
 		Local: true, Hints: op.Hints{Destructive: true, Idempotent: true},
 		Streams: op.Streams{In: true},
 	}
