@@ -25,7 +25,9 @@ func (h *Sandbox) CheckSecrets(ctx context.Context, names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(r.Names, name) {
-			return ErrNoSecret("use", name)
+			unknown := ErrNoSecret("use", name)
+			unknown.Code = wire.CodeBadRequest // not found would be the command
+			return unknown
 		}
 	}
 	return nil
@@ -83,7 +85,7 @@ func (out SecretOutput) Render(w io.Writer) error {
 }
 
 // ErrNoSecret returns the error of a secret that is unknown.
-func ErrNoSecret(verb, name string) error {
+func ErrNoSecret(verb, name string) *paddock.Error {
 	return &paddock.Error{Message: fmt.Sprintf("cannot %s secret %q: unknown name", verb, name), Code: wire.CodeNotFound,
 		Hint: "secret_list (paddock secret list) names those that there are"}
 }
