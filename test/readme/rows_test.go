@@ -29,13 +29,13 @@ const lastLayer = `"$(paddock layers --json | grep -o '"id":"[^"]*' | tail -n 1 
 // A persistent sandbox, for one row.
 const (
 	firstOf = "paddock create web >/dev/null"
-	lastOf  = "paddock rm --force web"
+	lastOf  = "~/paddock/bin/paddock rm --force web"
 )
 
 // The sandbox of README's tour, after it has changed something.
 const (
 	tourOf  = "paddock create web --workspace-mode overlay >/dev/null && paddock exec web -- sh -c 'echo hello >index.html; make' >/dev/null"
-	ofTour  = "paddock rm --force web; ! ls index.html"
+	ofTour  = "~/paddock/bin/paddock rm --force web; ! ls index.html"
 	tourEnd = tourOf + " && paddock stop web >/dev/null"
 )
 
@@ -87,8 +87,8 @@ func rows() []row {
 		{of: "paddock service start --sandbox web --name site --ready-port 8000 -- python3 -m http.server 8000", steps: []step{{before: tourOf, see: []string{"ready"}, after: ofTour}}},
 		{of: "paddock forward web 8080:8000", steps: []step{{before: tourOf, instead: "timeout --preserve-status -s INT 5 paddock forward web 8080:8000", see: []string{"http://127.", ":8080/"}, after: ofTour}}},
 		{of: "paddock diff web", steps: []step{{before: tourOf, see: []string{"+hello"}, after: ofTour}}},
-		{of: "paddock commit web index.html", steps: []step{{before: tourEnd, see: []string{"1 change landed"}, after: "grep hello index.html && rm index.html && paddock rm --force web"}}},
-		{of: "paddock discard web", steps: []step{{before: tourEnd, see: []string{"1 change"}, after: "paddock rm web && ! ls index.html"}}},
+		{of: "paddock commit web index.html", steps: []step{{before: tourEnd, see: []string{"1 change landed"}, after: "grep hello index.html && rm index.html && ~/paddock/bin/paddock rm --force web"}}},
+		{of: "paddock discard web", steps: []step{{before: tourEnd, see: []string{"1 change"}, after: "~/paddock/bin/paddock rm web && ! ls index.html"}}},
 		{of: "paddock rm web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is removed"}}}},
 		{of: "paddock plan", steps: []step{{see: []string{"workspace   /home/dev/src/app (rw)", "PATH "}}}},
 		{of: "paddock doctor", steps: []step{{see: []string{"usable: a sandbox with all default walls can be made here", "not available here: limit memory; limit cpus"}}}},
@@ -239,7 +239,7 @@ func rows() []row {
 		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing of it is left"}, after: lastOf}}},
 		{of: "paddock start web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is ready"}, after: lastOf}}},
 		{of: "paddock list --all", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{" web ", "stopped: paddock stop ended it"}, after: lastOf}}},
-		{of: "paddock rm --force web", steps: []step{{before: firstOf, see: []string{"sandbox web is removed"}, after: "! paddock status web 2>/dev/null"}}},
+		{of: "paddock rm --force web", steps: []step{{before: firstOf, see: []string{"sandbox web is removed"}, after: "! ~/paddock/bin/paddock status web 2>/dev/null"}}},
 
 		// docs/project.md
 		{of: "paddock init", steps: []step{{see: []string{"wrote /home/dev/src/app/.paddock.yaml", "look at it, then: paddock trust"}}}},
