@@ -264,7 +264,7 @@ func projectEditors() []Obeyed {
 	shells := everywhere(slices.Concat(
 		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc"),
 		unasked(Project, "mise", "mise runs its hooks when a shell enters the directory",
-			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", ".rtx.toml", ".rtx.local.toml"),
+			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", "mise/config.toml", "mise/config.local.toml", ".rtx.toml", ".rtx.local.toml"),
 		unaskedDirs(Project, "mise", "mise runs its hooks when a shell enters the directory", ".mise", ".config/mise"),
 	))
 	return slices.Concat(shells, nested(slices.Concat(
@@ -319,6 +319,7 @@ func projectTools() []Obeyed {
 		unasked(Project, "yarn", "yarn runs the release and the plugins it names, whatever it is called for", ".yarnrc.yml", ".yarnrc"),
 		unaskedDirs(Project, "yarn", "yarn runs what is in it, whatever it is called for", ".yarn/releases", ".yarn/plugins"),
 		unasked(Project, "pnpm", "pnpm runs it at each installation, also without scripts", ".pnpmfile.cjs", ".pnpmfile.mjs", "pnpmfile.js"),
+		nested(named(Project, "pnpm", "pnpm runs the shell and the hooks it names, and the scripts of the packages it lists", "pnpm-workspace.yaml")),
 		unasked(Project, "bun", "bun loads the programs it names", "bunfig.toml", ".bunfig.toml"),
 		nested(unasked(Project, "cargo", "cargo, also when an editor calls it, runs the compilers and wrappers it names", ".cargo/config.toml", ".cargo/config")),
 		named(Project, "yarn", "node loads it for what yarn starts", ".pnp.cjs", ".pnp.js", ".pnp.loader.mjs"),
@@ -331,6 +332,7 @@ func projectTools() []Obeyed {
 		source(nested(named(Project, "just", "just runs its commands", "justfile", "Justfile", ".justfile"))),
 		source(nested(named(Project, "task", "task runs its commands", "Taskfile.yml", "Taskfile.yaml"))),
 		nested(named(Project, "npm", "npm, pnpm, yarn and bun run its scripts, some of them at installation", "package.json")),
+		nested(named(Project, "npm", "npm builds by it at installation, and runs the commands in it", "binding.gyp")),
 		nested(named(Project, "python", "pip and test runners run it", "setup.py", "conftest.py")),
 		source(nested(named(Project, "python", "pip and test runners run it", "setup.cfg", "pyproject.toml", "noxfile.py", "tox.ini", "tasks.py"))),
 		nested(named(Project, "python", "python runs it when it starts, where it searches for modules", "sitecustomize.py", "usercustomize.py")),

@@ -358,7 +358,7 @@ func Executed(text []byte) []byte {
 		return text
 	}
 	var b bytes.Buffer
-	for _, key := range []string{"scripts", "config", "bin", "main", "type", "packageManager", "devEngines", "workspaces", "husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "overrides", "pnpm", "eslintConfig", "jest", "babel", "prettier"} {
+	for _, key := range []string{"scripts", "config", "bin", "main", "type", "packageManager", "devEngines", "workspaces", "husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "overrides", "pnpm", "trustedDependencies", "dependenciesMeta", "gypfile", "eslintConfig", "jest", "babel", "prettier"} {
 		if v, there := all[key]; there {
 			b.WriteString(key + "=")
 			if json.Compact(&b, v) != nil {
