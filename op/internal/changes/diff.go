@@ -108,7 +108,7 @@ func (in DiffInput) write(ctx context.Context, l *paddock.Layer, w io.Writer, ou
 	case in.Tar:
 		out.Left, err = l.WriteTar(ctx, w, at...)
 	default:
-		err = l.WritePatch(ctx, w, in.Binary, at...)
+		err = l.WritePatch(ctx, shown(w), in.Binary, at...)
 	}
 	return err
 }
