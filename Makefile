@@ -81,9 +81,9 @@ help: ## say what there is
 
 # GOWORK=off: these programs are what the product's go.mod says, whatever tests need.
 build: export GOWORK = off
-build: ## build the programs: bin/paddock, and paddock-server, paddock-agent and paddock-egress beside it (static)
+build: ## build the programs: bin/paddock, and paddock-server, paddock-agent, paddock-egress and paddock-keeper beside it (static)
 	@mkdir -p $(BIN)
-	$(GO) build -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent ./cmd/paddock-egress
+	$(GO) build -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent ./cmd/paddock-egress ./cmd/paddock-keeper
 
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
@@ -178,7 +178,7 @@ lint: $(LINT) ## check format, vet and style, on every platform
 	$(GO) build $(PACKAGES)
 	GOARCH=arm64 $(GO) build $(PACKAGES)
 	GOOS=darwin $(GO) vet . ./cmd/... ./internal/run ./wire ./policy/... ./op/... ./backend/hostpath/...
-	GOOS=windows $(GO) vet ./cmd/paddock ./cmd/paddock-agent ./cmd/paddock-egress ./cmd/paddock-server ./wire ./policy/...
+	GOOS=windows $(GO) vet ./cmd/paddock ./cmd/paddock-agent ./cmd/paddock-egress ./cmd/paddock-keeper ./cmd/paddock-server ./wire ./policy/...
 	GOWORK=off $(GO) -C release vet .
 	GOGC=400 $(LINT) run --allow-parallel-runners $(PACKAGES)
 	cd release && GOWORK=off GOGC=400 ../$(LINT) run --allow-parallel-runners .

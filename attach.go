@@ -21,7 +21,7 @@ import (
 // which may have secrets.
 const specName = "spec.json"
 
-// Attach finds a running sandbox by its [Sandbox.ID], to use it in addition to its
+// Attach finds a running sandbox by its [Sandbox.ID], or by the name that [Create] gave it, to use it in addition to its
 // owner: another process of the same user, with the same state directory. ctx applies
 // only until Attach returns.
 //
@@ -37,28 +37,38 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	id = run.Named(state, id)
 	wall, err := run.Attach(state, id)
 	if err != nil {
-		return nil, attachError(what, err)
+		return nil, opts.attachError(ctx, what, id, err)
 	}
 	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, search: opts.Path, discreet: opts.NoLinks, attached: true, state: state, stopped: make(chan struct{})}
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
+	}
+	if _, lasting := lastingID(state, id); lasting {
+		s.lasting = &opts
 	}
 	if s.openNamed(); err == nil {
 		err = s.expectRedaction(ctx)
 	}
 	if err != nil {
 		_ = s.Close()
-		return nil, attachError(what, err)
+		return nil, opts.attachError(ctx, what, id, err)
 	}
 	return s, nil
 }
 
-func attachError(what string, err error) error {
+// Paused reports whether the commands of a sandbox of [Create] are stopped by [Pause].
+func (s *Sandbox) Paused() bool { return run.Paused(s.state, s.ID()) }
+
+func (o Options) attachError(ctx context.Context, what, id string, err error) error {
+	if gone := o.attachGone(ctx, id); gone != nil && ctx.Err() == nil {
+		return gone
+	}
 	if errors.Is(err, backend.ErrGone) {
 		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone,
-			Hint: "paddock list shows those that run; a sandbox lives as long as the process that opened it, and is known to who has its directory of state"}
+			Hint: "paddock list shows those that run; a sandbox of paddock run lives as long as that, one of paddock create until it is stopped; it is known to who has its directory of state"}
 	}
 	return agentError(what, err)
 }
@@ -111,12 +121,19 @@ type Running struct {
 
 // List returns the sandboxes that run, the oldest first. It does not have sandboxes of
 // backends without a state directory.
-func List(ctx context.Context, opts Options) ([]Running, error) {
-	state, _, err := opts.stateDir()
+func List(ctx context.Context, opts Options) ([]Running, error) { return opts.list(ctx, false) }
+
+// ListOpened returns those that [List] does, but for sandboxes of [Create], which [ListLasting]
+// returns.
+func ListOpened(ctx context.Context, opts Options) ([]Running, error) { return opts.list(ctx, true) }
+
+// list returns the sandboxes that run, with opened only those that end with their opener.
+func (o Options) list(ctx context.Context, opened bool) ([]Running, error) {
+	state, _, err := o.stateDir()
 	if err != nil {
 		return nil, err
 	}
-	found, err := run.List(state)
+	found, err := run.List(state, opened)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the sandboxes: %w", err)
 	}

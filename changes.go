@@ -19,6 +19,8 @@ import (
 type Changes struct {
 	// Sandbox is the id of the sandbox, and Workspace its directory on the host.
 	Sandbox, Workspace string
+	// Principal is that of [Lasting], if the sandbox is one of [Create] and somebody ended it.
+	Principal string `json:",omitempty"`
 	// Planted are files that programs of the host obey without being asked. Check them
 	// before you use the directory.
 	Planted []Change

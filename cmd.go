@@ -106,7 +106,7 @@ func (c *Cmd) Start() error {
 		if err = c.ctx.Err(); err == nil {
 			c.mark = c.sandbox.named.mark(c.ctx)
 			c.run, err = run.Start(c.ctx, run.Command{Client: &c.sandbox.client, Request: req, Timeout: c.Timeout, Grace: Grace,
-				Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.stop})
+				Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.force})
 		}
 		if err != nil {
 			err = c.sandbox.explainMissing(agentError(what, err), c.Args[0], c.Dir)

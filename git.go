@@ -184,7 +184,7 @@ func accepted(files []gitconfig.Accepted) (all []GitAccepted) {
 // LinkWorktree returns the spec with a mount of the repository of which its workspace is a
 // linked worktree, for the default walls. The mount is at the path at which git in the
 // workspace looks for the repository, and read-only if the workspace is. Commands can add
-// objects and move references there; configuration, hooks and other worktrees are protected.
+// objects and move references there, unless the workspace is read-only or an overlay; configuration, hooks and other worktrees are protected.
 // If the workspace is not a linked worktree, or Open would refuse the spec, the spec is
 // returned unchanged. A ".git" file that leads elsewhere is a *policy.FieldError.
 func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
@@ -212,7 +212,7 @@ func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
 		return spec, err
 	}
 	mode := "rw"
-	if w.Access == "ro" {
+	if w.Access == "ro" || w.Mode == policy.ModeOverlay { // of an overlay's changes nothing reaches the host
 		mode = "ro"
 	}
 	spec.Mounts = append(slices.Clone(spec.Mounts), Mount{Source: tree.Common, Target: tree.Target, Mode: mode})

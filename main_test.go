@@ -15,7 +15,7 @@ import (
 // wallless says why no sandbox can be made here, empty where one can.
 var wallless string
 
-// TestMain builds the agent for the tests that need real walls.
+// TestMain builds the programs for the tests that need real walls.
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
@@ -35,10 +35,10 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	agent := filepath.Join(dir, "paddock-agent")
-	build := exec.Command("go", "build", "-o", agent, "./cmd/paddock-agent")
+	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/paddock-agent", "./cmd/paddock-keeper", "./cmd/paddock")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the agent: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "cannot build the programs: %v\n%s", err, out)
 		return 1
 	}
 	_ = os.Setenv(AgentEnv, agent)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
+	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -28,6 +30,10 @@ type Sandbox struct {
 	discreet bool
 	// attached says that another process owns it.
 	attached bool
+	// lasting are the options that it was attached with, if it is one of [Create].
+	lasting *Options
+	// principal is that of [Lasting], in the process that ends it.
+	principal string
 	// lost lists the files that commands can change although the host executes or
 	// obeys them.
 	lost []string
@@ -39,10 +45,14 @@ type Sandbox struct {
 	kept   run.Unreported
 	state  string // the state directory
 	// stays are the caches and the home that it uses; nil: attached.
-	stays  *stays
-	upkeep context.CancelFunc
-	named  named // its network, if that is "allow"
-	ports  published
+	stays *stays
+	// layer is that of an overlay, which this process has locked; nil: it has none, or is
+	// attached. keepsLayer says that it stays after the end.
+	layer      layers.Held
+	keepsLayer bool
+	upkeep     context.CancelFunc
+	named      named // its network, if that is "allow"
+	ports      published
 
 	stopOnce sync.Once
 	stopped  chan struct{} // closed when the fields below are final
@@ -71,7 +81,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		stays.release()
 		return nil, err
 	}
-	wall, protection, found, err := opts.start(ctx, be, &req)
+	begun, err := opts.start(ctx, be, &req)
 	if err != nil {
 		stays.release()
 		failed := (*backend.StartError)(nil)
@@ -95,9 +105,10 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		own.Hint = "leave `caches` and `home` out, which are root's and cannot be shown to other users here; or " + failed.Hint
 		return nil, &own
 	}
-	s := newSandbox(wall, req.Spec)
+	s := newSandbox(begun.wall, req.Spec)
+	s.layer, s.keepsLayer = begun.layer, opts.Layer.Keep
 	s.search, s.discreet, s.stays = opts.Path, opts.NoLinks, stays
-	s.planted, s.lost, s.before, s.state = opts.Planted, append(losses(protection), stays.lost...), found, req.StateDir
+	s.planted, s.lost, s.before, s.state = opts.Planted, append(losses(begun.protection), stays.lost...), begun.before, req.StateDir
 	keeping, cancel := context.WithCancel(context.Background())
 	s.upkeep = cancel
 	stays.upkeep(keeping)
@@ -128,21 +139,41 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// start protects what the host obeys, and starts the wall. It returns what was there before.
-func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Request) (backend.Sandbox, protect.Protection, *snapshot.Snapshot, error) {
+// begun is a wall that was started, with what belongs to it.
+type begun struct {
+	wall       backend.Sandbox
+	layer      layers.Held // of an overlay, else nil
+	protection protect.Protection
+	before     *snapshot.Snapshot // what was there before
+}
+
+// start protects what the host obeys, makes the layer of an overlay, and starts the wall.
+func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Request) (b begun, err error) {
 	if err := refuseOwnPorts(req.StateDir, req.Spec.Network.HostPorts); err != nil {
-		return nil, protect.Protection{}, nil, err
+		return b, err
 	}
-	protection, err := o.protect(ctx, req)
-	if err == nil {
-		err = o.remember(*req)
+	if b.layer, err = o.makeLayer(ctx, req); err != nil {
+		return b, err
 	}
-	if err != nil {
-		return nil, protection, nil, err
+	defer func() {
+		switch {
+		case err == nil || b.layer == nil:
+		case o.Layer.Reopen:
+			b.layer.Release()
+		default:
+			err = errors.Join(err, b.layer.Remove(context.WithoutCancel(ctx)))
+		}
+	}()
+	if b.protection, err = o.protect(ctx, req); err != nil {
+		return b, err
 	}
-	wait := before(ctx, *req, protection)
-	wall, err := be.Start(ctx, *req)
-	return wall, protection, wait(), err
+	if err := o.remember(*req); err != nil {
+		return b, err
+	}
+	wait := before(ctx, *req, b.protection)
+	b.wall, err = be.Start(ctx, *req)
+	b.before = wait()
+	return b, err
 }
 
 func newSandbox(wall backend.Sandbox, spec Spec) *Sandbox {
@@ -231,6 +262,34 @@ func (s *Sandbox) Close() error {
 	return nil
 }
 
+// End is Close, which also ends a sandbox of [Create] that is attached. Other sandboxes of other
+// processes cannot be ended: then it only detaches.
+func (s *Sandbox) End() error {
+	if s.lasting == nil {
+		return s.Close()
+	}
+	death, err := s.force()
+	if err == nil && !death.Proved {
+		err = &Error{Message: "cannot prove that every process of sandbox " + s.ID() + " has ended"}
+	}
+	return err
+}
+
+// endWait is how long the keeper of a sandbox may take to end it.
+const endWait = 2 * time.Minute
+
+// force is stop, which also ends a sandbox of [Create] that is attached.
+func (s *Sandbox) force() (backend.Death, error) {
+	if s.lasting == nil {
+		return s.stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	k, err := Stop(ctx, s.ID(), *s.lasting)
+	_, _ = s.stop() // it only detaches
+	return backend.Death{Proved: err == nil && (k.End == nil || k.End.Proved)}, err
+}
+
 // stop ends the sandbox once. It takes no context, because an impatient caller must
 // not be able to leave processes behind.
 func (s *Sandbox) stop() (backend.Death, error) {
@@ -241,8 +300,10 @@ func (s *Sandbox) stop() (backend.Death, error) {
 			s.upkeep()
 			s.stays.release()
 		}
+		s.endLayer()
 		if s.before != nil { // commands could write to the host
 			s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
+			s.changes.Principal = s.principal
 			s.compareGit()
 		}
 		close(s.stopped)
@@ -254,6 +315,17 @@ func (s *Sandbox) stop() (backend.Death, error) {
 		}
 	})
 	return s.death, s.stopErr
+}
+
+// endLayer removes the layer of a sandbox that has ended, or lets others use it.
+func (s *Sandbox) endLayer() {
+	switch {
+	case s.layer == nil:
+	case s.keepsLayer || s.stopErr != nil || !s.death.Proved: // something may still write there
+		s.layer.Release()
+	default:
+		s.stopErr = s.layer.Remove(context.Background())
+	}
 }
 
 // Stats lists what is running in a sandbox, and its use of resources. Sandbox is nil if no

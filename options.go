@@ -93,6 +93,9 @@ type Options struct {
 	GitUser bool
 	// Caches say whose caches commands get, and whether they get any without being asked.
 	Caches CacheOptions
+	// Layer says what becomes of the layer of a workspace of mode "overlay". Default: it ends
+	// with the sandbox.
+	Layer LayerOptions
 	// NoLinks refuses a workspace, mounts and a root file system that are named
 	// through symbolic links. It is for specs of people other than the operator:
 	// somebody who may write to one directory could name any other through a link in
@@ -107,6 +110,13 @@ type Options struct {
 	// these changes stay stored.
 	Unreported func(Changes)
 
+	// Program is the path of the paddock program, which ends sandboxes of [Create]. Default: the
+	// file paddock beside the agent.
+	Program string
+
+	keeper      any // [backend.Request].Keeper
+	reportUse   bool
+	scratch     string                // [backend.Request].Scratch
 	intercepted *backend.Interception // of an attempt before this one
 }
 
@@ -256,6 +266,42 @@ func (o Options) egressProgram(seen *hostpath.Seen, agent string) (string, error
 		return "", err
 	}
 	return way.Path, nil
+}
+
+// KeeperEnv is the environment variable with the path of the paddock-keeper program.
+const KeeperEnv = "PADDOCK_KEEPER"
+
+// keeperPrograms returns the paths of the program that owns a sandbox of [Create], and of the
+// one that ends it.
+func (o Options) keeperPrograms(seen *hostpath.Seen, agent string) (keeper, end string, err error) {
+	find := func(own backend.OwnFile, named string) (string, error) {
+		if named != "" {
+			abs, err := hostpath.Abs(named)
+			if err != nil {
+				return "", fmt.Errorf("cannot use %s: %w", own.Field, err)
+			}
+			own.Path = abs
+		} else {
+			own.Field = ""
+		}
+		if err := checkProgram(own.Path); err != nil {
+			return "", &Error{
+				Message: "cannot find " + own.What + ", which a persistent sandbox needs: tried " + own.Path + " (" + err.Error() + ")",
+				Hint:    "keep paddock and paddock-keeper beside paddock-agent; they come with: go install github.com/paddock-dev/paddock/cmd/...@latest",
+			}
+		}
+		way, err := seen.TrustProgram(own)
+		if err != nil {
+			return "", err
+		}
+		return way.Path, nil
+	}
+	dir := filepath.Dir(agent)
+	keeper, err = find(backend.OwnFile{Path: filepath.Join(dir, "paddock-keeper"), What: "the keeper", Field: KeeperEnv}, os.Getenv(KeeperEnv))
+	if err == nil {
+		end, err = find(backend.OwnFile{Path: filepath.Join(dir, "paddock"), What: "the paddock program", Field: "Options.Program"}, o.Program)
+	}
+	return keeper, end, err
 }
 
 // namedAgent returns the absolute path of an agent that from has named.

@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
@@ -91,7 +92,8 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
 	}
-	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}
+	req := backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, Egress: egress, StateDir: state, NoLinks: o.NoLinks, Path: o.Path,
+		Own: append(o.own(), hiddenPlaces(layers.Places(state)...)...), Seen: seen, Keeper: o.keeper, ReportUse: o.reportUse, Scratch: o.scratch}
 	err = showSSHAgent(&req, seen)
 	return be, req, err
 }
@@ -254,8 +256,39 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 		}
 		report.Features, report.Abilities = append(report.Features, f), append(report.Abilities, ability)
 	}
+	if be.Name() == policy.BackendLinux {
+		f := opts.probeOverlay(ctx, report.Usable)
+		ability := backend.Ability{Name: f.NeededBy[0], OK: f.OK}
+		if !f.OK {
+			ability.Missing = []string{f.Name}
+		}
+		report.Features, report.Abilities = append(report.Features, f), append(report.Abilities, ability)
+	}
 	report.Features = append(own, report.Features...)
 	return report, nil
+}
+
+// probeOverlay starts a sandbox whose workspace is an overlay, with its layer where layers lie.
+func (o Options) probeOverlay(ctx context.Context, usable bool) backend.Feature {
+	f := backend.Feature{Name: "layers", Detail: "it needs level full"}
+	if usable {
+		err := func() error {
+			dir, err := os.MkdirTemp("", "paddock-probe-")
+			if err != nil {
+				return err
+			}
+			defer os.Remove(dir)
+			s, err := Open(ctx, Spec{Workspace: Workspace{Source: dir, Mode: policy.ModeOverlay}}, Options{Backend: o.Backend, Agent: o.Agent, StateDir: o.StateDir})
+			if err != nil {
+				return err
+			}
+			f.Detail = "mounted an overlay, with its marks in " + s.Isolation().Layer
+			return s.Close()
+		}()
+		f = feature(f.Name, f.Detail, err, "")
+	}
+	f.NeededBy = []string{"workspace overlay"}
+	return f
 }
 
 // probeNetwork starts a sandbox with rules for its network, in which nothing is run.

@@ -155,6 +155,12 @@ func (s *Sandbox) GuessDenials(output []byte) []Denial {
 	return s.hints().Denials(nil, run.StatusNotFound, output, "")
 }
 
+// GuessBackgroundDenials returns the denials of a command in the background that has failed, with
+// what its output suggests. command is its text.
+func (s *Sandbox) GuessBackgroundDenials(r *Result, output []byte, command string) []Denial {
+	return s.hints().Denials(r.Denials, r.ExitCode, output, command)
+}
+
 // hints explains what failed in the sandbox.
 func (s *Sandbox) hints() run.Hints {
 	spec := s.spec

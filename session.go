@@ -105,6 +105,36 @@ func (s *Sandbox) OpenSession(ctx context.Context, opts SessionOptions) (*Sessio
 	return n, nil
 }
 
+// AttachSession returns the session with this id that another client has opened in the sandbox,
+// and its settings. If there is none, errors.Is(err, [ErrNotFound]) is true.
+func (s *Sandbox) AttachSession(ctx context.Context, id string) (*Session, SessionOptions, error) {
+	list, err := s.client.ListSessions(ctx)
+	if err != nil {
+		return nil, SessionOptions{}, agentError("look for session "+id, err)
+	}
+	for _, one := range list {
+		if one.SessionID != id {
+			continue
+		}
+		now, seconds := one.Settings, func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+		n := &Session{sandbox: s, id: id, turn: make(chan struct{}, 1), kept: wire.Kept{Client: &s.client},
+			command: seconds(now.CommandTimeout), startup: seconds(now.RestartTime), end: seconds(now.CloseTime)}
+		n.turn <- struct{}{}
+		return n, SessionOptions{ID: id, CommandTimeout: n.command, MaxLines: now.MaxOutputLines, MaxBytes: now.MaxOutputBytes}, nil
+	}
+	return nil, SessionOptions{}, &Error{Message: "cannot find session " + id + " in sandbox " + s.ID(), Code: wire.CodeNotFound}
+}
+
+// Detach leaves the session open, for [Sandbox.AttachSession].
+func (n *Session) Detach() {
+	select {
+	case <-n.turn:
+		n.kept.Close()
+		n.turn <- struct{}{}
+	default: // a command runs
+	}
+}
+
 func orDefault(d, otherwise time.Duration) time.Duration {
 	if d == 0 {
 		return otherwise
@@ -221,7 +251,7 @@ func (n *Session) ask(ctx context.Context, what string, limit time.Duration, do 
 	late := make(chan struct{})
 	timer := time.AfterFunc(limit+sessionGrace, func() {
 		defer close(late)
-		_, _ = n.sandbox.stop()
+		_, _ = n.sandbox.force()
 		cancel()
 	})
 	err := do(asked)

@@ -23,6 +23,12 @@ func (a *Agent) table() map[string]handler {
 		wire.Hello.Name: plain(a.hello),
 		wire.Exec.Name:  (*Agent).answerExec,
 
+		wire.StartExec.Name:  plain(a.jobs.Start),
+		wire.ListExecs.Name:  plain(a.jobs.List),
+		wire.ReadExec.Name:   waiting(a.jobs.Read),
+		wire.SignalExec.Name: plain(a.jobs.Signal),
+		wire.KillExec.Name:   plain(a.jobs.Kill),
+
 		wire.ExtractArchive.Name: upload("archive", a.files.Extract),
 		wire.InstallSecrets.Name: upload("archive", a.secrets.Install),
 		wire.ExportArchive.Name:  download(a.files.Export),
@@ -58,6 +64,7 @@ func (a *Agent) table() map[string]handler {
 		wire.StartService.Name:  plain(a.services.Start),
 		wire.StatusService.Name: plain(a.services.Status),
 		wire.LogsService.Name:   plain(a.services.Logs),
+		wire.ReadService.Name:   waiting(a.services.Read),
 		wire.StopService.Name:   plain(a.services.Stop),
 		wire.ListServices.Name:  plain(a.services.List),
 

@@ -10,6 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/exec"
 	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/job"
 	"github.com/paddock-dev/paddock/agent/internal/service"
 	"github.com/paddock-dev/paddock/agent/internal/session"
 	"github.com/paddock-dev/paddock/agent/internal/shell"
@@ -23,6 +24,7 @@ type Agent struct {
 	*core.Sandbox
 	files    *files.Workspace
 	secrets  *files.Secrets
+	jobs     *job.Table
 	shells   *shell.Table
 	sessions *session.Table
 	services *service.Table
@@ -41,7 +43,7 @@ type Agent struct {
 // shells and services in the two directories.
 func newAgent(box *core.Sandbox, workspace *files.Workspace, secrets *files.Secrets, shellState, serviceState core.StateDir) *Agent {
 	a := &Agent{Sandbox: box, files: workspace, secrets: secrets,
-		shells: shell.New(box, shellState), sessions: session.New(box), services: service.New(box, serviceState)}
+		jobs: job.New(box), shells: shell.New(box, shellState), sessions: session.New(box), services: service.New(box, serviceState)}
 	a.actions = a.table()
 	return a
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,8 +26,9 @@ import (
 
 // Main runs an agent that a backend started: it boots from the control
 // descriptor, serves on the listening one, and ends when the lifeline breaks. It
-// returns the exit status. It must be called on the process's first thread, locked.
-func Main() int {
+// returns the exit status. With report it tells its owner when the sandbox is used, and when not.
+// It must be called on the process's first thread, locked.
+func Main(report bool) int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fail(err)
 	}
@@ -61,8 +63,27 @@ func Main() int {
 		return fail(err)
 	}
 	wire.Warm()
+	if report {
+		agent.Running.Use = core.NewUse(func(busy bool) bool { return tellUse(control, busy) })
+	}
 	go func() { _ = agent.serve(ln) }() // it fails only when the sandbox ends
 	return agent.await(control)
+}
+
+// tellUse tells the owner of the sandbox whether something is done in it, and returns whether
+// that went out: an owner that does not read must not hold the agent up.
+func tellUse(control *os.File, busy bool) bool {
+	word := []byte{confine.SaysIdle}
+	if busy {
+		word[0] = confine.SaysBusy
+	}
+	sent := true // also if the owner has gone, which ends the agent
+	if conn, err := control.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) {
+			sent = !errors.Is(unix.Sendto(int(fd), word, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil), unix.EAGAIN)
+		})
+	}
+	return sent
 }
 
 // fail reports on standard error, which the host side keeps.

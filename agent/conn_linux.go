@@ -213,6 +213,10 @@ func (a *Agent) answer(req *request) bool {
 		name := core.ShortName(req.head.Action)
 		return a.refuse(req, &wire.Error{Code: wire.CodeUnknownAction, Object: name, Message: "unknown action: " + name})
 	}
+	if looks := req.head.Action == wire.Usage.Name || req.head.Action == wire.Hello.Name; !looks { // at the sandbox, without using it
+		a.Running.Use.Begin()
+		defer a.Running.Use.End()
+	}
 	return serve(a, req)
 }
 

@@ -19,7 +19,7 @@ const (
 	// maxProcessors bounds the agent's own parallelism; the machine is for commands.
 	maxProcessors = 4
 	// manyRequests is after how many requests the agent frees memory.
-	manyRequests = 256
+	manyRequests = 16
 	// freeDelay is how long no request must have come before that.
 	freeDelay = 300 * time.Millisecond
 )

@@ -17,14 +17,15 @@ func TestFeatures(t *testing.T) {
 	ofAgent := []string{wire.Hello.Name, wire.Shutdown.Name} // what every agent has, or answers for
 	actions := map[string][]string{
 		"exec": {"exec"}, "stream": {"exec"}, "tty": {"exec"}, "pass": {"exec"}, "keep_alive": {"hello"}, "redaction": {"exec"},
-		"files":    {"list_workspace", "read_workspace_file", "write_workspace_file", "delete_workspace_path", "read_file", "write_file", "stat", "mkdir", "move", "search_files"},
-		"archives": {"extract_archive", "export_archive"},
-		"secrets":  {"install_secrets"},
-		"shells":   {"open_shell", "read_shell", "write_shell", "signal_shell", "resize_shell", "close_shell", "list_shells"},
-		"sessions": {"open_session", "run_session", "interrupt_session", "restart_session", "close_session", "list_sessions"},
-		"services": {"start_service", "status_service", "logs_service", "stop_service", "list_services"},
-		"connect":  {"connect"},
-		"usage":    {"usage"}, "signal": {"signal"}, "kill": {"kill"},
+		"background": {"start_exec", "list_execs", "read_exec", "signal_exec", "kill_exec"},
+		"files":      {"list_workspace", "read_workspace_file", "write_workspace_file", "delete_workspace_path", "read_file", "write_file", "stat", "mkdir", "move", "search_files"},
+		"archives":   {"extract_archive", "export_archive"},
+		"secrets":    {"install_secrets"},
+		"shells":     {"open_shell", "read_shell", "write_shell", "signal_shell", "resize_shell", "close_shell", "list_shells"},
+		"sessions":   {"open_session", "run_session", "interrupt_session", "restart_session", "close_session", "list_sessions"},
+		"services":   {"start_service", "status_service", "logs_service", "read_service", "stop_service", "list_services"},
+		"connect":    {"connect"},
+		"usage":      {"usage"}, "signal": {"signal"}, "kill": {"kill"},
 	}
 	a := newAgent(&core.Sandbox{Trees: &spawn.Trees{}}, nil, nil, nil, nil)
 	hello, err := a.hello(&wire.HelloRequest{})

@@ -9,10 +9,12 @@ package backend
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -88,6 +90,11 @@ type Request struct {
 	// Stored are the mounts of the spec, and its home, that are caches or what stays between
 	// sandboxes. The host executes and obeys nothing in them.
 	Stored []Stored
+	// Layer is the layer of a workspace of mode "overlay".
+	Layer *Layer
+	// Scratch is the workspace, if it lies in the state because it ends with the sandbox's
+	// record; else empty.
+	Scratch string
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool
@@ -97,6 +104,54 @@ type Request struct {
 	// Seen is what package hostpath has read about the host for this start. nil: it
 	// reads everything again each time.
 	Seen any
+	// Keeper is a *keep.Keeper, if the sandbox is to outlive this process; else nil.
+	// Only a [Keepable] backend uses it.
+	Keeper any
+	// ReportUse makes the agent tell the keeper when the sandbox is used, and when not.
+	ReportUse bool
+}
+
+// Keepable is a backend whose sandboxes can outlive the process that has started them.
+type Keepable interface {
+	// Adopt returns the sandbox that another process has handed over, in a process that the
+	// keeper has executed. files are those of the Legacy.
+	Adopt(state string, legacy Legacy, files []*os.File) (Sandbox, error)
+}
+
+// Heritable is a running sandbox that can be handed over.
+type Heritable interface {
+	// Bequeath returns what the next owner needs. lost is what the sandbox does not keep beside
+	// what its Isolation says, which is written down for those who attach.
+	Bequeath(lost []string) (Legacy, []*os.File, error)
+	// Leave forgets the sandbox, which has another owner now. Done is then never closed.
+	Leave()
+}
+
+// Legacy is a sandbox of a backend, for its next owner.
+type Legacy struct {
+	ID string `json:"id"`
+	// Process is the number that the process has for the keeper whose end is the sandbox's.
+	Process int `json:"process"`
+	// Control is the number of the file that the agent watches: it ends when it is closed.
+	Control int             `json:"control"`
+	Data    json.RawMessage `json:"data"`
+}
+
+// Layer is where the changes of an overlay go.
+type Layer struct {
+	// Dir has the directories upper and work. It is free of symbolic links, the caller's
+	// alone, and no other overlay uses it.
+	Dir string
+	// Root: it was made by root, whose marks no command can write; else by an ordinary user.
+	Root bool
+}
+
+// Marks returns the word for how the layer is mounted, as in policy.Isolation.
+func (l *Layer) Marks() string {
+	if l.Root {
+		return "trusted"
+	}
+	return "userxattr"
 }
 
 // Interception is what the egress program ends TLS with, and what requests get.

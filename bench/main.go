@@ -45,6 +45,9 @@ var measurements = []struct {
 	{"ports", measurePorts},
 	{"mcp", measureMCP},
 	{"projects", measureProjects},
+	{"lasting", measureLasting},
+	{"overlay", measureOverlay},
+	{"builds", measureBuilds},
 }
 
 // bench is what the measurements share.
@@ -88,7 +91,7 @@ func main() {
 		return
 	}
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, ports, mcp, projects")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, network, ports, mcp, projects, lasting, overlay, builds")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of the programs")
 	flag.Parse()
@@ -148,7 +151,7 @@ func newBench(bin string, short bool) (*bench, error) {
 		workspace: filepath.Join(dir, "workspace"), state: filepath.Join(dir, "state"),
 	}
 	err = cmp.Or(os.Chmod(dir, 0o755), os.Mkdir(b.workspace, 0o755), os.Setenv(paddock.StateDirEnv, b.state),
-		install(bin, b.paddock), install(bin, b.agent), install(bin, filepath.Join(dir, "paddock-egress")), install(bin, b.paddock+"-server"))
+		install(bin, b.paddock), install(bin, b.agent), install(bin, filepath.Join(dir, "paddock-egress")), install(bin, filepath.Join(dir, "paddock-keeper")), install(bin, b.paddock+"-server"))
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err

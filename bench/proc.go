@@ -66,7 +66,12 @@ func peak(pid int) int64 { return statusField(pid, "VmHWM") << 10 }
 
 // statusField is a number of /proc/PID/status; memory is in KiB there.
 func statusField(pid int, name string) int64 {
-	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return fileNumber(fmt.Sprintf("/proc/%d/status", pid), name)
+}
+
+// fileNumber is the number after a name and a colon in a file of /proc, and 0 where there is none.
+func fileNumber(path, name string) int64 {
+	data, _ := os.ReadFile(path)
 	for line := range strings.Lines(string(data)) {
 		if key, value, ok := strings.Cut(line, ":"); ok && key == name {
 			n, _ := strconv.ParseInt(strings.Fields(value)[0], 10, 64)

@@ -38,6 +38,7 @@ type Applier struct {
 	Apart int
 
 	trees    map[int]int     // detached mounts, by the index of their step
+	uppers   map[int]int     // those of layers, by the index of their step
 	treeless map[int]error   // why there is none for an optional step
 	made     map[string]bool // directories of the new root that exist
 	proc     *Step           // the step whose proc is being mounted; nil afterwards
@@ -101,6 +102,8 @@ func (a *Applier) step(i int, s *Step) error {
 		return a.openCgroup(i, s)
 	case OpCgroupNS:
 		return unix.Unshare(unix.CLONE_NEWCGROUP)
+	case OpLayer:
+		return a.layer(i, s)
 	case OpCopy:
 		return a.copy(i, s)
 	case OpSelf:
@@ -153,16 +156,20 @@ func (a *Applier) step(i int, s *Step) error {
 		a.Apart, err = apartRuleset()
 		return err
 	case OpSeccomp:
-		if !slices.Contains(s.Flags, FlagNotify) {
-			return loadFilter(s.Data, slices.Contains(s.Flags, FlagAllThreads))
-		}
-		var err error
-		a.Listener, err = loadWatched(s.Data)
-		return err
+		return a.loadSeccomp(s)
 	case OpShield:
 		return loadFilter(shieldFilter(uint32(unix.Getpid()), uint32(unix.Gettid())), false)
 	}
 	return errors.New("unknown operation")
+}
+
+// loadSeccomp loads a filter, and keeps the descriptor of one that notifies.
+func (a *Applier) loadSeccomp(s *Step) (err error) {
+	if !slices.Contains(s.Flags, FlagNotify) {
+		return loadFilter(s.Data, slices.Contains(s.Flags, FlagAllThreads))
+	}
+	a.Listener, err = loadWatched(s.Data)
+	return err
 }
 
 // openGateway makes the gateway, for the host side.

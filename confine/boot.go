@@ -55,6 +55,14 @@ type Boot struct {
 	Plan *Plan
 }
 
+// ReportUse is the argument that makes an agent tell its owner over the control socket, in one
+// byte, when something begins to be done in the sandbox, and when nothing is done any more.
+const (
+	ReportUse = "report"
+	SaysBusy  = 'b'
+	SaysIdle  = 'i'
+)
+
 // Booted is the agent's answer: either the walls stand and requests are
 // accepted, or one step failed.
 type Booted struct {

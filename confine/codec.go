@@ -197,7 +197,7 @@ func (c *coder) step(s *Step) {
 
 func (c *coder) isolation(i *policy.Isolation) {
 	for _, s := range []*string{&i.Backend, &i.Level, &i.Identity, &i.Network, &i.Capabilities, &i.Seccomp, &i.Landlock,
-		&i.Cgroup, &i.Workspace, &i.RootFS, &i.NestedUserns, &i.Death} {
+		&i.Cgroup, &i.Workspace, &i.Layer, &i.RootFS, &i.NestedUserns, &i.Death} {
 		text(c, s)
 	}
 	var egress []policy.IsolationEgress

@@ -43,13 +43,16 @@ func mountAttrs(flags []string) (attr uint64) {
 // covers it. It sets attributes on the whole detached tree (mount_setattr(2)
 // with AT_RECURSIVE); a remount would leave submounts as they were.
 func (a *Applier) openTrees(steps []Step) *Error {
-	a.trees, a.treeless = map[int]int{}, map[int]error{}
+	a.trees, a.uppers, a.treeless = map[int]int{}, map[int]int{}, map[int]error{}
 	for i := range steps {
 		s := &steps[i]
-		if s.Do != OpBind && s.Do != OpCopy && s.Do != OpOverlay && (s.Do != OpCgroup || a.InPlace) {
+		if s.Do != OpBind && s.Do != OpCopy && s.Do != OpOverlay && s.Do != OpLayer && (s.Do != OpCgroup || a.InPlace) {
 			continue
 		}
 		fd, err := a.openTree(s)
+		if err == nil && s.Do == OpLayer && s.FD == "" {
+			a.uppers[i], err = openResolved(s.Names[0], FileID{}, cloneMount)
+		}
 		if err == nil {
 			err = setAttrs(fd, mountAttrs(s.Flags))
 		}
@@ -80,6 +83,10 @@ func (a *Applier) openTree(s *Step) (int, error) {
 			return -1, fmt.Errorf("the descriptor %q was not handed over", s.FD)
 		}
 		return fd, nil
+	case s.Do == OpLayer && len(s.Names) != 1:
+		return -1, errors.New("the step names no layer")
+	case s.Do == OpLayer: // alone: the kernel refuses it if something is mounted below that others have mounted
+		return openResolved(s.Source, s.ID, cloneMount)
 	case slices.Contains(s.Flags, FlagResolved):
 		return OpenResolved(s.Source, s.ID)
 	case s.Do == OpCgroup: // its own mount, from which ".." does not lead out
@@ -88,14 +95,20 @@ func (a *Applier) openTree(s *Step) (int, error) {
 	return unix.OpenTree(unix.AT_FDCWD, s.Source, cloneTree)
 }
 
-// cloneTree makes a detached mount of a path and everything mounted below it.
-const cloneTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
+// cloneTree makes a detached mount of a path and everything mounted below it, cloneMount
+// without that.
+const (
+	cloneTree  = cloneMount | unix.AT_RECURSIVE
+	cloneMount = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
+)
 
 // OpenResolved opens a path of the host, with everything mounted below it, as a
 // detached mount. The path was resolved when the plan was made, and led to the
 // file with this id, unless the id is zero. If the path now has a symbolic
 // link, the error is ELOOP; if it leads to another file, ESTALE.
-func OpenResolved(path string, id FileID) (int, error) {
+func OpenResolved(path string, id FileID) (int, error) { return openResolved(path, id, cloneTree) }
+
+func openResolved(path string, id FileID, how uint) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_NO_SYMLINKS,
@@ -107,7 +120,7 @@ func OpenResolved(path string, id FileID) (int, error) {
 	if err := sameFile(fd, id); err != nil {
 		return -1, err
 	}
-	return unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH)
+	return unix.OpenTree(fd, "", how|unix.AT_EMPTY_PATH)
 }
 
 // sameFile returns ESTALE if the open file is not the one with this id. A zero id

@@ -3,6 +3,7 @@ package confine
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,6 +76,13 @@ func mergeTree(at, tree int, s *Step) (int, error) {
 	if err := unix.Setxattr(procName(space)+"/upper", "user.overlay.try", nil, 0); err != nil {
 		return -1, fmt.Errorf("cannot set attributes in memory: %w", err)
 	}
+	return newOverlay(procName(at)+":"+procName(space)+"/mask:"+procName(tree), procName(space), s.Flags)
+}
+
+// newOverlay makes an overlay with the kernel's marks in user.overlay.*, as a detached mount. The
+// paths are those of descriptors, which need no quoting and show nothing of the host; upper and
+// work are below space.
+func newOverlay(lower, space string, flags []string) (int, error) {
 	ctx, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
@@ -83,20 +91,94 @@ func mergeTree(at, tree int, s *Step) (int, error) {
 	if err := unix.FsconfigSetFlag(ctx, "userxattr"); err != nil {
 		return -1, err
 	}
-	for _, option := range [][2]string{ // names of descriptors need no quoting, and show no path
+	for _, option := range [][2]string{
 		{"source", "paddock"},
-		{"lowerdir", procName(at) + ":" + procName(space) + "/mask:" + procName(tree)},
-		{"upperdir", procName(space) + "/upper"},
-		{"workdir", procName(space) + "/work"},
+		{"lowerdir", lower},
+		{"upperdir", space + "/upper"},
+		{"workdir", space + "/work"},
+		// With an index the names of one file would stay together, and an upper directory
+		// could never become a lower one: what only the index has would be lost.
+		{"index", "off"}, {"metacopy", "off"},
 	} {
 		if err := unix.FsconfigSetString(ctx, option[0], option[1]); err != nil {
-			return -1, err
+			return -1, OverlayError(ctx, err)
 		}
 	}
 	if err := unix.FsconfigCreate(ctx); err != nil {
+		return -1, OverlayError(ctx, err)
+	}
+	return unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, int(mountAttrs(flags)))
+}
+
+// OverlayError returns the error of a file system that could not be made, with what the kernel
+// says of it.
+func OverlayError(ctx int, err error) error {
+	text := make([]byte, 1024)
+	n, rerr := unix.Read(ctx, text)
+	if line := strings.TrimSpace(string(text[:max(n, 0)])); rerr == nil && line != "" {
+		return fmt.Errorf("%w (%s)", err, strings.TrimPrefix(line, "e "))
+	}
+	return err
+}
+
+// layer attaches the overlay of a workspace: one that the host side has mounted, or one that
+// belongs to the sandbox's user namespace. What commands change goes to its layer, which stays.
+func (a *Applier) layer(i int, s *Step) error {
+	tree := a.trees[i]
+	defer unix.Close(tree)
+	delete(a.trees, i)
+	if err := a.mountPoint(s.Target, true); err != nil {
+		return err
+	}
+	at, err := openInside(s.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	merged := tree
+	if s.FD == "" {
+		if merged, err = a.ownLayer(i, at, tree, s); err != nil {
+			return err
+		}
+		defer unix.Close(merged)
+	}
+	if err := Changeable(merged); err != nil {
+		return err
+	}
+	return moveOnto(merged, at)
+}
+
+// Changeable refuses a mount in which nothing can be changed. The kernel makes an overlay
+// read-only, and reports no error, if its work directory is of no use.
+func Changeable(mount int) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(mount, &st); err != nil {
+		return err
+	}
+	if st.Flags&unix.ST_RDONLY != 0 {
+		return unix.EROFS
+	}
+	return nil
+}
+
+// ownLayer returns the overlay of a step as a detached mount, see mergeTree.
+func (a *Applier) ownLayer(i, at, tree int, s *Step) (merged int, err error) {
+	space := a.uppers[i]
+	defer unix.Close(space)
+	delete(a.uppers, i)
+	if err := moveOnto(tree, at); err != nil {
 		return -1, err
 	}
-	return unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, int(mountAttrs(s.Flags)))
+	defer func() { _ = unix.Unmount(procName(tree), unix.MNT_DETACH) }()
+	if err := moveOnto(space, at); err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.Unmount(procName(space), unix.MNT_DETACH) }()
+	if err := override(true); err != nil {
+		return -1, err
+	}
+	merged, err = newOverlay(procName(tree), procName(space), s.Flags)
+	return merged, cmp.Or(err, override(false))
 }
 
 // procName returns a path of an open file, whatever its own path is.

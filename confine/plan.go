@@ -125,6 +125,7 @@ const (
 	OpCopy     Op = "copy"     // Source or FD, Target, Flags: the content of a host directory is copied into one inside
 	OpOwnCopy  Op = "own_copy" // Target, Source, Data, Flags: a link mounted over the file at Target leads to Source, a copy of the file or of Data that commands can change
 	OpOverlay  Op = "overlay"  // Source or FD, Target, Names, Flags, Size: what a host directory has, except under Names, appears below what Target has; what commands change there is private, and ends with the sandbox
+	OpLayer    Op = "layer"    // FD, Target, Flags: an overlay that the host side has mounted; or Source, ID, Names, Target, Flags: one of a host directory and the layer in the directory that Names has
 	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty private file system
 	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
 	OpCgroup   Op = "cgroup"   // Source: the sandbox's control group, for the agent only

@@ -83,8 +83,8 @@ func (e *Env) Keep() {
 	e.Sandboxes, e.Sessions, e.Outputs = &registry.Sandboxes{}, &registry.Sessions{}, &output.Outputs{}
 }
 
-// Close ends all kept sandboxes and sessions with everything that runs in them, and drops
-// the outputs. It returns when the kernel has confirmed their end.
+// Close ends all kept sandboxes and sessions with everything that runs in them, detaches from
+// those that outlive the server, and drops the outputs. It returns when the kernel has confirmed their end.
 func (e *Env) Close() error {
 	ended := make(chan error, 2)
 	go func() { ended <- e.Sessions.Close() }()
@@ -125,6 +125,9 @@ type Stream struct {
 	// Ask, if not nil, asks the person at the terminal a question, which follows its
 	// subject, and reports whether the answer is yes.
 	Ask func(question string) (bool, error)
+	// Choose, if not nil, asks the person for one of several words, of which the first letter
+	// is enough. The last one is the answer of somebody who says nothing.
+	Choose func(question string, words ...string) (string, error)
 	// Typed reports whether both standard input and standard output are a terminal.
 	Typed bool
 

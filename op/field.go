@@ -35,6 +35,9 @@ type Field struct {
 	Choices []string
 	// Complete says how a shell completes the value: "dir", "file" or nothing.
 	Complete string
+	// Leads: it can also be given first, as "NAME -- CMD" before a command, and before all that
+	// the command line takes otherwise.
+	Leads bool
 	// Kind is how its value is written.
 	Kind Kind
 
@@ -79,7 +82,7 @@ func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		field := Field{
 			JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
-			Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Bare: f.Tag.Get("bare"), Typ: elem(f.Type),
+			Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Bare: f.Tag.Get("bare"), Leads: f.Tag.Get("leads") != "", Typ: elem(f.Type),
 		}
 		switch k := field.Typ.Kind(); {
 		case isText(field.Typ):

@@ -29,7 +29,7 @@ func FlagFor(path string) string {
 	if strings.Contains(path, ".") {
 		return path
 	}
-	return "--" + path
+	return "--" + strings.ReplaceAll(path, "_", "-")
 }
 
 // FlagHint renders a hint for the command line.

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -66,7 +67,7 @@ func PathNames(paths []string) string {
 func (p Planted) ProgramNames() string { return PathNames(p.Programs) }
 
 func newPlanted(c paddock.Changes) Planted {
-	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Git: gitAdded(c), Text: ChangesNote(c)}
+	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Git: gitAdded(c), Text: ChangesNote(c), Principal: c.Principal}
 }
 
 // gitAdded returns the settings of all copies that can be taken over.
@@ -90,7 +91,7 @@ func changedPaths(list []paddock.Change) []string {
 // that opened the sandbox may have returned long ago.
 func (e *Env) reportPlanted(s *paddock.Sandbox) {
 	p := newPlanted(s.Changes())
-	p.Principal = e.PrincipalName()
+	p.Principal = cmp.Or(p.Principal, e.PrincipalName())
 	e.recordPlanted(p)
 }
 
@@ -206,8 +207,10 @@ func (l Left) Note() string { return l.note }
 func (p Planted) Warn(w io.Writer) error { return Left{note: p.Text}.Warn(w) }
 
 // NewLeft returns the changes that the commands of an ended sandbox have left.
-func NewLeft(s *paddock.Sandbox) Left {
-	c := s.Changes()
+func NewLeft(s *paddock.Sandbox) Left { return LeftOf(s.Changes()) }
+
+// LeftOf returns changes as the part of an output.
+func LeftOf(c paddock.Changes) Left {
 	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}
 }
 

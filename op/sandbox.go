@@ -16,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // Open opens a sandbox for the operation. Operations have no other way to open one: Open
@@ -41,6 +42,61 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 		e.Call.opened(sandbox.ID())
 	}
 	return sandbox, err
+}
+
+// Create opens a sandbox that outlives this process, with the checks of Open.
+func (e *Env) Create(ctx context.Context, spec policy.Spec, what paddock.Lasting) (*paddock.Sandbox, error) {
+	id := e.newID()
+	own := e
+	if what.Scratch {
+		dir, err := paddock.ScratchWorkspace(id, e.Options)
+		if err != nil {
+			return nil, err
+		}
+		spec.Workspace.Source, own = dir, e.AllowWorkspace(dir)
+	}
+	what.Principal = e.PrincipalName()
+	return own.lasting(ctx, spec, func(spec policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
+		opts.ID = id
+		return paddock.Create(ctx, spec, opts, what)
+	})
+}
+
+// Start starts a stopped sandbox of Create again, with the checks of Open.
+func (e *Env) Start(ctx context.Context, name string, env map[string]string) (*paddock.Sandbox, error) {
+	if e.Ceiling != nil {
+		if e.Call != nil {
+			e.Call.refuse()
+		}
+		return nil, &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{Field: "sandbox", Value: name, Reason: "under a ceiling no stopped sandbox is started", Hint: "use sandbox_create"}}
+	}
+	k, err := paddock.Find(ctx, name, e.Options)
+	if err != nil {
+		return nil, err
+	}
+	return e.lasting(ctx, k.Spec, func(_ policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
+		return paddock.Start(ctx, k.ID, env, opts)
+	})
+}
+
+func (e *Env) lasting(ctx context.Context, spec policy.Spec, do func(policy.Spec, paddock.Options) (*paddock.Sandbox, error)) (*paddock.Sandbox, error) {
+	spec, opts, err := e.admit(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	opts.Unreported = e.ReportLeftovers
+	sandbox, err := do(spec, opts)
+	if err == nil {
+		e.RecordSandbox(sandbox.ID())
+	}
+	return sandbox, err
+}
+
+// EndKept ends a sandbox of Create, in the process that its keeper has become.
+func (e *Env) EndKept(args []string) error {
+	opts := e.Options
+	opts.Planted = e.reportPlanted
+	return paddock.EndKept(args, opts, ChangesNote)
 }
 
 // Plan returns what Open would do, and the spec with its defaults.
@@ -156,7 +212,30 @@ func (e *Env) MayRead(field, file string) error {
 
 // InSandbox is the field of operations that work in a sandbox.
 type InSandbox struct {
-	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"ID" help:"which sandbox (default: the one over the workspace)" max:"64"`
+	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" help:"which sandbox (default: the one over the workspace)" max:"64"`
+}
+
+// Need refuses a call of its own that names no sandbox, for operations on what ends with one.
+// What names that, as "services".
+func (in InSandbox) Need(e *Env, what string) error {
+	if in.Sandbox != "" || e.Sandboxes != nil {
+		return nil
+	}
+	return &policy.FieldError{Field: "sandbox", Reason: "it is missing: " + what + " end with their sandbox, and one of this call's own would end with it",
+		Hint: "name a sandbox that runs, see paddock list"}
+}
+
+// InNamed is the field of operations that need a sandbox that is named.
+type InNamed struct {
+	Sandbox string `json:"sandbox" arg:"NAME" help:"which sandbox, by name or id" max:"64"`
+}
+
+// With runs do in the sandbox.
+func (in InNamed) With(ctx context.Context, env *Env, do func(context.Context, *registry.Sandbox) error) error {
+	if in.Sandbox == "" {
+		return &policy.FieldError{Field: "sandbox", Reason: "no sandbox is named", Hint: "paddock list shows those that run"}
+	}
+	return env.WithSandbox(ctx, InSandbox(in), do)
 }
 
 // WithSandbox runs do in the sandbox that where names. A server keeps its sandboxes. A
@@ -168,6 +247,9 @@ func (e *Env) WithSandbox(ctx context.Context, where InSandbox, do func(context.
 		h, err := e.FindSandbox(ctx, where.Sandbox)
 		if err != nil {
 			return err
+		}
+		if h.Kept && h.Paused() {
+			return &paddock.Error{Message: "cannot use sandbox " + h.Called() + ": it is paused", Code: wire.CodeBusy, Hint: "try again later"}
 		}
 		if err := e.Enter(ctx, h); err != nil {
 			return err
@@ -195,6 +277,9 @@ func (e *Env) withAttached(ctx context.Context, id string, do func(context.Conte
 	s, err := paddock.Attach(ctx, id, e.Options)
 	if err != nil {
 		return err
+	}
+	if s.Paused() {
+		return errors.Join(&paddock.Error{Message: "cannot use sandbox " + id + ": it is paused", Code: wire.CodeBusy, Hint: "paddock resume " + id}, s.Close())
 	}
 	h := &registry.Sandbox{Sandbox: s, Name: id, Principal: e.PrincipalName(), Since: time.Now()}
 	if err := e.Enter(ctx, h); err != nil {
@@ -264,11 +349,7 @@ func (e *Env) DefaultSpec() policy.Spec {
 // first use, and again if it has ended by itself.
 func (e *Env) FindSandbox(ctx context.Context, name string) (*registry.Sandbox, error) {
 	if name != "" && name != registry.DefaultName {
-		h, err := e.Sandboxes.Find(ctx, e.PrincipalName(), name)
-		if err == nil && h.Ended() {
-			return nil, h.GoneError()
-		}
-		return h, err
+		return e.findNamed(ctx, name)
 	}
 	for {
 		p, mine, err := e.Sandboxes.Claim(e.PrincipalName(), registry.DefaultName)
@@ -305,7 +386,7 @@ func (e *Env) OpenLasting(ctx context.Context, spec policy.Spec, name string) (_
 		if h.Scratch, err = os.MkdirTemp("", "paddock-workspace-"); err != nil {
 			return nil, fmt.Errorf("cannot make a temporary workspace: %w", err)
 		}
-		spec.Workspace.Source = h.Scratch
+		spec.Workspace.Source, h.Temporary = h.Scratch, true
 	}
 	if h.Sandbox, err = e.AllowWorkspace(h.Scratch).Open(ctx, spec); err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -395,6 +476,25 @@ func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
 		}
 	}()
 	return func() { close(quit); <-done }
+}
+
+// UntilInterrupted returns a context that ends when the caller's signal ends what is being
+// done. stop must be called.
+func (s *Stream) UntilInterrupted(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		for {
+			select {
+			case name := <-s.Signals: // nil, where there are none
+				if ending[name] > 0 {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, cancel
 }
 
 // EarlySignals returns, once, the signals that came before the command was started.

@@ -29,7 +29,8 @@ type SpecInput struct {
 	Env           []string `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
 	EnvPass       []string `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
 	NoTools       bool     `json:"no_toolchains,omitempty" flag:"no-toolchains" help:"leave out the toolchains below the caller's home that PATH names: nvm's, pyenv's, rustup's and so on"`
-	Mode          *string  `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
+	Mode          *string  `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy,overlay" help:"bind (default: changes reach the directory), copy (a copy in memory) or overlay (changes go to a layer above it); the last two end with the sandbox"`
+	Layers        *string  `json:"layers,omitempty" flag:"layers" arg:"DIR" complete:"dir" only:"cli" help:"with an overlay, keep its layer below this directory, on a file system that can carry one (default: the state directory)"`
 	RootFS        *string  `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
 	Level         *string  `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
 	Seccomp       *string  `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
@@ -115,6 +116,7 @@ func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (polic
 		in.LimitFields.Over(&spec.Limits),
 		SetText(&spec.Workspace.Source, in.Workspace, "workspace"),
 		SetText(&spec.Workspace.Mode, in.Mode, "workspace_mode"),
+		SetText(&spec.Workspace.Layers, in.Layers, "layers"),
 		SetText(&spec.RootFS, in.RootFS, "rootfs"),
 		SetText(&spec.Level, in.Level, "level"),
 		SetText(&spec.Seccomp, in.Seccomp, "seccomp"),

@@ -92,7 +92,7 @@ type Place struct {
 	// Source is an absolute path.
 	Source string `json:"source"`
 	// Mode is "ro" (default) or "rw": what commands may do with it. A workspace
-	// of mode "copy" only reads its source.
+	// of mode "copy" or "overlay" only reads its source.
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -343,8 +343,8 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 	}
 	if w := s.Workspace; w.Source != "" {
 		mode := "rw"
-		if w.Access == "ro" || w.Mode == ModeCopy {
-			mode = "ro" // a copy only reads its source
+		if w.Access == "ro" || w.OnlyReads() {
+			mode = "ro" // its source is only read
 		}
 		c.Workspace = []Place{{w.Source, mode}}
 	}

@@ -137,9 +137,12 @@ func (a *applier) rootFS(written string) {
 
 func (a *applier) workspace(s Spec) {
 	w := s.Workspace
-	write := w.Access != "ro" && w.Mode != ModeCopy
+	write := w.Access != "ro" && !w.OnlyReads()
 	if w.Source != "" || !s.elsewhere() {
 		a.source("workspace.source", "workspace", w.Source, write, a.c.Workspace)
+	}
+	if w.Layers != "" {
+		a.refuse("workspace.layers", "workspace", w.Layers, "where layers lie is the operator's to say", "leave it out")
 	}
 	for i, name := range w.Unprotected {
 		if !slices.Contains(a.c.Unprotected, "*") {

@@ -68,7 +68,7 @@ func fuzzSpec(d *dice) Spec {
 	s := Spec{
 		Backend: pick(d, "", "linux", "host"), Level: pick(d, "", "full", "landlock"), Seccomp: pick(d, "", "default", "strict", "debug"),
 		Network: Network{Mode: pick(d, "", "none", "host")}, RootFS: pick(d, append([]string{""}, fuzzPaths...)...), AllowDegraded: picks(d, "memory", "namespaces", "cpus"),
-		Workspace: Workspace{pick(d, fuzzPaths...), pick(d, "", "bind", "copy"), pick(d, "", "rw", "ro"), picks(d, ".envrc", ".vscode", "*")},
+		Workspace: Workspace{Source: pick(d, fuzzPaths...), Mode: pick(d, "", "bind", "copy", "overlay"), Access: pick(d, "", "rw", "ro"), Unprotected: picks(d, ".envrc", ".vscode", "*")},
 		Limits:    fuzzLimits(d),
 	}
 	for range d.roll(3) {
@@ -122,7 +122,7 @@ func excess(c *Ceiling, s Spec) []string {
 	}
 	check("rootfs", s.RootFS == "host" && listed("host", c.RootFS, "host") || s.RootFS != "host" && inside(s.RootFS, "ro", images))
 	mode := s.Workspace.Access
-	if s.Workspace.Mode == "copy" {
+	if s.Workspace.OnlyReads() {
 		mode = "ro"
 	}
 	check("workspace", inside(s.Workspace.Source, mode, c.Workspace))

@@ -75,6 +75,8 @@ func TestCeiling(t *testing.T) {
 		{"writable, of no mode", nil, workspace(Workspace{Source: "/srv/default"}), "ceiling.workspace", "workspace.source"},
 		{"read-only", nil, workspace(Workspace{Source: "/srv/read/a", Access: "ro"}), "", ""},
 		{"a copy", nil, workspace(Workspace{Source: "/srv/read/a", Mode: ModeCopy}), "", ""},
+		{"an overlay", nil, workspace(Workspace{Source: "/srv/read/a", Mode: ModeOverlay}), "", ""},
+		{"a place for layers", nil, workspace(Workspace{Source: "/srv/a", Mode: ModeOverlay, Layers: "/srv/a"}), "ceiling.workspace", "workspace.layers"},
 		{"unprotected", nil, workspace(Workspace{Source: "/srv/a", Unprotected: []string{".envrc"}}), "ceiling.unprotected", "workspace.unprotected[0]"},
 		{"unprotected, allowed", func(c *Ceiling) { c.Unprotected = []string{".envrc"} },
 			workspace(Workspace{Source: "/srv/a", Unprotected: []string{".envrc"}}), "", ""},

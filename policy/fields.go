@@ -122,11 +122,15 @@ func workspaceFields() []FieldRow {
 	)
 	wrapped := Support{Reason: "the wrapper decides what commands see", Remedy: "say it in `wrapper.command`"}
 	mounts := others(Support{Reason: seen, Remedy: use}, BackendLinux, BackendDocker)
+	overlay := others(Support{Reason: there, Remedy: "use backend linux"}, BackendLinux)
+	overlay = with(overlay, BackendDocker, Support{Reason: "this backend's engine mounts no layers of this host", Remedy: "use backend linux, or workspace mode copy"})
 	access := others(Support{Reason: "this backend cannot make it read-only", Remedy: use}, BackendLinux, BackendDocker, BackendCodex)
 	return []FieldRow{
 		{Field: "workspace.source", written: func(Spec) []writtenValue { return nil }},
 		{Field: "workspace.mode", Value: ModeCopy, written: text("workspace.mode", func(s Spec) string { return s.Workspace.Mode }),
 			By: others(Support{Reason: there, Remedy: use}, BackendLinux, BackendDocker)},
+		{Field: "workspace.mode", Value: ModeOverlay, written: text("workspace.mode", func(s Spec) string { return s.Workspace.Mode }), By: overlay},
+		{Field: "workspace.layers", written: text("workspace.layers", func(s Spec) string { return s.Workspace.Layers }), By: overlay},
 		{Field: "workspace.access", Value: "ro", written: text("workspace.access", func(s Spec) string { return s.Workspace.Access }),
 			By: with(access, BackendWrapper, wrapped)},
 		{Field: "workspace.unprotected", written: func(Spec) []writtenValue { return nil }},

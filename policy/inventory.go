@@ -32,6 +32,9 @@ type Obeyed struct {
 	// siblings is compared and never read-only: where all of them exist they are in
 	// daily use.
 	With []string
+	// Source means that people write it as they write programs, and run it by its name. A
+	// change of one is marked, and not held back, when changes are committed from a layer.
+	Source bool
 	// Tool is the program that obeys it. Why says when it does, or how.
 	Tool, Why string
 }
@@ -173,6 +176,14 @@ func without(list []Obeyed, names ...string) []Obeyed {
 	return list
 }
 
+// source marks entries as what people write and run by name.
+func source(list []Obeyed) []Obeyed {
+	for i := range list {
+		list[i].Source = true
+	}
+	return list
+}
+
 // gitDirEntries returns the entries of a repository's own directory, which count
 // wherever such a directory is. MERGE_MSG, which an editor shows, and AUTO_MERGE, which
 // git diff compares with, are not among them: their content never makes a program run.
@@ -253,7 +264,7 @@ func projectEditors() []Obeyed {
 	shells := everywhere(slices.Concat(
 		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc"),
 		unasked(Project, "mise", "mise runs its hooks when a shell enters the directory",
-			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", ".rtx.toml", ".rtx.local.toml"),
+			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", "mise/config.toml", "mise/config.local.toml", ".rtx.toml", ".rtx.local.toml"),
 		unaskedDirs(Project, "mise", "mise runs its hooks when a shell enters the directory", ".mise", ".config/mise"),
 	))
 	return slices.Concat(shells, nested(slices.Concat(
@@ -308,6 +319,7 @@ func projectTools() []Obeyed {
 		unasked(Project, "yarn", "yarn runs the release and the plugins it names, whatever it is called for", ".yarnrc.yml", ".yarnrc"),
 		unaskedDirs(Project, "yarn", "yarn runs what is in it, whatever it is called for", ".yarn/releases", ".yarn/plugins"),
 		unasked(Project, "pnpm", "pnpm runs it at each installation, also without scripts", ".pnpmfile.cjs", ".pnpmfile.mjs", "pnpmfile.js"),
+		nested(named(Project, "pnpm", "pnpm runs the shell and the hooks it names, and the scripts of the packages it lists", "pnpm-workspace.yaml")),
 		unasked(Project, "bun", "bun loads the programs it names", "bunfig.toml", ".bunfig.toml"),
 		nested(unasked(Project, "cargo", "cargo, also when an editor calls it, runs the compilers and wrappers it names", ".cargo/config.toml", ".cargo/config")),
 		named(Project, "yarn", "node loads it for what yarn starts", ".pnp.cjs", ".pnp.js", ".pnp.loader.mjs"),
@@ -316,22 +328,25 @@ func projectTools() []Obeyed {
 		namedDirs(Project, "maven", "maven loads the extensions and options it names", ".mvn"),
 		namedDirs(Project, "gradle", "the wrapper runs what is in it", "gradle/wrapper"),
 		named(Project, "pip", "pip takes packages from where it says", "pip.conf", "uv.toml"),
-		nested(named(Project, "make", "make runs its commands", "Makefile", "makefile", "GNUmakefile")),
-		nested(named(Project, "just", "just runs its commands", "justfile", "Justfile", ".justfile")),
-		nested(named(Project, "task", "task runs its commands", "Taskfile.yml", "Taskfile.yaml")),
+		source(nested(named(Project, "make", "make runs its commands", "Makefile", "makefile", "GNUmakefile"))),
+		source(nested(named(Project, "just", "just runs its commands", "justfile", "Justfile", ".justfile"))),
+		source(nested(named(Project, "task", "task runs its commands", "Taskfile.yml", "Taskfile.yaml"))),
 		nested(named(Project, "npm", "npm, pnpm, yarn and bun run its scripts, some of them at installation", "package.json")),
-		nested(named(Project, "python", "pip and test runners run it", "setup.py", "setup.cfg", "pyproject.toml", "conftest.py", "noxfile.py", "tox.ini", "tasks.py")),
+		nested(named(Project, "npm", "npm builds by it at installation, and runs the commands in it", "binding.gyp")),
+		nested(named(Project, "python", "pip and test runners run it", "setup.py", "conftest.py")),
+		source(nested(named(Project, "python", "pip and test runners run it", "setup.cfg", "pyproject.toml", "noxfile.py", "tox.ini", "tasks.py"))),
+		nested(named(Project, "python", "python runs it when it starts, where it searches for modules", "sitecustomize.py", "usercustomize.py")),
 		nested(named(Project, "cargo", "cargo runs it when it builds", "build.rs")),
-		nested(named(Project, "cmake", "cmake runs its commands", "CMakeLists.txt", "CMakePresets.json")),
-		nested(named(Project, "meson", "meson runs its commands", "meson.build")),
-		nested(named(Project, "bazel", "bazel runs its rules", "BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel")),
+		source(nested(named(Project, "cmake", "cmake runs its commands", "CMakeLists.txt", "CMakePresets.json"))),
+		source(nested(named(Project, "meson", "meson runs its commands", "meson.build"))),
+		source(nested(named(Project, "bazel", "bazel runs its rules", "BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel"))),
 		named(Project, "bazel", "bazel obeys its options, whatever it is called for", ".bazelrc"),
-		nested(named(Project, "gradle", "gradle runs it", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties", "gradlew")),
-		nested(named(Project, "maven", "maven runs its plugins", "pom.xml", "mvnw")),
-		nested(named(Project, "rake", "rake and bundler run it", "Rakefile", "Gemfile")),
+		source(nested(named(Project, "gradle", "gradle runs it", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties", "gradlew"))),
+		source(nested(named(Project, "maven", "maven runs its plugins", "pom.xml", "mvnw"))),
+		source(nested(named(Project, "rake", "rake and bundler run it", "Rakefile", "Gemfile"))),
 		nested(named(Project, "composer", "composer runs its scripts", "composer.json")),
-		nested(named(Project, "docker", "docker runs its commands, or mounts what it names", "Dockerfile", "Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")),
-		named(Project, "vagrant", "vagrant runs it", "Vagrantfile"),
+		source(nested(named(Project, "docker", "docker runs its commands, or mounts what it names", "Dockerfile", "Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"))),
+		source(named(Project, "vagrant", "vagrant runs it", "Vagrantfile")),
 		named(Project, "CI", "a machine of the project runs it", ".gitlab-ci.yml", ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml", "appveyor.yml", "cloudbuild.yaml"),
 		namedDirs(Project, "CI", "a machine of the project runs it", ".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".circleci", ".buildkite", ".woodpecker", ".ci"),
 		named(Project, "pre-commit", "other projects' hooks run what it lists", ".pre-commit-hooks.yaml"),

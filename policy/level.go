@@ -14,8 +14,9 @@ const (
 
 // The modes of [Workspace].Mode.
 const (
-	ModeBind = "bind"
-	ModeCopy = "copy"
+	ModeBind    = "bind"
+	ModeCopy    = "copy"
+	ModeOverlay = "overlay"
 )
 
 // RootHost is the [Spec].RootFS that stands for the host's system directories.
@@ -103,9 +104,14 @@ func (r *resolver) combine(s Spec) {
 		r.refuse("limits.disk", l.Disk.String(), "a bind workspace lies on the host's disk, which has no bound for a directory",
 			"use workspace mode copy, or allow it: `allow_degraded`="+DegradeDisk)
 	}
-	if s.Workspace.Mode == ModeCopy && s.Workspace.Access == "ro" {
-		r.refuse("workspace.access", "ro", "commands would get a copy that they cannot change", "use mode bind")
+	if s.Workspace.Access == "ro" && s.Workspace.OnlyReads() {
+		what := "a copy"
+		if s.Workspace.Mode == ModeOverlay {
+			what = "a layer"
+		}
+		r.refuse("workspace.access", "ro", "commands would get "+what+" that they cannot change", "use mode bind")
 	}
+	r.overlay(s)
 	if len(s.Caches) > 0 && s.Caches[0] != CachesAuto && s.Caches[0] != CachesNone {
 		switch {
 		case s.Commands != nil:
@@ -130,8 +136,11 @@ func (r *resolver) combine(s Spec) {
 	if s.RootFS != RootHost && s.RootFS != "" {
 		r.refuse("rootfs", s.RootFS, "the landlock level shows the host's own root", hint)
 	}
-	if s.Workspace.Mode == ModeCopy {
+	switch s.Workspace.Mode {
+	case ModeCopy:
 		r.refuse("workspace.mode", ModeCopy, "the landlock level has no place for a copy", hint)
+	case ModeOverlay:
+		r.refuse("workspace.mode", ModeOverlay, "the landlock level mounts nothing", hint)
 	}
 	for i, m := range s.Mounts {
 		if m.Target != m.Source {
@@ -143,5 +152,23 @@ func (r *resolver) combine(s Spec) {
 	}
 	if s.Limits.Tmp != DefaultTmp {
 		r.refuse("limits.tmp", s.Limits.Tmp.String(), "the landlock level keeps temporary files on the host's disk, unbounded", hint)
+	}
+}
+
+// overlay refuses what a workspace of mode "overlay" cannot have, and what is only for one.
+func (r *resolver) overlay(s Spec) {
+	w := s.Workspace
+	if w.Mode != ModeOverlay {
+		if w.Layers != "" {
+			r.refuse("workspace.layers", w.Layers, "a workspace of mode "+w.Mode+" has no layers", "use workspace mode overlay, or leave it out")
+		}
+		return
+	}
+	if s.Limits.Disk > 0 && !s.Allows(DegradeDisk) {
+		r.refuse("limits.disk", s.Limits.Disk.String(), "a layer lies on the host's disk, which has no bound for a directory",
+			"use workspace mode copy, or allow it: `allow_degraded`="+DegradeDisk)
+	}
+	if len(w.Unprotected) > 0 {
+		r.refuse("workspace.unprotected", strings.Join(w.Unprotected, " "), "in an overlay nothing of the workspace is protected: what would run on the host is held back when changes are committed", "leave it out, and accept paths with paddock commit and `accept`")
 	}
 }

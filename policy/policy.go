@@ -79,8 +79,12 @@ type Workspace struct {
 	Source string `json:"source,omitempty"`
 	// Mode is "bind" (default: changes reach the source as they are made) or
 	// "copy": commands get a copy in memory, bounded by Limits.Disk, that ends
-	// with the sandbox; the source is only read.
+	// with the sandbox; the source is only read. Or "overlay": what commands change goes to
+	// a layer above the source, which is only read until somebody commits the layer.
 	Mode string `json:"mode,omitempty"`
+	// Layers is where the layer of an overlay lies: a host directory on a file system that
+	// can carry one, made absolute. Default: the state directory.
+	Layers string `json:"layers,omitempty"`
 	// Access is "rw" (default) or "ro".
 	Access string `json:"access,omitempty"`
 	// Unprotected lists the paths of [ProtectedPaths] that commands may change
@@ -88,6 +92,9 @@ type Workspace struct {
 	// workspace.
 	Unprotected []string `json:"unprotected,omitempty"`
 }
+
+// OnlyReads reports whether commands leave the source as it is, in whatever they change.
+func (w Workspace) OnlyReads() bool { return w.Mode == ModeCopy || w.Mode == ModeOverlay }
 
 // Mount makes a host path visible inside.
 type Mount struct {
@@ -139,8 +146,10 @@ type Isolation struct {
 	LandlockABI int    `json:"landlock_abi,omitempty"`
 	// Cgroup names the controllers that bound the commands, or "none".
 	Cgroup string `json:"cgroup"`
-	// Workspace is "bind" or "copy", RootFS "host" or a directory.
+	// Workspace is "bind", "copy" or "overlay", RootFS "host" or a directory. Layer says
+	// how an overlay was mounted: "trusted" (by root) or "userxattr" (by an ordinary user).
 	Workspace string `json:"workspace"`
+	Layer     string `json:"layer,omitempty"`
 	RootFS    string `json:"rootfs"`
 	// Caches are the tools whose caches are kept for later sandboxes; Home is the host
 	// directory at HOME, empty for a private one that ends with the sandbox.

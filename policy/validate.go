@@ -154,7 +154,12 @@ func (r *resolver) workspace(w Workspace, elsewhere bool) Workspace {
 		}
 		w.Source = source
 	}
-	choose(r, "workspace.mode", &w.Mode, ModeBind, ModeCopy)
+	choose(r, "workspace.mode", &w.Mode, ModeBind, ModeCopy, ModeOverlay)
+	if w.Layers != "" {
+		if dir, ok := r.hostPath("workspace.layers", w.Layers); ok {
+			w.Layers = dir
+		}
+	}
 	choose(r, "workspace.access", &w.Access, "rw", "ro")
 	w.Unprotected = slices.Clone(w.Unprotected)
 	if len(w.Unprotected) > maxUnprotect {

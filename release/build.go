@@ -16,7 +16,7 @@ import (
 )
 
 // programs are those of a release, in the order of archives.
-var programs = []string{"paddock", "paddock-agent", "paddock-egress", "paddock-server"}
+var programs = []string{"paddock", "paddock-agent", "paddock-egress", "paddock-keeper", "paddock-server"}
 
 // build is a directory with the programs, and what they were built from.
 type build struct {

@@ -71,7 +71,7 @@ func TestInstall(t *testing.T) {
 			}
 			for _, e := range entries {
 				names = append(names, e.Name())
-				if got := dynamic(t, filepath.Join(bin, e.Name())); got != (cgo == "1") {
+				if got := dynamic(t, filepath.Join(bin, e.Name())); got != (cgo == "1" && e.Name() != "paddock-keeper") { // which imports nothing that has C in it
 					t.Errorf("%s is linked dynamically: %v", e.Name(), got)
 				}
 			}

@@ -146,7 +146,7 @@ func tryArchive(t *testing.T, path, version string) {
 	names := unpack(t, z, dir)
 	top := strings.TrimSuffix(filepath.Base(path), ".tar.gz")
 	want := []string{
-		"bin/paddock", "bin/paddock-agent", "bin/paddock-egress", "bin/paddock-server", "share/bash-completion/completions/paddock",
+		"bin/paddock", "bin/paddock-agent", "bin/paddock-egress", "bin/paddock-keeper", "bin/paddock-server", "share/bash-completion/completions/paddock",
 		"share/doc/paddock/LICENSE", "share/doc/paddock/LICENSES", "share/doc/paddock/README.md",
 		"share/fish/vendor_completions.d/paddock.fish", "share/man/man1/paddock.1", "share/zsh/site-functions/_paddock",
 	}
@@ -202,7 +202,7 @@ func tryImage(t *testing.T, path, version string) {
 	defer r.Close()
 	names := unpack(t, r, dir)
 	slices.Sort(names)
-	want := []string{"usr/local/bin/paddock", "usr/local/bin/paddock-agent", "usr/local/bin/paddock-egress", "usr/local/bin/paddock-server", "usr/local/share/doc/paddock/LICENSES"}
+	want := []string{"usr/local/bin/paddock", "usr/local/bin/paddock-agent", "usr/local/bin/paddock-egress", "usr/local/bin/paddock-keeper", "usr/local/bin/paddock-server", "usr/local/share/doc/paddock/LICENSES"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the image holds %q, want %q", names, want)
 	}

@@ -52,6 +52,31 @@ type LogsServiceRequest struct {
 	TailLines *int64 `json:"tail_lines,omitempty"`
 }
 
+// ReadServiceRequest asks for output of a service from cursors on.
+type ReadServiceRequest struct {
+	Action      string `json:"action"`
+	KeepAlive   bool   `json:"keep_alive,omitempty"`
+	ServiceName string `json:"service_name"`
+	// StdoutCursor and StderrCursor count bytes from the service's start.
+	StdoutCursor int64 `json:"stdout_cursor,omitempty"`
+	StderrCursor int64 `json:"stderr_cursor,omitempty"`
+	// MaxBytes bounds each stream in the answer. Default: 262144; at most MaxStreamRead.
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+	// WaitMS is how long the answer may wait for output beyond one of the cursors, or
+	// for the end, in milliseconds. Default: 0; at most MaxReadWaitMS.
+	WaitMS int64 `json:"wait_ms,omitempty"`
+}
+
+func (q *ReadServiceRequest) setDefaults() { q.MaxBytes = defaultStreamRead }
+
+// ReadServiceResult is a service's record and a part of its output, redacted. A secret that
+// was installed after it was printed can make Data shorter or longer than the cursors say.
+type ReadServiceResult struct {
+	Service
+	Stdout StreamPart `json:"stdout"`
+	Stderr StreamPart `json:"stderr"`
+}
+
 // Service is the record of a service.
 type Service struct {
 	ServiceName string          `json:"service_name"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -104,6 +105,31 @@ type Session struct {
 	Commands     int64    `json:"commands"` // that were run, not counting startup commands
 	Restarts     int64    `json:"restarts"`
 	ExitCode     *int     `json:"exit_code"` // of a shell that has ended, else null
+	// Settings are for clients that have not opened it.
+	Settings SessionSettings `json:"settings"`
+}
+
+// SessionSettings are the times of a session, in seconds, and the bounds of its output.
+type SessionSettings struct {
+	CommandTimeout float64 `json:"command_timeout"`
+	// RestartTime is how long a new shell may take with the startup commands, and CloseTime the
+	// end with the shutdown commands.
+	RestartTime    float64 `json:"restart_time"`
+	CloseTime      float64 `json:"close_time"`
+	MaxOutputLines int64   `json:"max_output_lines"`
+	MaxOutputBytes int64   `json:"max_output_bytes"`
+}
+
+// fromPeer bounds settings that came over the wire.
+func (s SessionSettings) fromPeer() SessionSettings {
+	for _, t := range []*float64{&s.CommandTimeout, &s.RestartTime, &s.CloseTime} {
+		if !(*t >= 0) { // NaN too
+			*t = 0
+		}
+		*t = min(*t, math.MaxInt32)
+	}
+	s.MaxOutputLines, s.MaxOutputBytes = max(s.MaxOutputLines, 0), max(s.MaxOutputBytes, 0)
+	return s
 }
 
 // SessionChunk is a piece of output.
@@ -279,7 +305,7 @@ func (c *Client) RestartSession(ctx context.Context, id string) (Session, error)
 // fromPeer makes a summary that came over the wire safe to act on and to print.
 func (s Session) fromPeer() Session {
 	s.SessionID, s.Cwd, s.State = printable(s.SessionID), Path(printable(string(s.Cwd))), printable(s.State)
-	s.Commands, s.Restarts = max(s.Commands, 0), max(s.Restarts, 0)
+	s.Commands, s.Restarts, s.Settings = max(s.Commands, 0), max(s.Restarts, 0), s.Settings.fromPeer()
 	s.ShellCommand = s.ShellCommand[:min(len(s.ShellCommand), 64)]
 	for i, word := range s.ShellCommand {
 		s.ShellCommand[i] = printable(word)

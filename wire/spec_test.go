@@ -29,7 +29,7 @@ func TestSpecificationNamesEveryField(t *testing.T) {
 	spec := specification(t)
 	for _, v := range []any{
 		HelloRequest{}, HelloResult{}, Bounds{}, ExecRequest{}, Limits{}, TTY{},
-		ExecStarted{}, ExecResult{}, ConnectRequest{}, ConnectResult{}, SearchRequest{}, SearchResult{}, FoundFile{}, FoundLine{}, RedactRule{}, Denial{}, Control{}, Error{}, Guest{}, GuestPassage{}, GuestRlimits{}, GuestReady{},
+		ExecStarted{}, ExecResult{}, ReadExecRequest{}, SignalExecRequest{}, BackgroundExec{}, StreamPart{}, ReadExecResult{}, ListExecsResult{}, ConnectRequest{}, ConnectResult{}, SearchRequest{}, SearchResult{}, FoundFile{}, FoundLine{}, RedactRule{}, Denial{}, Control{}, Error{}, Guest{}, GuestPassage{}, GuestRlimits{}, GuestReady{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -43,7 +43,7 @@ func TestSpecificationNamesEveryField(t *testing.T) {
 			t.Errorf("WIRE.md does not explain the code %s", code)
 		}
 	}
-	for _, bound := range []int{MaxLine, MaxFrame, MaxControl, MaxValues, StdinWindow, ConnectWindow, MaxDenials, MaxRedactRules, MaxSearchContext, MaxSearchMatches, MaxSearchLine, MaxSearchBytes, MaxSearchTimeoutMS, MaxGuest, MaxBanner, MaxGuestReady} {
+	for _, bound := range []int{MaxLine, MaxFrame, MaxControl, MaxValues, StdinWindow, ConnectWindow, MaxBackgroundStdin, MaxStreamRead, MaxReadWaitMS, MaxDenials, MaxRedactRules, MaxSearchContext, MaxSearchMatches, MaxSearchLine, MaxSearchBytes, MaxSearchTimeoutMS, MaxGuest, MaxBanner, MaxGuestReady} {
 		if !strings.Contains(spec, strconv.Itoa(bound)) {
 			t.Errorf("WIRE.md does not give the bound %d", bound)
 		}

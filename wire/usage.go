@@ -1,5 +1,10 @@
 package wire
 
+import "time"
+
+// Time returns a time that an answer gives in seconds since 1970.
+func Time(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)).UTC() }
+
 // UsageRequest asks what is running, and which resources that uses.
 type UsageRequest struct {
 	Action    string `json:"action"`

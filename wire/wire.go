@@ -77,6 +77,12 @@ var (
 	Exec       = Action[ExecRequest, ExecResult]{Name: "exec"}
 	ExecStream = Action[ExecRequest, ExecStarted]{Name: "exec", Body: BodyFrames}
 
+	StartExec  = Action[ExecRequest, BackgroundExec]{Name: "start_exec"}
+	ListExecs  = Action[ListExecsRequest, ListExecsResult]{Name: "list_execs"}
+	ReadExec   = Action[ReadExecRequest, ReadExecResult]{Name: "read_exec"}
+	SignalExec = Action[SignalExecRequest, SignalExecResult]{Name: "signal_exec"}
+	KillExec   = Action[ExecIDRequest, BackgroundExec]{Name: "kill_exec"}
+
 	ExtractArchive = Action[ExtractRequest, ExtractResult]{Name: "extract_archive", Body: BodyUp}
 	InstallSecrets = Action[InstallSecretsRequest, ExtractResult]{Name: "install_secrets", Body: BodyUp}
 	ExportArchive  = Action[ExportRequest, ExportResult]{Name: "export_archive", Body: BodyDown}
@@ -110,6 +116,7 @@ var (
 	StartService  = Action[StartServiceRequest, Service]{Name: "start_service"}
 	StatusService = Action[ServiceRequest, Service]{Name: "status_service"}
 	LogsService   = Action[LogsServiceRequest, LogsServiceResult]{Name: "logs_service"}
+	ReadService   = Action[ReadServiceRequest, ReadServiceResult]{Name: "read_service"}
 	StopService   = Action[ServiceRequest, StopServiceResult]{Name: "stop_service"}
 	ListServices  = Action[ListServicesRequest, ListServicesResult]{Name: "list_services"}
 
@@ -133,7 +140,7 @@ type HelloRequest struct {
 
 // Features lists what an agent of this version can do, as hello reports it.
 func Features() []string {
-	return []string{"exec", "stream", "tty", "keep_alive", "pass", "files", "archives", "secrets", "redaction",
+	return []string{"exec", "stream", "tty", "keep_alive", "pass", "background", "files", "archives", "secrets", "redaction",
 		"shells", "sessions", "services", "connect", "usage", "signal", "kill"}
 }
 

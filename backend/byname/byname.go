@@ -17,12 +17,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/keep"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
@@ -36,6 +36,7 @@ import (
 type Process struct {
 	program string
 	dir     *state.Dir
+	pid     int
 	pidfd   int
 	control *os.File
 	done    chan struct{} // closed when it has ended and was reaped
@@ -47,8 +48,10 @@ type Process struct {
 // was lent to the sandbox (0: none, and the caller's own); no capabilities, no_new_privs, and a
 // Landlock domain in which it can read what names are resolved with. It confines itself further
 // once it has everything it needs. It waits for its sockets ([Process.Serve]).
-func Start(program string, dir *state.Dir, lent uint32) (*Process, error) {
-	exe, err := OpenProgram(program, "set PADDOCK_EGRESS to the path of paddock-egress, or keep it beside paddock-agent")
+//
+// With a keeper the process is the keeper's child.
+func Start(keeper *keep.Keeper, program string, dir *state.Dir, lent uint32) (*Process, error) {
+	exe, err := keep.OpenProgram(program, "set PADDOCK_EGRESS to the path of paddock-egress, or keep it beside paddock-agent")
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +75,7 @@ func Start(program string, dir *state.Dir, lent uint32) (*Process, error) {
 		Rlimits:       []clone.Rlimit{{Resource: unix.RLIMIT_CORE}},
 		DieWithThread: true,
 		NoCaps:        true,
+		NoNewPrivs:    true,
 	}
 	if lent != 0 { // the caller is root: another id of this sandbox's alone
 		c.UID = int(lent) + state.LentCount
@@ -94,7 +98,7 @@ func Start(program string, dir *state.Dir, lent uint32) (*Process, error) {
 		}
 	}()
 	for _, f := range files {
-		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, FirstOwn)
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, keep.FirstOwn)
 		if err != nil {
 			_ = channels.Control.Close()
 			return nil, backend.Failed("egress", "prepare descriptors", "", err, "")
@@ -107,7 +111,7 @@ func Start(program string, dir *state.Dir, lent uint32) (*Process, error) {
 	}
 	p := &Process{program: program, dir: dir, control: channels.Control, done: make(chan struct{})}
 	started := make(chan error)
-	go p.run(c, started)
+	go p.run(keeper, c, exe, started)
 	if err := <-started; err != nil {
 		_ = p.control.Close()
 		return nil, startError(err)
@@ -117,30 +121,26 @@ func Start(program string, dir *state.Dir, lent uint32) (*Process, error) {
 
 // run starts the process on a thread that lives as long as it does: its parent-death signal
 // is tied to the thread.
-func (p *Process) run(c *clone.Command, started chan<- error) {
+func (p *Process) run(keeper *keep.Keeper, c *clone.Command, exe *os.File, started chan<- error) {
 	runtime.LockOSThread()
-	// The thread ends with the process, so what only restricts its children may stay.
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		started <- err
-		return
+	child, err := keep.Begin(keeper, c, 0, exe)
+	if err == nil {
+		if err = child.Release(); err != nil {
+			child.End()
+		}
 	}
-	child, err := clone.Begin(c, 0, false)
 	if err != nil {
 		started <- err
 		return
 	}
-	p.pidfd = child.PIDFD
+	p.pidfd, p.pid = child.PIDFD, child.PID
 	started <- nil
 	if err := child.Wait(); err != nil {
 		p.failed = startError(err)
 	}
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(child.PID, &status, 0, nil); !errors.Is(err, syscall.EINTR) {
-			break
-		}
+	if _, ours := child.Reap(); ours {
+		close(p.done)
 	}
-	close(p.done)
 }
 
 // egressReads returns what the egress process may read: how names are resolved here, whom
@@ -240,7 +240,35 @@ func DialSSHAgent(ctx context.Context, path string) (int, error) {
 		return 0, backend.Failed("egress", "reach the SSH agent", path, err, "")
 	}
 	defer file.Close()
-	return unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, FirstOwn)
+	return unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, keep.FirstOwn)
+}
+
+// Files returns the pid and the descriptors that outlive a creator, for [Adopt].
+func (p *Process) Files() (pid int, pidfd, control *os.File, err error) {
+	pidfd, err = keep.File(p.pidfd)
+	return p.pid, pidfd, p.control, err
+}
+
+// Leave forgets the process, which has another owner now.
+func (p *Process) Leave() {
+	if p != nil {
+		_ = p.control.Close()
+		_ = unix.Close(p.pidfd)
+	}
+}
+
+// Adopt returns the process of a sandbox that another process has handed over.
+func Adopt(dir *state.Dir, pid int, pidfd, control *os.File) (*Process, error) {
+	fd, err := keep.FD(pidfd)
+	if err != nil {
+		return nil, backend.Failed("egress", "adopt", "", err, "")
+	}
+	p := &Process{dir: dir, pid: pid, pidfd: fd, control: control, done: make(chan struct{})}
+	go func() {
+		keep.Adopt(p.pid, p.pidfd).Reap()
+		close(p.done)
+	}()
+	return p, nil
 }
 
 // End kills the process and returns when it has ended.
@@ -279,35 +307,6 @@ func (p *Process) Client() *egress.Client {
 // question for each name, which is answered at once or not at all.
 func ResolvConf(names netip.Prefix) string {
 	return "nameserver " + names.Addr().Next().String() + "\noptions timeout:1 attempts:1 no-aaaa\n"
-}
-
-// FirstOwn is above every number that a started program's descriptors get. The child moves
-// them there before it executes the program, whose own descriptor must not be overwritten.
-const FirstOwn = 16
-
-// OpenProgram opens the program of the agent or of the egress process, so that an identity
-// that cannot reach its path can still execute it. hint is for one that cannot be opened.
-func OpenProgram(path, hint string) (*os.File, error) {
-	opened, err := os.Open(path)
-	if err != nil {
-		return nil, backend.Failed("agent", "open", path, err, hint)
-	}
-	defer opened.Close()
-	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, FirstOwn)
-	if err != nil {
-		return nil, backend.Failed("agent", "open", path, err, "")
-	}
-	f := os.NewFile(uintptr(fd), path)
-	info, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
-		return nil, backend.Failed("agent", "stat", path, err, "")
-	}
-	if info.Mode().Perm()&0o001 == 0 && os.Geteuid() == 0 {
-		_ = f.Close()
-		return nil, backend.Failed("agent", "execute", path, errors.New("its mode lets only its owner execute it, and sandboxes run under another id"), "chmod 755 "+path)
-	}
-	return f, nil
 }
 
 // startError returns the error of a program that could not be started.

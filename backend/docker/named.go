@@ -110,7 +110,7 @@ func (b *build) openNamed(ctx context.Context, req backend.Request, e *engine) (
 		err = b.nameHosts(req.Spec, e, dir.Path)
 	}
 	if err == nil {
-		n.process, err = byname.Start(req.Egress, dir, n.lent)
+		n.process, err = byname.Start(nil, req.Egress, dir, n.lent)
 	}
 	if err != nil {
 		n.end()
@@ -146,7 +146,7 @@ func (n *named) openSSHAgent(ctx context.Context, req backend.Request) error {
 		return backend.Failed("state", "listen on", state.SSHAgentName, err, "")
 	}
 	defer own.Close()
-	socket, err := unix.FcntlInt(own.Fd(), unix.F_DUPFD_CLOEXEC, byname.FirstOwn)
+	socket, err := unix.FcntlInt(own.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return backend.Failed("state", "listen on", state.SSHAgentName, err, "")
 	}

@@ -34,6 +34,7 @@ type Mount struct {
 	Target   string          // absolute, inside
 	Writable bool            // commands can change the host's files through it
 	Copied   bool            // commands get a copy instead
+	Layered  bool            // what commands change goes to a layer above it
 	Stored   *backend.Stored // what the request says of it; nil: it is another mount
 	Dir      bool
 	UID, GID uint32 // its owner
@@ -74,8 +75,14 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 	if !ws.Dir {
 		return nil, Refuse(ws.Field, spec.Workspace.Source, "it is not a directory", "name a directory with `workspace.source`")
 	}
-	if spec.Workspace.Mode == policy.ModeCopy {
+	switch spec.Workspace.Mode {
+	case policy.ModeCopy:
 		ws.Copied, ws.Writable = true, false
+	case policy.ModeOverlay:
+		ws.Layered, ws.Writable = true, false
+		if err := ws.bare(s.host()); err != nil {
+			return nil, err
+		}
 	}
 	mounts, written, fields := []Mount{ws}, []string{spec.Workspace.Source}, []string{ws.Field}
 	for i, m := range spec.Mounts {

@@ -224,3 +224,25 @@ func (c Cover) other(way *Way, o others, m Mount) string {
 	}
 	return ""
 }
+
+// bare refuses the source of an overlay below which the host has mounted something: an overlay
+// shows no mounts, but what they cover. all are the host's mounts.
+func (m *Mount) bare(all map[string]mounted) error {
+	var found []string
+	for at := range all {
+		if at != m.Source && Under(at, m.Source) {
+			found = append(found, at)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	slices.Sort(found)
+	const shown = 8
+	more := ""
+	if n := len(found) - shown; n > 0 {
+		more = " and " + strconv.Itoa(n) + " more"
+	}
+	return Refuse(m.named(), m.Source, "the host has mounted something below it, and an overlay would lay bare what is under that: "+strings.Join(found[:min(shown, len(found))], ", ")+more,
+		"use `workspace.mode` copy or bind, or unmount it")
+}

@@ -16,7 +16,7 @@ import (
 )
 
 // programs are Paddock's programs, which are installed in one directory.
-var programs = []string{"paddock", "paddock-server", "paddock-agent", "paddock-egress"}
+var programs = []string{"paddock", "paddock-server", "paddock-agent", "paddock-egress", "paddock-keeper"}
 
 const (
 	ownState   = "Paddock's own state"
@@ -94,7 +94,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		seen[way.Path] = true
 		made = made && (way.Exists || !own.Hidden)
 		c := Cover{own, way.Path, own.Dir || way.Mode&unix.S_IFMT == unix.S_IFDIR}
-		needed, err := c.in(way, mounts, otherPaths(all, way))
+		needed, err := c.in(way, mounts, otherPaths(all, way), req.Scratch)
 		if needed = needed && !slices.ContainsFunc(covers, func(o Cover) bool { _, ok := Within(c.Path, o.Path); return ok && o.Hidden }); needed && err == nil {
 			covers = append(covers, c)
 		} else if needed {
@@ -126,8 +126,9 @@ func apart(file string, mounts []Mount, all map[string]mounted) bool {
 
 // in reports whether a file must be covered in one of the mounts. The error says why it
 // cannot be. A file is never covered at another path than its own, because the host may
-// change such a second mount at any time.
-func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
+// change such a second mount at any time. scratch is a directory in the state that is the sandbox's
+// own workspace, or empty.
+func (c Cover) in(way *Way, mounts []Mount, o others, scratch string) (needed bool, err error) {
 	for _, m := range mounts {
 		if c.What == OwnStore && m.Stored != nil && !m.Stored.Downloads {
 			continue
@@ -136,7 +137,7 @@ func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 		if at := c.other(way, o, m); at != "" && (m.Writable || c.Hidden) {
 			return true, Refuse(field, m.Source, at+" is another path to "+c.what(), "name another directory, or the path of what is mounted there"+c.elsewhere())
 		}
-		if _, ok := Within(m.Source, c.Path); ok && c.Hidden {
+		if _, ok := Within(m.Source, c.Path); ok && c.Hidden && (scratch == "" || m.Source != scratch) {
 			return true, Refuse(field, m.Source, "it is "+c.What, "name another directory"+c.elsewhere())
 		}
 		if _, ok := Within(c.Path, m.Source); !ok {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,11 +28,46 @@ var (
 // does not exist the error is fs.ErrNotExist; if it has more than limit bytes, it is
 // [ErrTooLarge], and nothing is returned.
 func Read(ctx context.Context, root, rel string, limit int64) ([]byte, error) {
-	f, err := OpenRegular(root, rel)
+	fd, err := openBelow(root, rel)
 	if err != nil {
 		return nil, err
 	}
-	return readAll(ctx, f, rel, limit)
+	if ctx.Done() == nil {
+		return readRegular(fd, rel, limit)
+	}
+	return readAll(ctx, os.NewFile(uintptr(fd), rel), rel, limit)
+}
+
+// readRegular reads a whole regular file and closes it, without the poller, which cannot wait for
+// such files, and mostly in one call.
+func readRegular(fd int, name string, limit int64) ([]byte, error) {
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	if err == nil && st.Size > limit {
+		err = ErrTooLarge
+	}
+	text := make([]byte, 0, min(max(st.Size, 0), limit)+1) // one more, to see the end or that it has grown
+	for err == nil {
+		var n int
+		n, err = unix.Read(fd, text[len(text):cap(text)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			err = nil
+			continue
+		case err == nil && n <= 0:
+			return text, nil
+		case err == nil:
+			text = text[:len(text)+n]
+		}
+		if int64(len(text)) > limit {
+			err = ErrTooLarge
+		}
+		if len(text) == cap(text) {
+			text = slices.Grow(text, 512)
+		}
+	}
+	return nil, &os.PathError{Op: "read", Path: name, Err: err}
 }
 
 // ReadNamed returns the content of a file that somebody has named. The file is a regular
@@ -129,7 +165,16 @@ func readAll(ctx context.Context, f *os.File, name string, limit int64) ([]byte,
 
 // OpenRegular opens a file for reading, with the checks of [Read].
 func OpenRegular(root, rel string) (*os.File, error) {
-	fail := func(err error) (*os.File, error) { return nil, &os.PathError{Op: "open", Path: rel, Err: err} }
+	fd, err := openBelow(root, rel)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), rel), nil
+}
+
+// openBelow opens the file of [OpenRegular].
+func openBelow(root, rel string) (int, error) {
+	fail := func(err error) (int, error) { return -1, &os.PathError{Op: "open", Path: rel, Err: err} }
 	dir, err := dirfd.Open(unix.AT_FDCWD, root, dirfd.DirFlags&^unix.O_NOFOLLOW)
 	if err != nil {
 		return fail(err)
@@ -148,7 +193,7 @@ func OpenRegular(root, rel string) (*os.File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return os.NewFile(uintptr(fd), rel), nil
+	return fd, nil
 }
 
 // openRegular opens a regular file in a directory for reading.

@@ -115,8 +115,13 @@ func (c *control) remove() {
 		return
 	}
 	if c.parent != nil && c.group != nil {
-		_ = c.parent.Remove(c.group.Name())
+		_ = c.parent.Remove(filepath.Base(c.dir))
 	}
+	c.close()
+}
+
+// close closes the handles of the groups.
+func (c *control) close() {
 	for _, g := range []*cgroup.Group{c.work, c.agent, c.group, c.parent} {
 		if g != nil {
 			_ = g.Close()

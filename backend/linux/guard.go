@@ -112,7 +112,7 @@ func (b *builder) ownCopy(g backend.Guard, targets []string) {
 func (b *builder) hide(c hostpath.Cover) {
 	for _, s := range slices.Clone(b.plan.Setup) {
 		rel, ok := hostpath.Within(c.Path, s.Source)
-		if s.Do != confine.OpBind || !ok {
+		if s.Do != confine.OpBind && s.Do != confine.OpLayer || !ok {
 			continue
 		}
 		if !slices.Contains(s.Flags, confine.FlagReadOnly) {
@@ -179,13 +179,21 @@ func (s *sandbox) readCopies() map[string]backend.Copy {
 	ctx, cancel := context.WithTimeout(context.Background(), copyWait)
 	defer cancel()
 	found := map[string]backend.Copy{}
-	for _, c := range s.plan.copies {
-		if c.Text != "" || !slices.ContainsFunc(c.targets, func(at string) bool { return slices.Contains(s.isolation.OwnCopies, at) }) {
-			continue
-		}
-		rel := strings.TrimPrefix(c.inside, copiesDir+"/")
+	for file, rel := range s.copied {
 		text, err := hostpath.Read(ctx, fmt.Sprintf("/proc/self/fd/%d", s.copies.Fd()), path.Clean(rel), maxCopy)
-		found[c.File] = backend.Copy{Text: text, Err: err}
+		found[file] = backend.Copy{Text: text, Err: err}
+	}
+	return found
+}
+
+// copiedFiles returns the files that commands really have copies of, and where below copiesDir
+// those are.
+func (s *sandbox) copiedFiles() map[string]string {
+	found := map[string]string{}
+	for _, c := range s.plan.copies {
+		if c.Text == "" && slices.ContainsFunc(c.targets, func(at string) bool { return slices.Contains(s.isolation.OwnCopies, at) }) {
+			found[c.File] = strings.TrimPrefix(c.inside, copiesDir+"/")
+		}
 	}
 	return found
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/byname"
+	"github.com/paddock-dev/paddock/backend/keep"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
@@ -25,6 +25,8 @@ type launch struct {
 	id         identity
 	namespaces []confine.Namespace
 	exe        *os.File
+	keeper     *keep.Keeper // whose child the agent is; nil: this process's
+	report     bool         // the agent says when the sandbox is used
 	channels   *state.Channels
 	null       *os.File
 	groups     hierarchy
@@ -45,7 +47,7 @@ func (l *launch) close() {
 func (l *launch) open(agent string) error {
 	l.dir.Empty() // an earlier attempt may have left files
 	var err error
-	if l.exe, err = byname.OpenProgram(agent, "set PADDOCK_AGENT to the path of paddock-agent"); err != nil {
+	if l.exe, err = keep.OpenProgram(agent, "set PADDOCK_AGENT to the path of paddock-agent"); err != nil {
 		return err
 	}
 	if l.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
@@ -77,20 +79,12 @@ func (l *launch) clone(ctx context.Context) (*sandbox, error) {
 			started <- err
 			return
 		}
-		s.pid, s.pidfd = child.PID, child.PIDFD
+		s.child, s.pid, s.pidfd = child, child.PID, child.PIDFD
 		started <- nil
 		if err := child.Wait(); err != nil {
 			s.failed = cloneError(err)
 		}
-		// The agent is the init of the sandbox's pid namespace, so the kernel
-		// reports its end only after that of every process inside
-		// (pid_namespaces(7)).
-		for {
-			if _, err := syscall.Wait4(s.pid, &s.status, 0, nil); !errors.Is(err, syscall.EINTR) {
-				break
-			}
-		}
-		close(s.done)
+		s.reap()
 	}()
 	if err := <-started; err != nil {
 		_ = s.control.Close()
@@ -102,8 +96,8 @@ func (l *launch) clone(ctx context.Context) (*sandbox, error) {
 }
 
 // begin clones the agent's process, gives its user namespace the ids, and makes it run.
-func (l *launch) begin(ctx context.Context, command *clone.Command, flags uintptr) (*clone.Child, error) {
-	child, err := clone.Begin(command, flags, true)
+func (l *launch) begin(ctx context.Context, command *clone.Command, flags uintptr) (*keep.Process, error) {
+	child, err := keep.Begin(l.keeper, command, flags, l.exe)
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +163,11 @@ func (l *launch) command() (*clone.Command, uintptr, error) {
 	if l.group != nil {
 		c.Cgroup = l.group.group.FD()
 	}
+	if l.report {
+		c.Argv = append(c.Argv, confine.ReportUse)
+	}
 	for _, f := range []*os.File{l.null, l.null, l.channels.Log, l.channels.Theirs, l.channels.Listen} {
-		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, byname.FirstOwn)
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, keep.FirstOwn)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -41,6 +41,7 @@ type builder struct {
 	plan   *confine.Plan
 	spec   policy.Spec
 	mounts []hostpath.Mount
+	layer  *backend.Layer  // of the workspace; nil: it has none, or none was made yet
 	tools  int             // how many of the last mounts are toolchains'
 	pinned map[string]bool // directories that are mount points, so that they cannot be renamed
 	fixed  map[string]bool // paths that are read-only with everything in them
@@ -57,7 +58,7 @@ func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 // newPlan turns a resolved spec into the steps that enforce it.
 func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy, group string) (*builder, error) {
 	spec := req.Spec
-	b := &builder{spec: spec, mounts: mounts, tools: req.Toolchains.Mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
+	b := &builder{spec: spec, mounts: mounts, layer: req.Layer, tools: req.Toolchains.Mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
 		Env:        environment(req),
@@ -246,6 +247,10 @@ func (b *builder) userPaths(id identity) {
 				Why: "its content, without owners, sockets and devices"})
 			continue
 		}
+		if m.Layered {
+			b.addLayer(m, fd)
+			continue
+		}
 		if m.Merged() {
 			b.add(confine.Step{Do: confine.OpOverlay, Source: m.Source, Target: m.Target, FD: fd, ID: m.ID.FileID, Names: m.Stored.Hidden, Size: int64(b.spec.Limits.Tmp),
 				Flags: append(slices.Clone(b.filled()), confine.FlagResolved), Optional: true, Why: "what the caller's " + m.Stored.Tool + " has downloaded, below the sandbox's own cache; changes end with the sandbox"})
@@ -329,6 +334,7 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		Landlock:     "none",
 		Cgroup:       "none",
 		Workspace:    spec.Workspace.Mode,
+		Layer:        layerMarksOf(req),
 		RootFS:       spec.RootFS,
 		Home:         spec.Home,
 		NestedUserns: "sysctl+seccomp",

@@ -17,6 +17,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/byname"
+	"github.com/paddock-dev/paddock/backend/keep"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/policy"
@@ -35,12 +36,14 @@ type sandbox struct {
 	sshAgentConn int
 	group        *control // nil if no control groups can be used
 	bare         bool     // it has no namespaces
+	child        *keep.Process
 	pid          int
 	pidfd        int
 	control      *os.File
-	files        []*os.File     // on their way to the agent
-	copies       *os.File       // the directory of the files that commands have copies of, or nil
-	helpers      sync.WaitGroup // processes that were needed to make files
+	files        []*os.File        // on their way to the agent
+	copies       *os.File          // the directory of the files that commands have copies of, or nil
+	copied       map[string]string // the files of the host that they have copies of, and where in copies
+	helpers      sync.WaitGroup    // processes that were needed to make files
 	isolation    policy.Isolation
 	done         chan struct{}      // closed when the kernel has reported the agent's end
 	failed       error              // why the agent's program was not executed, final with done
@@ -92,6 +95,18 @@ func (s *sandbox) takeSpare() net.Conn {
 		return nil
 	}
 	return conn
+}
+
+// reap waits for the end of the agent.
+//
+// The agent is the init of the sandbox's pid namespace, so the kernel reports its end only after
+// that of every process inside (pid_namespaces(7)).
+func (s *sandbox) reap() {
+	status, ours := s.child.Reap()
+	if ours {
+		s.status = status
+		close(s.done)
+	}
 }
 
 // kill ends the sandbox at once and waits for its end. The functions in meanwhile

@@ -21,6 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/keep"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
@@ -74,6 +75,9 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 // ordinary user.
 func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount) (*sandbox, error) {
 	id, err := chooseIdentity()
+	if err == nil {
+		err = checkLayer(req, id)
+	}
 	if err == nil && id.kind == idmap {
 		id.uid, err = dir.lendUID()
 		id.gid = id.uid
@@ -92,6 +96,10 @@ func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts [
 	}
 	if !errors.As(err, &unmapped) {
 		return s, err
+	}
+	if req.Layer != nil {
+		return nil, backend.Failed("identity", "map the owner of", unmapped.source, unmapped.err,
+			"root's overlays need a file system that can be id-mapped (ext4, xfs, btrfs, tmpfs): name a workspace on one, or run paddock as the user who owns it")
 	}
 	if id, err = asOwner(mounts); err == nil {
 		return start(ctx, req, dir, id, mounts)
@@ -129,7 +137,8 @@ func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, moun
 // start makes one attempt with one identity. If it fails, it leaves only the
 // state directory behind.
 func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []hostpath.Mount) (*sandbox, error) {
-	l := &launch{dir: dir, id: id, groups: findHierarchy()}
+	keeper, _ := req.Keeper.(*keep.Keeper)
+	l := &launch{dir: dir, id: id, keeper: keeper, report: req.ReportUse, groups: findHierarchy()}
 	l.scope = wantsScope(l.groups, req.Spec.Limits)
 	if len(l.groups.place.Controllers) > 0 {
 		name := groupName(dir.ID)
@@ -154,7 +163,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	}
 	s.program = req.Agent
 	if policy.ByName(req.Spec.Network.Mode) {
-		s.egress, err = byname.Start(req.Egress, dir.Dir, dir.uid)
+		s.egress, err = byname.Start(keeper, req.Egress, dir.Dir, dir.uid)
 	}
 	if err == nil && req.Spec.SSHAgent != nil {
 		s.sshAgent = &egress.SSHAgent{SSHAgent: *req.Spec.SSHAgent, KnownHosts: req.KnownHosts}
@@ -203,6 +212,12 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 			owners[[2]uint32{m.UID, m.GID}] = userns
 		}
 		f, err := mountMapped(m, userns)
+		if err == nil && m.Layered {
+			if f, err = mountLayer(f, req.Layer, m, userns, id, s.plan.filled()); err != nil {
+				s.closeFiles()
+				return err
+			}
+		}
 		if err != nil && m.Merged() {
 			s.plan.leaveOut(m.Target)
 			s.plan.plan.Files = slices.DeleteFunc(s.plan.plan.Files, func(name string) bool { return name == mountName(i) })
@@ -294,7 +309,7 @@ func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 		return err
 	}
 	s.isolation.Lost = append(s.isolation.Lost, lostBelow(seen.below)...)
-	s.isolation.OwnCopies = seen.copies
+	s.isolation.OwnCopies, s.isolation.Layer = seen.copies, seen.layer
 	s.isolation.Verified = true
 	if len(s.plan.copies) > 0 {
 		// This handle outlives all processes inside, so that nothing changes
@@ -303,7 +318,7 @@ func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 		if err != nil {
 			return backend.Failed("verify", "open", copiesDir, err, "")
 		}
-		s.copies = os.NewFile(uintptr(fd), copiesDir)
+		s.copies, s.copied = os.NewFile(uintptr(fd), copiesDir), s.copiedFiles()
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/byname"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/keep"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/testkit"
@@ -411,12 +411,12 @@ func TestSpareConnection(t *testing.T) {
 
 // The agent's program is never on a number on which the agent gets something else.
 func TestAgentDescriptor(t *testing.T) {
-	f, err := byname.OpenProgram(agentPath, "")
+	f, err := keep.OpenProgram(agentPath, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if f.Fd() < byname.FirstOwn {
+	if f.Fd() < keep.FirstOwn {
 		t.Errorf("it is open on %d", f.Fd())
 	}
 }

@@ -43,6 +43,7 @@ func verifyClone(pid int, p *confine.Plan) error {
 type seenMounts struct {
 	below  []string // places inside that are read-only only because the host has mounted something there
 	copies []string // files that commands have a copy of
+	layer  string   // how the overlay of the workspace was mounted: its marks, as the kernel has them
 }
 
 // lookAt makes the checks at the same time and returns the error of the first that fails.
@@ -208,7 +209,11 @@ func verifyMounts(pid int, p *confine.Plan) (seenMounts, error) {
 	if err != nil {
 		return seenMounts{}, err
 	}
-	return checkMounts(string(text), mountPoints(p))
+	seen, err := checkMounts(string(text), mountPoints(p))
+	if err == nil && seen.layer != p.Holds.Layer {
+		err = fmt.Errorf("the overlay of the workspace has marks %q, not %q", seen.layer, p.Holds.Layer)
+	}
+	return seen, err
 }
 
 // mountPoints returns every place where the plan mounts something, with the step that
@@ -217,7 +222,7 @@ func mountPoints(p *confine.Plan) map[string]confine.Step {
 	at := map[string]confine.Step{}
 	for _, s := range p.Setup {
 		switch s.Do {
-		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpOverlay, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
+		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpOverlay, confine.OpLayer, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
 			at[path.Clean(s.Target)] = s
 		case confine.OpReadOnly:
 			made := at[path.Clean(s.Target)]
@@ -258,6 +263,11 @@ func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMoun
 		}
 		if kind := slices.Index(f, "-") + 1; step.Do == confine.OpOverlay && f[min(kind, len(f)-1)] != "overlay" {
 			return found, fmt.Errorf("%s is not an overlay", at)
+		}
+		if step.Do == confine.OpLayer && at == path.Clean(step.Target) {
+			if found.layer, err = layerMarks(f); err != nil {
+				return found, fmt.Errorf("%s: %w", at, err)
+			}
 		}
 		if step.Do == confine.OpOwnCopy && strings.TrimSuffix(hostpath.Unescape(f[3]), "//deleted") == strings.TrimPrefix(step.Source, copiesDir)+confine.OwnCopyLink {
 			found.copies = append(found.copies, at)

@@ -21,8 +21,8 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// isID reports whether a text has the form of an id of [backend.NewID].
-func isID(text string) bool {
+// IsID reports whether a text has the form of an id of [backend.NewID].
+func IsID(text string) bool {
 	random, ok := strings.CutPrefix(text, "pd-")
 	return ok && len(random) == 13 && strings.Trim(random, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
@@ -51,7 +51,7 @@ func (unknownError) Unwrap() error { return backend.ErrGone }
 // of a sandbox that has ended, is an error that wraps [backend.ErrGone].
 func Attach(root, id string) (*Attached, error) {
 	gone := func(why string) error { return fmt.Errorf("%w: %s", backend.ErrGone, why) }
-	if !isID(id) {
+	if !IsID(id) {
 		return nil, unknownError{}
 	}
 	dir := filepath.Join(root, sandboxesDir, id)
@@ -139,18 +139,21 @@ type Running struct {
 	Record
 }
 
-// List returns the sandboxes below root that run or are starting, the oldest first.
-// Their isolation is nil until they have started.
-func List(root string) ([]Running, error) {
+// List returns the sandboxes below root that run or are starting, the oldest first, but for those
+// to skip by their ids. Their isolation is nil until they have started.
+func List(root string, skip func(id string) bool) ([]Running, error) {
 	entries, err := os.ReadDir(filepath.Join(root, sandboxesDir))
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
 	var list []Running
 	for _, e := range entries {
+		if !IsID(e.Name()) || skip(e.Name()) {
+			continue
+		}
 		// A sandbox without a record has ended, or has not started yet.
 		r, rerr := Read(filepath.Join(root, sandboxesDir, e.Name()))
-		if isID(e.Name()) && rerr == nil && Alive(r.PID, r.Start) {
+		if rerr == nil && Alive(r.PID, r.Start) {
 			list = append(list, Running{e.Name(), *r})
 		}
 	}

@@ -82,7 +82,7 @@ func sweepIDs(root string) {
 		return // none was lent: Check has refused anything else
 	}
 	defer dir.Close()
-	for _, name := range Names(dir) {
+	for _, name := range Some(dir, swept) {
 		info, err := dir.Lstat(name)
 		if uid, nerr := strconv.ParseUint(name, 10, 32); err != nil || nerr != nil || uid < LentFirst || time.Since(info.ModTime()) < settle {
 			continue

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -13,37 +14,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alive reports whether the process with this pid and start time lives.
+// Alive reports whether the process with this pid and start time lives, be it as a zombie.
 func Alive(pid int, start uint64) bool {
-	now, err := StartTime(pid)
+	_, now, err := stat(pid)
 	return err == nil && now == start
 }
 
-// StartTime returns the start time of a process, field 22 of /proc/PID/stat
-// (proc_pid_stat(5)). Together with the pid it identifies the process.
+// Works reports whether the process with this pid and start time lives and has not ended.
+func Works(pid int, start uint64) bool {
+	letter, now, err := stat(pid)
+	return err == nil && now == start && letter != 'Z'
+}
+
+// StartTime returns the start time of a process. Together with the pid it identifies the process.
 func StartTime(pid int) (uint64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, start, err := stat(pid)
+	return start, err
+}
+
+// stat reads the state of a process, a letter, and its start time, fields 3 and 22 of
+// /proc/PID/stat (proc_pid_stat(5)).
+func stat(pid int) (letter byte, start uint64, err error) {
+	text, err := readProc(fmt.Sprintf("/proc/%d/stat", pid), 1<<10)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	const afterName = 22 - 2 // the name, in parentheses, may contain anything
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < afterName {
-		return 0, errors.New("cannot parse /proc/PID/stat")
+		return 0, 0, errors.New("cannot parse /proc/PID/stat")
 	}
-	return strconv.ParseUint(fields[afterName-1], 10, 64)
+	start, err = strconv.ParseUint(fields[afterName-1], 10, 64)
+	return fields[0][0], start, err
 }
 
 // ReadProc reads a whole file of /proc, as os.ReadFile does, but mostly in one call: the
 // kernel makes the text anew for each read, and the runtime's poller cannot wait for
 // such files.
-func ReadProc(file string) ([]byte, error) {
+func ReadProc(file string) ([]byte, error) { return readProc(file, 16<<10) }
+
+// readProc reads a file of /proc that mostly has less than size bytes.
+func readProc(file string, size int) ([]byte, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: file, Err: err}
 	}
 	defer unix.Close(fd)
-	buf, n := make([]byte, 16<<10), 0
+	buf, n := make([]byte, size), 0
 	for {
 		m, err := unix.Read(fd, buf[n:])
 		switch {

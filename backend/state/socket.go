@@ -150,6 +150,20 @@ func DialEgress(ctx context.Context, dir string) (net.Conn, error) {
 	return dial(ctx, dir, egressSocketName)
 }
 
+// DialKeeper connects to the keeper of a sandbox that outlives its creator.
+func DialKeeper(ctx context.Context, dir string) (net.Conn, error) {
+	return dial(ctx, dir, keeperSocketName)
+}
+
+// ListenKeeper makes the socket of the keeper of the sandbox with this id.
+func ListenKeeper(root, id string) (*os.File, error) {
+	f, err := listen(Path(root, id), keeperSocketName)
+	if err != nil {
+		return nil, backend.Failed("state", "listen on", keeperSocketName, err, "")
+	}
+	return f, nil
+}
+
 func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	var conn net.Conn
 	d, err := os.Open(dir)

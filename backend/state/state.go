@@ -42,7 +42,12 @@ const (
 	ScratchName = "scratch"
 
 	egressSocketName = "egress.sock"
-	egressLogName    = "egress.log"
+	keeperSocketName = "keeper.sock"
+	// LegacyName is what the program needs that ends a sandbox with a keeper.
+	LegacyName = "legacy.json"
+	pausedName = "paused" // exists while its commands are stopped
+
+	egressLogName = "egress.log"
 	// PassageName is the socket over which an agent in a container passes sockets on,
 	// SSHAgentName the one on which its commands find an SSH agent, ResolvName the container's
 	// resolv.conf, and KnownHostsName its list of known hosts. They are mounted inside.
@@ -105,7 +110,7 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	Sweep(root, sweeper)
 	if id == "" {
 		id = backend.NewID()
-	} else if !isID(id) {
+	} else if !IsID(id) {
 		return nil, fail("create", id, errors.New("it is not the id of a sandbox"), "")
 	}
 	d := &Dir{Root: root, ID: id, Path: Path(root, id)}
@@ -118,6 +123,26 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 		return nil, fail("lock", d.Path, err, "")
 	}
 	d.lock = lock
+	return d, nil
+}
+
+// Lock returns the file that shows, as long as one process has it open, that the sandbox has an
+// owner.
+func (d *Dir) Lock() *os.File { return d.lock }
+
+// Adopt returns the directory of a sandbox whose lock another process has handed over.
+func Adopt(root, id string, lock *os.File) (*Dir, error) {
+	d := &Dir{Root: root, ID: id, Path: Path(root, id), lock: lock}
+	if !IsID(id) {
+		return nil, fail("use", id, errors.New("it is not the id of a sandbox"), "")
+	}
+	held, err := lock.Stat()
+	if err != nil {
+		return nil, fail("lock", d.Path, err, "")
+	}
+	if there, err := os.Lstat(filepath.Join(d.Path, lockName)); err != nil || !os.SameFile(held, there) {
+		return nil, fail("lock", d.Path, errors.New("its directory was removed"), "")
+	}
 	return d, nil
 }
 
@@ -180,10 +205,25 @@ func (d *Dir) Save(r Record) error {
 	return hostpath.Replace(filepath.Join(d.Path, recordName), 0o600, text)
 }
 
+// Paused reports whether the commands of the sandbox with this id are stopped.
+func Paused(root, id string) bool { return Exists(filepath.Join(Path(root, id), pausedName)) }
+
+// MarkPaused notes whether they are.
+func MarkPaused(root, id string, paused bool) error {
+	at := filepath.Join(Path(root, id), pausedName)
+	if paused {
+		return hostpath.Replace(at, 0o600, nil)
+	}
+	if err := os.Remove(at); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // Empty removes the files of a sandbox that is about to end, except the lock and state.json,
 // which show that the sandbox may still be alive.
 func (d *Dir) Empty() {
-	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, PassageName, SSHAgentName, ResolvName, KnownHostsName} {
+	for _, name := range []string{SocketName, LogName, egressSocketName, egressLogName, pausedName, PassageName, SSHAgentName, ResolvName, KnownHostsName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
 	}
 }
@@ -269,7 +309,7 @@ func OpenDir(root, name string) (*os.Root, error) {
 // Check refuses a state directory with a directory in it that [OpenDir] refuses, the
 // audit log's included: files behind a link would not be covered.
 func Check(root string) error {
-	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, portsDir, "audit"} {
+	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, portsDir, "audit", "kept", "names"} {
 		dir, err := OpenDir(root, name)
 		if err == nil {
 			_ = dir.Close()
@@ -300,7 +340,7 @@ func paths(root string) []string {
 	defer dir.Close()
 	var all []string
 	for _, name := range Names(dir) {
-		if isID(name) {
+		if IsID(name) {
 			all = append(all, filepath.Join(root, sandboxesDir, name))
 		}
 	}
@@ -339,7 +379,7 @@ func halfMade(path string) bool {
 		case err != nil:
 			return false
 		case name == lockName && info.Mode().IsRegular() && info.Size() == 0:
-		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, PassageName, SSHAgentName,
+		case !slices.Contains([]string{SocketName, LogName, egressSocketName, egressLogName, keeperSocketName, LegacyName, LegacyName + ".new", pausedName, PassageName, SSHAgentName,
 			ResolvName, ResolvName + ".new", KnownHostsName, KnownHostsName + ".new", recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
 			return false
 		}

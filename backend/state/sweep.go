@@ -38,8 +38,11 @@ const (
 // whether the directory can be removed.
 type Sweeper func(path string, r *Record) bool
 
+// swept is how many sandboxes a sweep looks at, and how many lent ids.
+const swept = 24
+
 // Sweep removes the sandboxes of killed processes below root, and frees the host ids of those
-// that are gone. It ends sandboxes with a
+// that are gone: of many, a part ([Some]). It ends sandboxes with a
 // keeper itself; sweeper ends the others, which stay if it is nil. Directories that
 // no backend has made stay too: see [Refused].
 func Sweep(root string, sweeper Sweeper) {
@@ -48,9 +51,16 @@ func Sweep(root string, sweeper Sweeper) {
 		return // New refuses to start
 	}
 	defer dir.Close()
-	for _, path := range paths(root) {
-		recorded := Exists(filepath.Join(path, recordName))
-		if info, err := os.Lstat(path); err != nil || !recorded && (time.Since(info.ModTime()) < settle || !halfMade(path)) {
+	for _, id := range Some(dir, swept) {
+		path := Path(root, id)
+		if !IsID(id) {
+			continue
+		}
+		if Exists(filepath.Join(path, recordName)) {
+			if owned(path) {
+				continue
+			}
+		} else if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) < settle || !halfMade(path) {
 			continue
 		}
 		lock, err := takeLock(path)
@@ -58,11 +68,45 @@ func Sweep(root string, sweeper Sweeper) {
 			continue
 		}
 		if endAbandoned(root, path, sweeper) {
-			_ = dir.RemoveAll(filepath.Base(path)) // follows no link
+			_ = dir.RemoveAll(id) // follows no link
 		}
 		_ = lock.Close()
 	}
 	sweepIDs(root)
+}
+
+// owned reports whether a process has the lock of a sandbox's directory. It is the quick check of
+// what takeLock finds out with care.
+func owned(path string) bool {
+	fd, err := unix.Open(filepath.Join(path, lockName), unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return errors.Is(unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// EndOne does what Sweep does with the sandbox of this id alone, and at once. It reports whether
+// nothing is left of it.
+func EndOne(root, id string, sweeper Sweeper) bool {
+	path := Path(root, id)
+	if !Exists(path) {
+		return true
+	}
+	lock, err := takeLock(path)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	defer lock.Close()
+	if !endAbandoned(root, path, sweeper) {
+		return false
+	}
+	dir, err := OpenDir(root, sandboxesDir)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	return dir.RemoveAll(id) == nil
 }
 
 // endAbandoned ends the rest of a sandbox, and reports whether nothing is left of it.

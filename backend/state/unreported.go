@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
 )
 
 const (
@@ -24,9 +27,10 @@ const (
 	// the largest size of each in bytes.
 	maxUnreported     = 32
 	maxUnreportedSize = 64 << 20
-	// maxKept is how many files there may be. If there are more, the oldest whose
-	// sandboxes have ended are removed.
+	// maxKept is about how many files there may be of sandboxes that have ended. If there are
+	// more, some are removed. One in counted starts counts them.
 	maxKept = 512
+	counted = 16
 )
 
 // Unreported is the stored state of one sandbox.
@@ -59,6 +63,14 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 	if err == nil {
 		_, err = f.Write(text)
 	}
+	if err == nil { // an earlier run of the same sandbox may have left one: it becomes another's
+		if old := (&Unreported{path: name}); Exists(name) {
+			if _, free := old.tryLock(); free {
+				err = os.Rename(name, filepath.Join(dir, backend.NewID()))
+				old.Release()
+			}
+		}
+	}
 	if err == nil {
 		err = os.Rename(name+".new", name)
 	}
@@ -67,12 +79,20 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 		_ = os.Remove(name + ".new")
 		return nil, err
 	}
-	if len(Names(below)) > maxKept {
+	if rand.N(counted) == 0 && len(Names(below)) > maxKept+len(paths(root)) { //nolint:gosec // nobody gains anything by knowing which
 		for _, u := range TakeUnreported(root) {
 			u.Forget()
 		}
 	}
 	return &Unreported{id: id, file: f, path: name}, nil
+}
+
+// File returns the file, whose lock shows that it has an owner.
+func (u *Unreported) File() *os.File { return u.file }
+
+// AdoptUnreported returns the stored state whose file another process has handed over.
+func AdoptUnreported(root, id string, file *os.File) *Unreported {
+	return &Unreported{id: id, file: file, path: filepath.Join(root, unreportedDir, id)}
 }
 
 // TakeUnreported returns what killed owners left whose sandboxes have ended, the oldest
@@ -88,12 +108,12 @@ func TakeUnreported(root string) []*Unreported {
 		at time.Time
 	}
 	var found []old
-	for _, name := range Names(dir) {
+	for _, name := range Some(dir, 2*maxUnreported) {
 		if len(found) == maxUnreported {
 			break
 		}
 		id, half := strings.CutSuffix(name, ".new")
-		if !isID(id) {
+		if !IsID(id) {
 			continue
 		}
 		if half {
@@ -103,11 +123,13 @@ func TakeUnreported(root string) []*Unreported {
 			continue
 		}
 		u := &Unreported{id: id, path: filepath.Join(root, unreportedDir, id)}
-		if !nothingRuns(filepath.Join(root, sandboxesDir, id)) {
-			continue
-		}
-		if at, ok := u.tryLock(); ok {
+		at, ok := u.tryLock() // the owner of one that runs has it
+		switch {
+		case !ok:
+		case nothingRuns(filepath.Join(root, sandboxesDir, id)):
 			found = append(found, old{u, at})
+		default:
+			u.Release()
 		}
 	}
 	slices.SortFunc(found, func(a, b old) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
@@ -148,16 +170,16 @@ func hasEnded(pid int, start uint64) bool {
 
 // tryLock locks the file, if no other process has.
 func (u *Unreported) tryLock() (at time.Time, ok bool) {
-	f, err := os.OpenFile(u.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := unix.Open(u.path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return at, false
 	}
 	var st unix.Stat_t
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink == 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		_ = f.Close()
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil || unix.Fstat(fd, &st) != nil || st.Nlink == 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		_ = unix.Close(fd)
 		return at, false
 	}
-	u.file = f
+	u.file = os.NewFile(uintptr(fd), u.path)
 	return time.Unix(st.Mtim.Unix()), true
 }
 
@@ -166,7 +188,7 @@ func (u *Unreported) Name() string { return u.id }
 
 // Text returns the stored text.
 func (u *Unreported) Text() ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(u.file, maxUnreportedSize+1))
+	text, err := io.ReadAll(io.NewSectionReader(u.file, 0, maxUnreportedSize+1))
 	if err == nil && len(text) > maxUnreportedSize {
 		err = errors.New("too large")
 	}

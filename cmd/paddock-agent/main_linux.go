@@ -32,8 +32,8 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == "boot" {
-		os.Exit(agent.Main())
+	if len(os.Args) >= 2 && os.Args[1] == "boot" {
+		os.Exit(agent.Main(len(os.Args) == 3 && os.Args[2] == confine.ReportUse))
 	}
 	runtime.UnlockOSThread()
 	switch {

@@ -33,8 +33,9 @@ const httpDoc = `
 
 With --http it listens at an address instead, for many clients, at the path /mcp.
 Each sends a bearer token (paddock token create), which names its principal and what
-that may have. Principals do not see each other's sandboxes. A principal's sandboxes
-live as long as the server. Loopback addresses are plain HTTP; others need
+that may have. Principals do not see each other's sandboxes. A principal's default
+sandbox lives as long as the server; others outlive it, and end when the principal
+has no token any more. Loopback addresses are plain HTTP; others need
 --tls-cert and --tls-key. INT or TERM ends what is in flight, then the server.`
 
 func (f *httpFlags) add(cmd *cobra.Command) {

@@ -63,7 +63,8 @@ const mcpDoc = `Serve models over the Model Context Protocol: each operation is 
 
 The client starts this command and speaks with it over standard input and output,
 one JSON message a line; logs go to standard error. When standard input ends, the
-server ends, and everything that it started.
+server ends, and everything that it started, but for sandboxes of the tool
+sandbox_create: the next server finds them (see paddock list).
 
 Tools work in a sandbox over the workspace, which starts with the first call and
 stays until the end. A model may ask only for what the operator gives: this workspace

@@ -119,11 +119,12 @@ func newGate(above int) (ours, theirs int, err error) {
 }
 
 // Idle makes a process with the given CLONE_* flags that only waits to be
-// killed, and dies with the calling thread. End it with [Child.End].
+// killed, and dies with the calling thread. End it with [Child.End]. The flags must not have
+// CLONE_NEWPID: the process could not see whether its parent lives.
 func Idle(flags uintptr) (*Child, error) {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
-	return newChild(flags, &image{idle: true, gate: -1, cgroup: -1}, -1)
+	return newChild(flags, &image{idle: true, parent: uintptr(unix.Getpid()), gate: -1, cgroup: -1}, -1)
 }
 
 // newChild clones. The caller holds syscall.ForkLock for writing.

@@ -53,6 +53,8 @@ type Command struct {
 	// NoCaps drops the capabilities even with DieWithThread. The caller's bounding
 	// set must be empty, or no_new_privs set, so that executing gives nothing back.
 	NoCaps bool
+	// NoNewPrivs sets no_new_privs for the child.
+	NoNewPrivs bool
 	// IgnoreChildren lets the kernel reap the program's children (SIGCHLD is
 	// ignored, which survives execve).
 	IgnoreChildren bool
@@ -113,8 +115,9 @@ func (e *Error) Unwrap() error { return e.Errno }
 // allocated, grown or converted after the clone.
 type image struct {
 	idle           bool
-	gatePeer       int // the caller's end, in the child's copy of its descriptors
-	gate           int // descriptor on which one byte makes the child continue, -1 for none
+	parent         uintptr // of an idle one
+	gatePeer       int     // the caller's end, in the child's copy of its descriptors
+	gate           int     // descriptor on which one byte makes the child continue, -1 for none
 	path, dir      *byte
 	dirFD          int // 0 for none
 	mountType      *byte
@@ -128,6 +131,7 @@ type image struct {
 	uid, gid       uintptr
 	dieWithThread  bool
 	keepCaps       bool
+	noNewPrivs     bool
 	deathSignal    uintptr
 	ignoreChildren bool
 	cgroup         int   // -1 for none
@@ -150,7 +154,7 @@ type sigaction struct {
 func newImage(c *Command) (*image, error) {
 	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, landlock: c.Landlock, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
 		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
-		dieWithThread: c.DieWithThread, deathSignal: uintptr(unix.SIGKILL), keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
+		noNewPrivs: c.NoNewPrivs, dieWithThread: c.DieWithThread, deathSignal: uintptr(unix.SIGKILL), keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
 	if c.Gently {
 		im.deathSignal = uintptr(unix.SIGTERM)
@@ -209,6 +213,10 @@ func childBody(im *image) {
 	resetSignals(&im.action)
 	if im.idle {
 		_, _, _ = syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0)
+		// A parent that was killed before that sends no signal any more.
+		if parent, _, _ := syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); parent != im.parent {
+			fatal()
+		}
 		for {
 			_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
 		}
@@ -327,6 +335,9 @@ func (im *image) restrict() bool {
 	if im.ignoreChildren {
 		im.action.handler = 1 // SIG_IGN
 		_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&im.action)), 0, 8, 0, 0)
+	}
+	if im.noNewPrivs && !im.call(StageCapabilities, unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) {
+		return false
 	}
 	if !im.keepCaps && !im.call(StageCapabilities, unix.SYS_CAPSET, uintptr(unsafe.Pointer(&im.header)), uintptr(unsafe.Pointer(&im.caps[0])), 0, 0, 0) {
 		return false

@@ -38,7 +38,7 @@ const (
 // kind is a kind of file, and which of its texts are URLs to download from.
 type kind struct {
 	name string
-	urls *regexp.Regexp // whose first group is a URL
+	urls string // an expression whose first group is a URL; compiled where there is such a file
 	lock bool
 }
 
@@ -47,29 +47,29 @@ const anyURL = `((?:[a-z0-9]+\+)?(?:https?|ssh|git)://[^\s"'<>` + "`" + `,;\\]+)
 
 // kinds are the files that are looked at, in the top directory of a workspace.
 var kinds = []kind{
-	{name: ".npmrc", urls: regexp.MustCompile(`(?m)^\s*(?:@[\w.-]+:)?registry\s*=\s*"?` + anyURL)},
-	{name: ".yarnrc", urls: regexp.MustCompile(`(?m)registry"?\s+"?` + anyURL)},
-	{name: ".yarnrc.yml", urls: regexp.MustCompile(`(?m)^\s*npmRegistryServer:\s*"?` + anyURL)},
-	{name: ".cargo/config.toml", urls: regexp.MustCompile(`(?m)(?:index|registry|git)\s*=\s*"` + anyURL)},
-	{name: ".cargo/config", urls: regexp.MustCompile(`(?m)(?:index|registry|git)\s*=\s*"` + anyURL)},
-	{name: "pip.conf", urls: regexp.MustCompile(anyURL)},
-	{name: "requirements.txt", urls: regexp.MustCompile(anyURL)},
-	{name: "pyproject.toml", urls: regexp.MustCompile(`(?m)^\s*(?:url|index-url|git)\s*=\s*"` + anyURL)},
-	{name: "Pipfile", urls: regexp.MustCompile(`(?m)^\s*url\s*=\s*"` + anyURL)},
+	{name: ".npmrc", urls: `(?m)^\s*(?:@[\w.-]+:)?registry\s*=\s*"?` + anyURL},
+	{name: ".yarnrc", urls: `(?m)registry"?\s+"?` + anyURL},
+	{name: ".yarnrc.yml", urls: `(?m)^\s*npmRegistryServer:\s*"?` + anyURL},
+	{name: ".cargo/config.toml", urls: `(?m)(?:index|registry|git)\s*=\s*"` + anyURL},
+	{name: ".cargo/config", urls: `(?m)(?:index|registry|git)\s*=\s*"` + anyURL},
+	{name: "pip.conf", urls: anyURL},
+	{name: "requirements.txt", urls: anyURL},
+	{name: "pyproject.toml", urls: `(?m)^\s*(?:url|index-url|git)\s*=\s*"` + anyURL},
+	{name: "Pipfile", urls: `(?m)^\s*url\s*=\s*"` + anyURL},
 	{name: ".git/config", urls: gitURL},
 	{name: ".gitmodules", urls: gitURL},
-	{name: "package-lock.json", urls: regexp.MustCompile(`"resolved":\s*"` + anyURL), lock: true},
-	{name: "npm-shrinkwrap.json", urls: regexp.MustCompile(`"resolved":\s*"` + anyURL), lock: true},
-	{name: "yarn.lock", urls: regexp.MustCompile(`(?m)^\s*(?:resolved|resolution:)\s+"[^"\n]*?` + anyURL), lock: true},
-	{name: "pnpm-lock.yaml", urls: regexp.MustCompile(`(?:tarball|repo):\s*['"]?` + anyURL), lock: true},
-	{name: "Cargo.lock", urls: regexp.MustCompile(`(?m)^source\s*=\s*"` + anyURL), lock: true},
-	{name: "poetry.lock", urls: regexp.MustCompile(`(?m)^url\s*=\s*"` + anyURL), lock: true},
-	{name: "uv.lock", urls: regexp.MustCompile(`(?:url|registry|git)\s*=\s*"` + anyURL), lock: true},
-	{name: "Pipfile.lock", urls: regexp.MustCompile(`"url":\s*"` + anyURL), lock: true},
+	{name: "package-lock.json", urls: `"resolved":\s*"` + anyURL, lock: true},
+	{name: "npm-shrinkwrap.json", urls: `"resolved":\s*"` + anyURL, lock: true},
+	{name: "yarn.lock", urls: `(?m)^\s*(?:resolved|resolution:)\s+"[^"\n]*?` + anyURL, lock: true},
+	{name: "pnpm-lock.yaml", urls: `(?:tarball|repo):\s*['"]?` + anyURL, lock: true},
+	{name: "Cargo.lock", urls: `(?m)^source\s*=\s*"` + anyURL, lock: true},
+	{name: "poetry.lock", urls: `(?m)^url\s*=\s*"` + anyURL, lock: true},
+	{name: "uv.lock", urls: `(?:url|registry|git)\s*=\s*"` + anyURL, lock: true},
+	{name: "Pipfile.lock", urls: `"url":\s*"` + anyURL, lock: true},
 }
 
 // gitURL matches the places of remotes and submodules: URLs, and user@host:path.
-var gitURL = regexp.MustCompile(`(?m)^\s*(?:push)?url\s*=\s*"?(\S+?)"?\s*$`)
+const gitURL = `(?m)^\s*(?:push)?url\s*=\s*"?(\S+?)"?\s*$`
 
 // Find returns the hosts that files of a workspace name, each port once, at most 64. Within a
 // bounded time it reads what it can.
@@ -86,7 +86,7 @@ func Find(ctx context.Context, workspace string) []Named {
 			continue
 		}
 		last := ""
-		for _, m := range k.urls.FindAllSubmatch(text, maxURLs) {
+		for _, m := range regexp.MustCompile(k.urls).FindAllSubmatch(text, maxURLs) {
 			address := string(m[1])
 			head := origin(address)
 			if head == last { // lock files name one host again and again

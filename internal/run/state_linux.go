@@ -4,10 +4,22 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/backend/state/kept"
 )
 
 // DefaultBackend returns the backend of Options without one.
 func DefaultBackend() backend.Backend { return linux.New() }
+
+// Named returns the id of the sandbox that has this name, or the name if there is none.
+func Named(dir, name string) string {
+	if id, err := kept.Find(dir, name); err == nil {
+		return id
+	}
+	return name
+}
+
+// Paused reports whether the commands of a sandbox are stopped.
+func Paused(dir, id string) bool { return state.Paused(dir, id) }
 
 // Attach finds the running sandbox with this id below a state directory.
 func Attach(dir, id string) (backend.Sandbox, error) {
@@ -46,9 +58,14 @@ func TakeUnreported(dir string, end bool) []Unreported {
 	return list
 }
 
-// List finds the sandboxes that run, without their specs.
-func List(dir string) ([]Running, error) {
-	found, err := state.List(dir)
+// List finds the sandboxes that run, without their specs; with opened only those that no keeper
+// has.
+func List(dir string, opened bool) ([]Running, error) {
+	skip := func(string) bool { return false }
+	if opened {
+		skip = func(id string) bool { return kept.Has(dir, id) }
+	}
+	found, err := state.List(dir, skip)
 	list := make([]Running, len(found))
 	for i, r := range found {
 		list[i] = Running{ID: r.ID, Backend: r.Backend, Since: r.Created, Ready: r.Isolation != nil}

@@ -7,6 +7,12 @@ import "github.com/paddock-dev/paddock/backend"
 // DefaultBackend returns nil: this platform has no default backend.
 func DefaultBackend() backend.Backend { return nil }
 
+// Named returns the name: there are no names here.
+func Named(_, name string) string { return name }
+
+// Paused reports that nothing is stopped.
+func Paused(string, string) bool { return false }
+
 // Attach finds nothing, because sandboxes have no state here.
 func Attach(string, string) (backend.Sandbox, error) { return nil, backend.ErrGone }
 
@@ -23,7 +29,7 @@ func RefusedRecords(string) []string { return nil }
 func TakeUnreported(string, bool) []Unreported { return nil }
 
 // List returns nothing.
-func List(string) ([]Running, error) { return nil, nil }
+func List(string, bool) ([]Running, error) { return nil, nil }
 
 // AddPort records nothing.
 func AddPort(string, Port) (forget func(), err error) { return func() {}, nil }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -279,7 +280,7 @@ func TestSandboxThatDies(t *testing.T) {
 	if !part.Ended || part.State != "the sandbox has ended" {
 		t.Errorf("%+v", part)
 	}
-	awaitEnd(t, env)
+	awaitEnd(t, env, "ended")
 	notes = nil
 	out, err := call("exec", `{"command": "cat kept /tmp/lost"}`)
 	if a, _ := out.(exec.ExecAnswer); err != nil || a.Stdout != "x\n" || a.ExitStatus() != 1 {
@@ -289,11 +290,17 @@ func TestSandboxThatDies(t *testing.T) {
 		t.Errorf("%q", notes)
 	}
 	well[sandbox.SandboxDeleteOutput](t, env, "sandbox_delete", fields{"sandbox": "default"})
-	well[sandbox.SandboxCreateOutput](t, env, "sandbox_create", fields{"name": "lab"})
-	killAgents(t)
-	awaitEnd(t, env)
+	made := well[sandbox.SandboxCreateOutput](t, env, "sandbox_create", fields{"name": "lab"})
+	var agent struct{ PID int }
+	if text, err := os.ReadFile(filepath.Join(env.Options.StateDir, "sandboxes", made.ID, "state.json")); err != nil || json.Unmarshal(text, &agent) != nil || agent.PID < 2 {
+		t.Fatalf("%s, %v", text, err)
+	}
+	if err := syscall.Kill(agent.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, env, "stopped")
 	_, err = call("exec", `{"command": "true", "sandbox": "lab"}`)
-	if !errors.Is(err, paddock.ErrClosed) || err.Error() != "cannot use sandbox lab: it has ended" || !strings.Contains(op.HintOf(err), "sandbox_delete") {
+	if !errors.Is(err, paddock.ErrClosed) || err.Error() != "cannot use sandbox lab: it is stopped: its agent ended by itself" || !strings.Contains(op.HintOf(err), "sandbox_delete") {
 		t.Errorf("%v (%s)", err, op.HintOf(err))
 	}
 	if _, err := call("sandbox_delete", `{"sandbox": "lab"}`); err != nil {
@@ -301,11 +308,11 @@ func TestSandboxThatDies(t *testing.T) {
 	}
 }
 
-// awaitEnd waits until it is known that the one sandbox has ended.
-func awaitEnd(t *testing.T, env *op.Env) {
+// awaitEnd waits until the one sandbox is listed as ended.
+func awaitEnd(t *testing.T, env *op.Env, state string) {
 	t.Helper()
 	testkit.Eventually(t, "the sandbox is known to have ended", func() bool {
-		return well[sandbox.SandboxListOutput](t, env, "sandbox_list", nil).Sandboxes[0].State == "ended"
+		return well[sandbox.SandboxListOutput](t, env, "sandbox_list", nil).Sandboxes[0].State == state
 	})
 }
 

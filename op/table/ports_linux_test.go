@@ -15,7 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// A port is published in a sandbox that stays, as often as it is asked for at one address, is
+// A port is published in a persistent sandbox, as often as it is asked for at one address, is
 // told wherever the sandbox is, and ends with it.
 func TestPortPublish(t *testing.T) {
 	env := lasting(t)

@@ -81,10 +81,12 @@ hint: allow them
   landlock         ok       ABI 7
   cgroup2          missing
   network by name  missing  it needs level full
+  layers           missing  it needs level full
 
-  level full      no   missing: user namespaces
-  level landlock  yes
-  network allow   no   missing: network by name
+  level full         no   missing: user namespaces
+  level landlock     yes
+  network allow      no   missing: network by name
+  workspace overlay  no   missing: layers
 `
 	if text != want {
 		t.Errorf("doctor says\n%s\nwant\n%s", text, want)
@@ -97,7 +99,7 @@ hint: allow them
 	report.Judge("level full", "level landlock")
 	out, text = render(t, op.Of[sandbox.DoctorInput](), bare{report: report}, `{}`)
 	if !strings.HasPrefix(text, "backend linux\n\nnot usable: a sandbox with all default walls cannot be made here\na sandbox: cannot start\n\n  agent") ||
-		!strings.Contains(text, "\n  level full      no   missing: a sandbox\n") || out.(op.Statuser).ExitStatus() != 1 {
+		!strings.Contains(text, "\n  level full         no   missing: a sandbox\n") || out.(op.Statuser).ExitStatus() != 1 {
 		t.Errorf("doctor says\n%s", text)
 	}
 }

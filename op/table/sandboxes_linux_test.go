@@ -87,6 +87,34 @@ func TestSandboxWithAWorkspaceOfItsOwn(t *testing.T) {
 	}
 }
 
+// A workspace that was made for a sandbox lives as long as that, whatever becomes of servers.
+func TestScratchOutlivesServers(t *testing.T) {
+	env := lasting(t)
+	env.Default = nil
+	env.Ceiling = &policy.Ceiling{}
+	made := well[sandbox.SandboxCreateOutput](t, env, "sandbox_create", fields{"name": "lab"})
+	well[exec.ExecAnswer](t, env, "exec", fields{"sandbox": "lab", "command": "echo x > file; mkdir -m 0 closed"})
+	if err := env.Sandboxes.Close(); err != nil {
+		t.Fatal(err)
+	}
+	env.Sandboxes = &registry.Sandboxes{}
+	if out := well[exec.ExecAnswer](t, env, "exec", fields{"sandbox": "lab", "command": "cat file"}); out.Stdout != "x\n" {
+		t.Errorf("%+v", out)
+	}
+	place := filepath.Join(env.Options.StateDir, "kept", made.ID)
+	if _, err := os.Stat(filepath.Join(place, "scratch", "file")); err != nil || !made.Temporary {
+		t.Errorf("%+v, %v", made, err)
+	}
+	// Nobody else may have it as a workspace: it is Paddock's own state.
+	if _, err := try[any](t.Context(), t, as(&op.Env{Options: env.Options, Sandboxes: &registry.Sandboxes{}}, "bob"), "sandbox_create", fields{"workspace": filepath.Join(place, "scratch")}); err == nil || !strings.Contains(err.Error(), "Paddock's own state") {
+		t.Errorf("another principal: %v", err)
+	}
+	well[sandbox.SandboxDeleteOutput](t, env, "sandbox_delete", fields{"sandbox": "lab"})
+	if _, err := os.Stat(place); err == nil {
+		t.Error("its workspace is still there")
+	}
+}
+
 // A deleted sandbox takes its commands, outputs and sessions along; the default
 // one is made anew.
 func TestSandboxDelete(t *testing.T) {
@@ -122,11 +150,11 @@ func TestSandboxDelete(t *testing.T) {
 func TestSandboxesAreBounded(t *testing.T) {
 	s := &registry.Sandboxes{}
 	for range 16 {
-		if _, err := s.Create("ann", ""); err != nil {
+		if _, err := s.Create("ann", "", false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Create("ann", ""); err == nil {
+	if _, err := s.Create("ann", "", false); err == nil {
 		t.Error("ann has one too many")
 	}
 	if _, mine, err := s.Claim("bob", registry.DefaultName); err != nil || !mine {
@@ -134,10 +162,10 @@ func TestSandboxesAreBounded(t *testing.T) {
 	}
 	for _, who := range []string{"cy", "di", "ed", "flo"} {
 		for range 16 {
-			_, _ = s.Create(who, "")
+			_, _ = s.Create(who, "", false)
 		}
 	}
-	if _, err := s.Create("gil", ""); err == nil { // 64 in all
+	if _, err := s.Create("gil", "", false); err == nil { // 64 in all
 		t.Error("there is one too many")
 	}
 	env := lasting(t)

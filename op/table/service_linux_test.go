@@ -170,7 +170,7 @@ func TestServiceErrors(t *testing.T) {
 		in   fields
 		want string
 	}{
-		{"service_start", fields{"command": "true"}, "cannot use name: a name has 1 to 64 letters"},
+		{"service_start", fields{"command": "true"}, "cannot use name: it is missing: calls find it by its name"},
 		{"service_start", fields{"name": "x"}, "cannot use command: there is nothing to run"},
 		{"service_start", fields{"name": "x", "command": "true", "argv": []string{"true"}}, "cannot use command: argv is given, too"},
 		{"service_start", fields{"name": "x", "command": "true", "ready_port": 0}, "cannot read the input of service_start: ready_port must be 1 at least"},

@@ -201,7 +201,7 @@ func TestShellErrors(t *testing.T) {
 		{"shell_open", fields{"rows": 0}, "cannot read the input of shell_open: rows must be 1 at least"},
 		{"shell_open", fields{"timeout": "11m"}, `cannot use timeout "11m0s": it must be above 0 and at most 10m0s`},
 		{"shell_open", fields{"wait_for_idle_ms": 60001}, "cannot read the input of shell_open: wait_for_idle_ms must be 60000 at most"},
-		{"shell_read", fields{}, "cannot use shell_id: a name has 1 to 64 letters"},
+		{"shell_read", fields{}, "cannot use shell_id: it is missing: calls find it by its name"},
 		{"shell_read", fields{"shell_id": "none"}, "cannot read shell none: shell 'none' does not exist"},
 		{"shell_write", fields{"shell_id": "none", "text": "x"}, "cannot type into shell none: shell 'none' does not exist"},
 		{"shell_write", fields{"shell_id": "taken"}, "cannot use text: there is nothing to type"},

@@ -7,9 +7,11 @@ import (
 
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/admin"
+	"github.com/paddock-dev/paddock/op/internal/changes"
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/files"
 	"github.com/paddock-dev/paddock/op/internal/host"
+	"github.com/paddock-dev/paddock/op/internal/keep"
 	"github.com/paddock-dev/paddock/op/internal/network"
 	"github.com/paddock-dev/paddock/op/internal/sandbox"
 	"github.com/paddock-dev/paddock/op/internal/service"
@@ -76,6 +78,7 @@ func All() []op.Op {
 		op.Of[session.SessionCloseInput](),
 		op.Of[session.SessionListInput](),
 
+		op.Of[shell.ShellAttachInput](),
 		op.Of[shell.ShellOpenInput](),
 		op.Of[shell.ShellReadInput](),
 		op.Of[shell.ShellWriteInput](),
@@ -104,9 +107,34 @@ func All() []op.Op {
 		op.Of[files.WorkspaceExportInput](),
 		op.Of[sandbox.PlanInput](),
 		op.Of[wrap.WrapInput](),
+		op.Of[changes.TryInput](),
+		op.Of[changes.DiffInput](),
+		op.Of[changes.CommitInput](),
+		op.Of[changes.DiscardInput](),
+		op.Of[changes.LayersInput](),
 		op.Of[admin.PolicyCheckInput](),
 		op.Of[admin.PolicyListInput](),
-	}, host.Ops(), operators())
+	}, lastingOps(), host.Ops(), operators())
+}
+
+// lastingOps returns what is about sandboxes that outlive their creators.
+func lastingOps() []op.Op {
+	return []op.Op{
+		op.Of[keep.CreateInput](),
+		op.Of[keep.StatusInput](),
+		op.Of[keep.StatsInput](),
+		op.Of[keep.StopInput](),
+		op.Of[keep.StartInput](),
+		op.Of[keep.PauseInput](),
+		op.Of[keep.ResumeInput](),
+		op.Of[keep.RemoveInput](),
+		op.Of[keep.PruneInput](),
+		op.Of[exec.BackgroundListInput](),
+		op.Of[exec.BackgroundOutputInput](),
+		op.Of[exec.BackgroundSignalInput](),
+		op.Of[exec.BackgroundKillInput](),
+		op.Of[exec.LogsInput](),
+	}
 }
 
 // operators returns what is for the operator alone, and about this host.

@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	osexec "os/exec"
@@ -20,7 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// built is the agent's program, made once for all tests that need walls.
+// built is the agent's program, beside those that keep and end sandboxes, made once for all tests that need walls.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "paddock-op-")
 	if err != nil {
@@ -31,10 +32,10 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	builtIn = dir
 	agent := filepath.Join(dir, "paddock-agent")
-	build := osexec.Command("go", "build", "-o", agent, "../../cmd/paddock-agent")
+	build := osexec.Command("go", "build", "-o", dir+"/", "../../cmd/paddock-agent", "../../cmd/paddock-keeper", "../../cmd/paddock")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the agent: %w\n%s", err, out)
+		return "", fmt.Errorf("cannot build the programs: %w\n%s", err, out)
 	}
 	return agent, nil
 })
@@ -77,6 +78,14 @@ func lasting(t testing.TB) *op.Env {
 			t.Error(err)
 		}
 		if err := env.Outputs.Close(); err != nil {
+			t.Error(err)
+		}
+		all, err := paddock.ListLasting(context.Background(), o)
+		for _, k := range all {
+			_, gone := paddock.Remove(context.Background(), k.ID, true, o)
+			err = errors.Join(err, gone)
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	})

@@ -24,7 +24,7 @@ rootfs: ./image
 allow_degraded: [memory, cpus]
 caches: [go, npm]
 home: keep
-workspace: {source: ., mode: bind, access: ro, unprotected: [.envrc]}
+workspace: {source: ., mode: bind, layers: /l, access: ro, unprotected: [.envrc]}
 mounts:
   - {source: ~/go/pkg/mod}
   - source: /data
@@ -48,7 +48,7 @@ wrapper: {command: [ssh, host], agent: /opt/agent, quote: never, workspace: /wor
 func fullSpec() policy.Spec {
 	return policy.Spec{
 		Backend: "linux", Level: "full", Seccomp: "strict", RootFS: "./image", AllowDegraded: []string{"memory", "cpus"}, Caches: []string{"go", "npm"}, Home: "keep",
-		Workspace: policy.Workspace{Source: ".", Mode: "bind", Access: "ro", Unprotected: []string{".envrc"}},
+		Workspace: policy.Workspace{Source: ".", Mode: "bind", Layers: "/l", Access: "ro", Unprotected: []string{".envrc"}},
 		Mounts:    []policy.Mount{{Source: "~/go/pkg/mod"}, {Source: "/data", Target: "/data", Mode: "rw"}},
 		Network:   policy.Network{Mode: "none"},
 		Limits: policy.Limits{Timeout: policy.Duration(2 * time.Minute), MaxTimeout: policy.Duration(5 * time.Minute), Output: 3 << 19,

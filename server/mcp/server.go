@@ -151,7 +151,8 @@ func (s *Server) view(principal string) (*view, error) {
 	return v, nil
 }
 
-// Forget ends everything that a principal has started, and its sessions. Its next request
+// Forget ends everything that a principal has started, its sessions and the sandboxes that outlive
+// the server. Its next request
 // starts afresh. For an unknown principal Forget does nothing.
 func (s *Server) Forget(principal string) error {
 	s.mu.Lock()
@@ -161,10 +162,15 @@ func (s *Server) Forget(principal string) error {
 	if v == nil {
 		return nil
 	}
-	return v.close()
+	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
+	defer cancel()
+	return errors.Join(v.close(), v.env.EndAllKept(ctx))
 }
 
-// Close ends every call, sandbox and session, and returns when their end is proved. If that is
+// forgetTime is how long the end of a principal's sandboxes may take.
+const forgetTime = 2 * time.Minute
+
+// Close ends every call, sandbox and session, but for those that outlive the server, and returns when their end is proved. If that is
 // not possible, the error says what is left. Closing again does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()

@@ -29,14 +29,20 @@ var allowRules = []allowRule{
 	{"backend/hostpath", []string{"backend", "confine", "policy", "golang.org/x/sys"}, "it only looks at paths"},
 	{"agent/internal/beneath", []string{"golang.org/x/sys"}, "the agent links it"},
 	{"internal/clone", []string{"golang.org/x/sys"}, "it runs in a child that shares its parent's memory"},
+	{"backend/keep/order", []string{"internal/clone", "golang.org/x/sys"}, "the keeper is small because it links nothing else"},
+	{"backend/keep/program", []string{"backend/keep/order", "internal/clone", "golang.org/x/sys"}, "there is one for each sandbox that stays"},
 	{"internal/descent", []string{"golang.org/x/sys"}, "it only asks the kernel"},
 	{"internal/search/ignore", nil, "the agent links it"},
 	{"internal/redact", []string{"policy"}, "the agent links it"},
 	{"internal/relay", []string{"golang.org/x/sys"}, "the agent links it"},
 	{"internal/search", []string{"internal/search/ignore", "internal/redact"}, "the agent links it"},
 	{"internal/stdiomux", []string{"github.com/hashicorp/yamux"}, "the agent links it"},
+	{"internal/linediff", nil, "the layers and patches of models are compared by it"},
 	{"internal/ownfile", nil, "what decides over access inherits nothing"},
-	{"op/internal/patch", []string{"github.com/bluekeyes/go-gitdiff"}, "it only computes, from what models write"},
+	{"backend/layerstore", []string{"backend/hostpath", "layer", "golang.org/x/sys"}, "it only keeps directories, and mounts nothing"},
+	{"internal/layers", []string{"backend/hostpath", "backend/layerstore", "backend/state", "internal/elsewhere", "layer", "golang.org/x/sys"}, "the library alone decides what a layer is for"},
+	{"layer", []string{"backend/hostpath/snapshot", "internal/linediff", "policy", "golang.org/x/sys"}, "it only looks at directories, and knows no sandboxes"},
+	{"op/internal/patch", []string{"internal/linediff", "github.com/bluekeyes/go-gitdiff"}, "it only computes, from what models write"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
 	{"keeper", []string{"internal/clone", "internal/descent", "internal/relay", "internal/stdiomux", "wire", "golang.org/x/sys"}, "it is part of the agent's program, outside every wall"},
@@ -70,6 +76,7 @@ var (
 	agentSide = []string{"agent", "cmd/paddock-agent"}
 	denyRules = []denyRule{
 		{agentSide, []string{"net/http", "crypto/tls"}, "it doubles the agent's size and start; the wire needs none of it"},
+		{[]string{"backend/keep/order", "backend/keep/program", "cmd/paddock-keeper"}, []string{"fmt", "net", "encoding/json", "os", "log"}, "what they do when a program begins takes more memory than the whole keeper"},
 		{agentSide, []string{"internal/strictjson"}, "its library has half the agent's size"},
 		{[]string{"egress"}, []string{"agent", "backend", "."}, "the process knows rules and sockets, and no sandbox"},
 		{agentSide, []string{"."}, "the library is the other side of the wall"},
@@ -127,7 +134,7 @@ func full(name string) string {
 	switch first {
 	case ".":
 		return module
-	case "agent", "audit", "backend", "bench", "cgroup", "cmd", "confine", "egress", "internal", "keeper", "namespace",
+	case "agent", "audit", "backend", "bench", "cgroup", "cmd", "confine", "egress", "internal", "keeper", "layer", "namespace",
 		"op", "policy", "privilege", "server", "test", "wire":
 		return module + "/" + name
 	}

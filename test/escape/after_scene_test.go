@@ -373,7 +373,8 @@ var (
 	byModelSession = byTools(toolCall{"session_open", map[string]any{"session_id": "s", "workspace": "{at}"}},
 		toolCall{"session_run", map[string]any{"session_id": "s", "command": "{script}"}})
 	byModelSandbox = byTools(toolCall{"sandbox_create", map[string]any{"name": "other", "workspace": "{at}"}},
-		toolCall{"exec", map[string]any{"sandbox": "other", "command": "{script}"}})
+		toolCall{"exec", map[string]any{"sandbox": "other", "command": "{script}"}},
+		toolCall{"sandbox_delete", map[string]any{"sandbox": "other"}}) // it outlives the server
 )
 
 // byModelMount has a model ask for a writable mount.

@@ -107,7 +107,7 @@ func agents() map[int]bool {
 	return found
 }
 
-// hold starts a victim in a sandbox that stays until the test's end, and
+// hold starts a victim in a persistent sandbox until the test's end, and
 // gives its pid on the host.
 func (h *host) hold(t *testing.T, b *box, args ...string) string {
 	t.Helper()

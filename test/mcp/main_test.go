@@ -54,7 +54,7 @@ func testMain(m *testing.M) int {
 func build(dir string) error {
 	usual := boxtest.Usual(filepath.Join(dir, "usual"))
 	for _, args := range [][]string{
-		{"-o", dir + "/", "./cmd/paddock", "./cmd/paddock-server", "./cmd/paddock-agent", "./cmd/paddock-egress"},
+		{"-o", dir + "/", "./cmd/paddock", "./cmd/paddock-server", "./cmd/paddock-agent", "./cmd/paddock-egress", "./cmd/paddock-keeper"},
 		{"-o", filepath.Join(dir, "with-fixtures"), "./test/mcp/fixtures/server"},
 	} {
 		build := exec.Command("go", append([]string{"build", "-buildvcs=false", usual}, args...)...)

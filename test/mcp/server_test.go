@@ -4,7 +4,9 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/stores"
 )
@@ -32,7 +35,24 @@ type setup struct {
 // plain is a server over an empty workspace with the default tools.
 func plain(t *testing.T) setup {
 	t.Helper()
-	return setup{workspace: publicDir(t), state: t.TempDir(), profile: "workspace"}
+	s := setup{workspace: publicDir(t), state: t.TempDir(), profile: "workspace"}
+	t.Cleanup(func() { s.endAll(t) })
+	return s
+}
+
+// endAll ends the sandboxes that outlive their servers.
+func (s setup) endAll(t *testing.T) {
+	t.Helper()
+	opts := paddock.Options{StateDir: s.state, Agent: filepath.Join(binDir, "paddock-agent")}
+	all, err := paddock.ListLasting(context.Background(), opts)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, k := range all {
+		if _, err := paddock.Remove(context.Background(), k.ID, true, opts); err != nil && !errors.Is(err, paddock.ErrNotFound) {
+			t.Error(err)
+		}
+	}
 }
 
 // everything is a server with all tools that there are, with a host by name, whose

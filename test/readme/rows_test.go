@@ -23,6 +23,22 @@ const (
 	take   = "~/paddock/bin/paddock privilege revoke user:dev UNSANDBOXED_EXEC"
 )
 
+// lastLayer is the id of the layer that was kept last.
+const lastLayer = `"$(paddock layers --json | grep -o '"id":"[^"]*' | tail -n 1 | cut -d '"' -f 4)"`
+
+// A persistent sandbox, for one row.
+const (
+	firstOf = "paddock create web >/dev/null"
+	lastOf  = "~/paddock/bin/paddock rm --force web"
+)
+
+// The sandbox of README's tour, after it has changed something.
+const (
+	tourOf  = "paddock create web --workspace-mode overlay >/dev/null && paddock exec web -- sh -c 'echo hello >index.html; make' >/dev/null"
+	ofTour  = "~/paddock/bin/paddock rm --force web; ! ls index.html"
+	tourEnd = tourOf + " && paddock stop web >/dev/null"
+)
+
 // Why some commands are not run here.
 const (
 	sdks = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
@@ -58,7 +74,7 @@ func rows() []row {
 		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
 		{of: "go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock version | grep ' v0.9.9$' && ~/go/bin/paddock run -- true"}}},
 		{of: `export PATH="$(go env GOPATH)/bin:$PATH"`, steps: []step{{after: `PATH="$(go env GOPATH)/bin:$PATH"; paddock version | grep ' v0.9.9$'`}}},
-		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-egress bin/paddock-server"}}},
+		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-egress bin/paddock-keeper bin/paddock-server"}}},
 		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
 		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
 		{of: "paddock run --allow example.com -- curl -sS https://example.com", why: noLoopback},
@@ -66,6 +82,14 @@ func rows() []row {
 		{of: "paddock run bash", steps: []step{{tty: true, stdin: "tty; echo $((6*7)) >answer; exit 3\n", status: 3, see: []string{"/dev/pts/"}, after: "grep 42 answer"}}},
 		{of: "paddock session -w ~/src/app", steps: []step{{stdin: "cd /tmp\nx=1\npwd; echo $x\nexit 3\n", status: 3, see: []string{"/tmp\n1\n"}}}},
 		{of: "paddock execute 'ls; curl example.com'", steps: []step{{status: 126}}},
+		{of: "paddock create web --workspace-mode overlay", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
+		{of: "paddock exec web -- sh -c 'echo hello >index.html; make'", steps: []step{{before: "paddock create web --workspace-mode overlay >/dev/null", see: []string{"made one"}, after: ofTour}}},
+		{of: "paddock service start --sandbox web --name site --ready-port 8000 -- python3 -m http.server 8000", steps: []step{{before: tourOf, see: []string{"ready"}, after: ofTour}}},
+		{of: "paddock forward web 8080:8000", steps: []step{{before: tourOf, instead: "timeout --preserve-status -s INT 5 paddock forward web 8080:8000", see: []string{"http://127.", ":8080/"}, after: ofTour}}},
+		{of: "paddock diff web", steps: []step{{before: tourOf, see: []string{"+hello"}, after: ofTour}}},
+		{of: "paddock commit web index.html", steps: []step{{before: tourEnd, see: []string{"1 change landed"}, after: "grep hello index.html && rm index.html && ~/paddock/bin/paddock rm --force web"}}},
+		{of: "paddock discard web", steps: []step{{before: tourEnd, see: []string{"1 change"}, after: "~/paddock/bin/paddock rm web && ! ls index.html"}}},
+		{of: "paddock rm web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is removed"}}}},
 		{of: "paddock plan", steps: []step{{see: []string{"workspace   /home/dev/src/app (rw)", "PATH "}}}},
 		{of: "paddock doctor", steps: []step{{see: []string{"usable: a sandbox with all default walls can be made here", "not available here: limit memory; limit cpus"}}}},
 		{of: "paddock mcp install --client claude-code --exclusive", steps: []step{{see: []string{"approved: only in /home/dev/src/app"}, also: installed}}},
@@ -124,6 +148,15 @@ func rows() []row {
 			"requires the 'podman' CLI to be installed and available on PATH.", "hint: install docker, podman or nerdctl, or name the program with --engine",
 		}}}},
 		{of: "backend: codex", path: "src/app/codex.yaml", steps: []step{{instead: "paddock run --spec codex.yaml -- ./app", status: 125, lacks: noCodex}}},
+
+		// docs/changes.md
+		{of: "paddock try", steps: []step{{status: 125, see: []string{"cannot try: no command was given"}}}},
+		{of: "paddock diff --stat pd-k3v9q2mx7wzra", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff --stat " + lastLayer, see: []string{" tried | 1 +"}}}},
+		{of: "paddock commit pd-k3v9q2mx7wzra", steps: []step{{instead: "paddock commit " + lastLayer, see: []string{"1 change landed"}, after: "ls tried && rm tried"}}},
+		{of: "paddock run --workspace-mode overlay", steps: []step{{instead: "paddock run --workspace-mode overlay -- ./try", see: []string{"tried"}, after: "! ls tried"}}},
+		{of: "paddock diff ID [PATH…]", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff " + lastLayer + " tried", see: []string{"+tried"}}}},
+		{of: "paddock commit ID [PATH…]", steps: []step{{instead: "paddock commit --dry-run " + lastLayer + " tried", see: []string{"1 change would land"}, after: "! ls tried"}}},
+		{of: "paddock discard ID [PATH…]", steps: []step{{instead: "paddock discard " + lastLayer + " tried", see: []string{"1 change discarded"}, after: "paddock discard " + lastLayer}}},
 
 		// docs/guest-agent.md
 		{of: "bin/paddock-agent --listen unix:///tmp/x.sock --workspace DIR", dir: "paddock", steps: []step{
@@ -196,6 +229,18 @@ func rows() []row {
 		{of: "paddock run --home ~/sandbox-home -- make", steps: []step{{before: "mkdir -p ~/sandbox-home", see: []string{"made one"}}}},
 		{of: "paddock cache rm --tool home", steps: []step{{see: []string{"removed home of /home/dev/src/app"}}}},
 
+		// docs/lasting.md
+		{of: "paddock create web --idle 8h", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
+		{of: "paddock exec web -- make", steps: []step{{before: firstOf, see: []string{"made one"}, after: lastOf}}},
+		{of: "paddock exec -d web -- make", steps: []step{{before: firstOf, see: []string{"e1"}, after: lastOf}}},
+		{of: "paddock logs --follow web", steps: []step{{before: firstOf + " && paddock exec -d web -- make >/dev/null", see: []string{"e1 | ", "made one"}, after: lastOf}}},
+		{of: "paddock shell web", steps: []step{{before: firstOf, tty: true, stdin: "echo $((6*7)); exit 3\n", status: 3, see: []string{"42"}, after: lastOf}}},
+		{of: "paddock status web", steps: []step{{before: firstOf, see: []string{" is running", "workspace /home/dev/src/app", "network none"}, after: lastOf}}},
+		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing of it is left"}, after: lastOf}}},
+		{of: "paddock start web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is ready"}, after: lastOf}}},
+		{of: "paddock list --all", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{" web ", "stopped: paddock stop ended it"}, after: lastOf}}},
+		{of: "paddock rm --force web", steps: []step{{before: firstOf, see: []string{"sandbox web is removed"}, after: "! ~/paddock/bin/paddock status web 2>/dev/null"}}},
+
 		// docs/project.md
 		{of: "paddock init", steps: []step{{see: []string{"wrote /home/dev/src/app/.paddock.yaml", "look at it, then: paddock trust"}}}},
 		{of: "paddock trust", steps: []step{
@@ -233,6 +278,10 @@ func rows() []row {
 			{instead: "paddock run --memory 512MiB --cpus 1.5 --allow-degraded=memory --allow-degraded=cpus -- make -j8", see: []string{"made one", "made two", "paddock: not kept: "}},
 		}},
 		{of: "paddock run --workspace-mode copy -- ./try", steps: []step{{see: []string{"tried"}, after: "! ls tried"}}},
+		{of: "paddock try -- ./try", steps: []step{
+			{see: []string{"tried", "paddock: what has changed:", "paddock: the changes are kept: paddock diff pd-"}, after: "! ls tried && paddock discard " + lastLayer},
+			{tty: true, stdin: "commit\n", see: []string{"What becomes of the changes? [commit/discard/keep]", "1 change landed"}, after: "ls tried && rm tried"},
+		}},
 		{of: "paddock run --rootfs ~/image -- app", steps: []step{{see: []string{"app runs"}}}},
 		{of: "paddock run --seccomp debug -- gdb ./app", steps: []step{{stdin: "run\nquit\n", see: []string{"app runs", "exited normally"}}}},
 		{of: "paddock run --level landlock -- make", steps: []step{{see: []string{"made one", "paddock: not kept: "}}}},

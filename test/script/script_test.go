@@ -46,7 +46,7 @@ func testMain(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	binDir, stateDir = filepath.Join(dir, "bin"), filepath.Join(dir, "state")
 	usual := boxtest.Usual(filepath.Join(dir, "usual"))
-	build := exec.Command("go", "build", usual, "-o", binDir+"/", "./cmd/paddock", "./cmd/paddock-server", "./cmd/paddock-agent", "./cmd/paddock-egress")
+	build := exec.Command("go", "build", usual, "-o", binDir+"/", "./cmd/paddock", "./cmd/paddock-server", "./cmd/paddock-agent", "./cmd/paddock-egress", "./cmd/paddock-keeper")
 	build.Dir = "../.."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -49,6 +49,7 @@ var machines = [][]suite{
 var programs = []program{
 	{pkg: "cmd/paddock"},
 	{pkg: "cmd/paddock-agent"},
+	{pkg: "cmd/paddock-keeper"},
 	{pkg: "cmd/paddock-agent", ldflags: "-X github.com/paddock-dev/paddock/wire.Build=another"},
 	{pkg: "agent/testdata/helper"},
 	{pkg: "backend/linux/testdata/fakeagent"},

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -71,6 +72,21 @@ func CauseOf(err error) error {
 		return errno
 	}
 	return err
+}
+
+// CheckRead checks the fields of a request that reads two streams from cursors on.
+func CheckRead(stdout, stderr, maxBytes, waitMS int64) error {
+	switch {
+	case stdout < 0:
+		return BadField("stdout_cursor", "stdout_cursor must not be negative")
+	case stderr < 0:
+		return BadField("stderr_cursor", "stderr_cursor must not be negative")
+	case maxBytes < 1 || maxBytes > wire.MaxStreamRead:
+		return BadField("max_bytes", fmt.Sprintf("max_bytes must be from 1 to %d", wire.MaxStreamRead))
+	case waitMS < 0 || waitMS > wire.MaxReadWaitMS:
+		return BadField("wait_ms", fmt.Sprintf("wait_ms must be from 0 to %d", wire.MaxReadWaitMS))
+	}
+	return nil
 }
 
 // HintError is an error with advice.

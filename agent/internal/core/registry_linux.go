@@ -38,6 +38,8 @@ func SignalNumber(name string) unix.Signal {
 // registry holds the running execs, shells, sessions and services, by an id that is
 // used once.
 type registry struct {
+	Use *Use // nil if nobody wants to know
+
 	mu      sync.Mutex
 	last    uint64
 	entries map[string]*entry
@@ -63,6 +65,7 @@ func (r *registry) Add(kind, name string, p *spawn.Process) (id string) {
 		r.entries = map[string]*entry{}
 	}
 	r.last++
+	r.Use.Begin()
 	prefix := kind[:1]
 	if kind != "exec" {
 		prefix = kind[:2] // the other kinds begin with the same letter
@@ -81,6 +84,7 @@ func (r *registry) Remove(id string) {
 	if e == nil {
 		return
 	}
+	r.Use.End()
 	e.inUse.Lock()
 	defer e.inUse.Unlock()
 	e.gone = true

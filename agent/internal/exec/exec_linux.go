@@ -35,30 +35,16 @@ const (
 
 // Run runs a command and returns its captured output.
 func Run(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
-	input := []byte(r.Stdin)
-	if r.Encoding == "base64" {
-		var err error
-		if input, err = base64.StdEncoding.DecodeString(r.Stdin); err != nil {
-			return nil, wire.Errorf(wire.CodeBadRequest, "cannot run the command: stdin is not base64: %v", err)
-		}
-	}
 	limit := int(r.MaxOutputBytes)
 	if limit == 0 {
 		limit = defaultOutput
 	}
-	x, werr := startRun(box, r, len(input) > 0, nil)
+	stdout, stderr := newCapture(limit), newCapture(limit)
+	x, werr := Start(box, r, stdout, stderr)
 	if werr != nil {
 		return nil, werr
 	}
-	if in := x.stdio.Stdin; in != nil {
-		go func() {
-			_, _ = in.Write(input) // a command may end without reading it
-			_ = in.Close()
-		}()
-	}
-	stdout, stderr := newCapture(limit), newCapture(limit)
-	go x.pump(stdout, stderr)
-	res := x.finish(ctx)
+	res := x.Finish(ctx)
 	res.StdoutBytes, res.StdoutTruncated = stdout.Total(), stdout.Truncated()
 	res.StderrBytes, res.StderrTruncated = stderr.Total(), stderr.Truncated()
 	note := ""
@@ -73,11 +59,35 @@ func Run(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (*wire.Exe
 	return res, nil
 }
 
+// Start starts a command that is not streamed. Its output goes to the two writers,
+// redacted. The caller must call Finish.
+func Start(box *core.Sandbox, r *wire.ExecRequest, stdout, stderr io.Writer) (*Command, *wire.Error) {
+	input := []byte(r.Stdin)
+	if r.Encoding == "base64" {
+		var err error
+		if input, err = base64.StdEncoding.DecodeString(r.Stdin); err != nil {
+			return nil, wire.Errorf(wire.CodeBadRequest, "cannot run the command: stdin is not base64: %v", err)
+		}
+	}
+	x, werr := start(box, r, len(input) > 0, nil)
+	if werr != nil {
+		return nil, werr
+	}
+	if in := x.stdio.Stdin; in != nil {
+		go func() {
+			_, _ = in.Write(input) // a command may end without reading it
+			_ = in.Close()
+		}()
+	}
+	go x.pump(stdout, stderr)
+	return x, nil
+}
+
 // Stream runs a command whose streams are frames on conn, except for the outputs that
 // the client has passed. It returns when the command has ended and the client has its
 // result, or is gone.
 func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
-	x, werr := startRun(box, r, true, outputs)
+	x, werr := start(box, r, true, outputs)
 	if werr != nil {
 		return werr
 	}
@@ -86,7 +96,7 @@ func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Rea
 	out := wire.NewFrameWriter(conn)
 	s := &stream{run: x, out: out}
 	s.stdin = newStdin(x.stdio, s.send)
-	if err := wire.WriteLine(conn, wire.ExecStarted{ID: x.id, Streaming: true, StdinWindow: wire.StdinWindow}); err != nil {
+	if err := wire.WriteLine(conn, wire.ExecStarted{ID: x.ID, Streaming: true, StdinWindow: wire.StdinWindow}); err != nil {
 		gone()
 	}
 	go s.stdin.run()
@@ -97,7 +107,7 @@ func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Rea
 	stdout := &frameSink{out: out, stream: wire.StreamStdout, limit: r.MaxOutputBytes}
 	stderr := &frameSink{out: out, stream: wire.StreamStderr, limit: r.MaxOutputBytes}
 	go x.pump(stdout, stderr)
-	res := x.finish(ctx)
+	res := x.Finish(ctx)
 	s.stdin.close()
 	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated
 	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated
@@ -105,11 +115,11 @@ func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Rea
 	return nil
 }
 
-// run is one exec from its clone to its result, shared by captured and
-// streamed execs.
-type run struct {
+// Command is one exec from its clone to its result, whether it is captured, streamed or
+// started in the background.
+type Command struct {
+	ID       string // in the registry
 	box      *core.Sandbox
-	id       string
 	request  *wire.ExecRequest
 	process  *spawn.Process
 	stdio    *spawn.Stdio
@@ -123,10 +133,10 @@ type run struct {
 	abandoned chan struct{}
 }
 
-// startRun starts a command. If it fails, no process is left. The command
+// start starts a command. If it fails, no process is left. The command
 // gets the given outputs, which are then closed. If there are secrets to hide, its
 // output goes through the agent instead, which writes to them.
-func startRun(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
+func start(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*Command, *wire.Error) {
 	if err := checkExec(r); err != nil {
 		return nil, err
 	}
@@ -160,9 +170,21 @@ func startRun(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []
 		return nil, core.StartError(c.Argv[0], c.Dir, err)
 	}
 	p.Terminal = s.Terminal
-	return &run{box: box, id: box.Running.Add("exec", hidden.Text(c.Argv[0]), p), request: r, process: p, stdio: s,
+	return &Command{ID: box.Running.Add("exec", hidden.Text(c.Argv[0]), p), box: box, request: r, process: p, stdio: s,
 		peak: box.Trees.SamplePeak(p), redactor: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
 }
+
+// Text returns the command as its request gives it, redacted and cut to 256 bytes.
+func (x *Command) Text() string {
+	text := x.request.Command
+	if len(x.request.Argv) > 0 {
+		text = strings.Join(x.request.Argv, " ")
+	}
+	return core.ShortName(x.redactor.Text(text))
+}
+
+// Started returns when the command was started.
+func (x *Command) Started() time.Time { return x.process.Started }
 
 // checkExec refuses invalid requests.
 func checkExec(r *wire.ExecRequest) *wire.Error {
@@ -241,10 +263,10 @@ func Timeout(r *wire.ExecRequest) time.Duration {
 	return 0
 }
 
-// finish waits until the command ends by itself, by its timeout or by ctx,
+// Finish waits until the command ends by itself, by its timeout or by ctx,
 // kills its whole tree and returns the result. Output is complete when it returns.
-func (x *run) finish(ctx context.Context) *wire.ExecResult {
-	res := &wire.ExecResult{ID: x.id, DeathProved: true, Encoding: x.request.Encoding}
+func (x *Command) Finish(ctx context.Context) *wire.ExecResult {
+	res := &wire.ExecResult{ID: x.ID, DeathProved: true, Encoding: x.request.Encoding}
 	var expired <-chan time.Time
 	wanted, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -276,14 +298,14 @@ func (x *run) finish(ctx context.Context) *wire.ExecResult {
 }
 
 // killAll kills the tree while its command still runs.
-func (x *run) killAll(res *wire.ExecResult) {
+func (x *Command) killAll(res *wire.ExecResult) {
 	res.SurvivorsKilled, res.DeathProved = x.box.Trees.Kill(x.process.Mark)
 	res.Survivors = res.SurvivorsKilled
 }
 
 // endTree kills the processes that outlive their command, unless they may live on. It
 // waits for output first, since the last process of a pipeline may still write.
-func (x *run) endTree(res *wire.ExecResult) {
+func (x *Command) endTree(res *wire.ExecResult) {
 	switch {
 	case !res.TimedOut && x.awaitOutput():
 		res.DeathProved = true
@@ -297,7 +319,7 @@ func (x *run) endTree(res *wire.ExecResult) {
 		res.Survivors += killed
 		res.DeathProved = proved
 	}
-	x.box.Running.Remove(x.id)
+	x.box.Running.Remove(x.ID)
 	x.used = x.process.Mark.Stats()
 	x.process.Mark.Close()
 	// A process that still holds a pipe now is outside of the tree or unkillable.
@@ -319,7 +341,7 @@ func (x *run) endTree(res *wire.ExecResult) {
 // passed its own pipes, output ends only when all processes that may write to them have
 // ended; awaitOutput reports whether that is proved. It does not wait for these processes
 // if the client wants them to continue.
-func (x *run) awaitOutput() (empty bool) {
+func (x *Command) awaitOutput() (empty bool) {
 	grace := time.NewTimer(core.OutputGrace)
 	defer grace.Stop()
 	if len(x.request.Pass) > 0 && !x.request.Detach {
@@ -333,7 +355,7 @@ func (x *run) awaitOutput() (empty bool) {
 }
 
 // fillResult fills in how the command itself ended and what it used.
-func (x *run) fillResult(res *wire.ExecResult) {
+func (x *Command) fillResult(res *wire.ExecResult) {
 	p := x.process
 	if res.ExitCode = spawn.ExitCode(p.Status); res.TimedOut {
 		res.ExitCode = 124

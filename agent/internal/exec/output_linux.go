@@ -14,7 +14,7 @@ import (
 
 // pump copies both outputs until they end. Write errors of a sink do not stop
 // it: a command must not block because the reader of its output has closed.
-func (x *run) pump(stdout, stderr io.Writer) {
+func (x *Command) pump(stdout, stderr io.Writer) {
 	sinks := []io.Writer{stdout, stderr}
 	var turn sync.Mutex
 	for i, f := range x.sinks {

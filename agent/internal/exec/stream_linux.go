@@ -13,7 +13,7 @@ import (
 
 // stream is the client's side of a streamed exec.
 type stream struct {
-	run   *run
+	run   *Command
 	out   *wire.FrameWriter
 	stdin *stdin
 

@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // Bounds of one stream's log, in bytes. A log grows to twice the size that it keeps,
@@ -32,10 +33,12 @@ type logFile struct {
 	dir  beneath.Dir
 	name string
 
-	mu   sync.Mutex
-	f    *os.File // nil if it could not be made, and once it is closed
-	size int64
-	cut  bool // something was dropped
+	mu      sync.Mutex
+	f       *os.File // nil if it could not be made, and once it is closed
+	size    int64
+	start   int64 // how much was dropped before the file's beginning
+	cut     bool  // something was dropped
+	changed core.Change
 }
 
 // newLogFile makes a log in place of an earlier one with its name.
@@ -80,6 +83,7 @@ func (l *logFile) Write(p []byte) (int, error) {
 	}
 	n, err := l.f.Write(p)
 	l.size += int64(n)
+	l.changed.Notify()
 	l.cut = l.cut || err != nil // the disk is full
 	return len(p), nil
 }
@@ -96,7 +100,10 @@ func (l *logFile) shorten() error {
 		content = content[i+1:] // whole lines
 	}
 	l.cut = true
-	return l.replace(content)
+	before := l.size
+	err = l.replace(content)
+	l.start += before - l.size
+	return err
 }
 
 func (l *logFile) close() bool {
@@ -109,27 +116,68 @@ func (l *logFile) close() bool {
 	return l.cut
 }
 
-func (l *logFile) tail(lines *int64) (string, bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// with calls do with the log's file and its size. It does nothing if there is no file.
+func (l *logFile) with(do func(f *os.File, size int64) error) error {
 	f := l.f
 	if f == nil {
 		var err error
 		f, err = l.dir.OpenFile(l.name, unix.O_RDONLY, 0)
 		if errors.Is(err, os.ErrNotExist) {
-			return "", l.cut, nil
+			return nil
 		}
 		if err != nil {
-			return "", false, err
+			return err
 		}
 		defer f.Close()
 	}
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
-		return "", false, errors.Join(err, errors.New("not a regular file"))
+		return errors.Join(err, errors.New("not a regular file"))
 	}
-	end, more, err := tail(f, st.Size(), lines)
+	return do(f, st.Size())
+}
+
+// tail returns the last lines, and whether there was more.
+func (l *logFile) tail(lines *int64) (end string, more bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err = l.with(func(f *os.File, size int64) (err error) {
+		end, more, err = tail(f, size, lines)
+		return err
+	})
 	return end, more || l.cut, err
+}
+
+// read returns what is stored from a cursor on, at most limit bytes.
+func (l *logFile) read(cursor, limit int64) (wire.StreamPart, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := wire.StreamPart{Cursor: l.start, NextCursor: l.start, Data: []byte{}}
+	err := l.with(func(f *os.File, size int64) error {
+		end := l.start + size
+		p.Cursor = min(max(cursor, l.start), end)
+		p.Data = make([]byte, min(limit, end-p.Cursor))
+		n, err := f.ReadAt(p.Data, p.Cursor-l.start)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		p.Data, p.NextCursor = p.Data[:n], p.Cursor+int64(n)
+		p.More = p.NextCursor < end
+		return err
+	})
+	p.DroppedBytes = max(0, p.Cursor-cursor)
+	return p, err
+}
+
+// await returns a channel that the next change closes, or nil if there is something
+// beyond a cursor.
+func (l *logFile) await(cursor int64) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.start+l.size > cursor {
+		return nil
+	}
+	return l.changed.Wait()
 }
 
 // tail reads the last lines, and reports whether there was more.

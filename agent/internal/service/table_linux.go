@@ -5,6 +5,7 @@ package service
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -180,6 +181,44 @@ func (t *Table) List(*wire.ListServicesRequest) (*wire.ListServicesResult, error
 	r := &wire.ListServicesResult{Services: make([]wire.Service, 0, len(all))}
 	for _, s := range all {
 		r.Services = append(r.Services, *s.view())
+	}
+	return r, nil
+}
+
+// Read returns output from the cursors on. Without new output it waits as long as the
+// request says, or until the service has ended.
+func (t *Table) Read(ctx context.Context, q *wire.ReadServiceRequest) (*wire.ReadServiceResult, error) {
+	if err := core.CheckRead(q.StdoutCursor, q.StderrCursor, q.MaxBytes, q.WaitMS); err != nil {
+		return nil, err
+	}
+	s, err := t.find(q.ServiceName)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(q.WaitMS)*time.Millisecond)
+	defer cancel()
+	for ctx.Err() == nil && s.alive() {
+		stdout, stderr := s.logs[0].await(q.StdoutCursor), s.logs[1].await(q.StderrCursor)
+		if stdout == nil || stderr == nil {
+			break
+		}
+		select {
+		case <-stdout:
+		case <-stderr:
+		case <-s.ended: // never, for one of an earlier agent
+		case <-ctx.Done():
+		}
+	}
+	r := &wire.ReadServiceResult{Service: *s.view()}
+	if r.Stdout, err = s.logs[0].read(q.StdoutCursor, q.MaxBytes); err == nil {
+		r.Stderr, err = s.logs[1].read(q.StderrCursor, q.MaxBytes)
+	}
+	if err != nil {
+		return nil, &wire.Error{Code: wire.CodeFailed, Object: s.name, Message: "cannot read the service's logs: " + err.Error()}
+	}
+	hide := s.currentRedactor().OnlyValues // as Logs does
+	for _, p := range []*wire.StreamPart{&r.Stdout, &r.Stderr} {
+		p.Data = []byte(hide(string(p.Data)))
 	}
 	return r, nil
 }

@@ -172,7 +172,7 @@ func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Ses
 		return nil, err
 	}
 	s := &session{box: t.box, request: q, redactor: hidden, turn: make(chan struct{}, 1), stop: make(chan struct{}, 1)}
-	s.summary = wire.Session{SessionID: q.SessionID, ShellCommand: q.ShellCommand, StartedAt: *core.Now()}
+	s.summary = wire.Session{SessionID: q.SessionID, ShellCommand: q.ShellCommand, StartedAt: *core.Now(), Settings: settings(q)}
 	if err := s.start(ctx); err != nil {
 		t.put(q.SessionID, nil)
 		return nil, err
@@ -180,6 +180,12 @@ func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Ses
 	s.release()
 	t.put(q.SessionID, s)
 	return s.describe(), nil
+}
+
+// settings returns the times and bounds of a session.
+func settings(q *wire.OpenSessionRequest) wire.SessionSettings {
+	return wire.SessionSettings{CommandTimeout: q.CommandTimeout, RestartTime: q.StartupTimeout * float64(1+len(q.StartupCommands)),
+		CloseTime: q.TerminationTimeout + q.CommandTimeout*float64(len(q.ShutdownCommands)), MaxOutputLines: q.MaxOutputLines, MaxOutputBytes: q.MaxOutputBytes}
 }
 
 // Run runs one command in a session, after those that were sent before it.

@@ -50,8 +50,8 @@ type shell struct {
 	summary wire.Shell
 	killed  int  // processes of its tree, after its own end
 	proved  bool // that its whole tree is dead
-	output  textRing
-	changed chan struct{} // closed at the next change, nil while nobody waits
+	output  core.Ring
+	changed core.Change
 }
 
 // start starts the shell of a checked request.
@@ -80,7 +80,7 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 		table: t, box: t.box, process: p, stdio: s, redactor: hidden, ended: make(chan struct{}),
 		running: t.box.Running.Add("shell", id, p),
 		input:   newPTYInput(s.Terminal),
-		output:  textRing{limit: keptOutput},
+		output:  core.Ring{Limit: keptOutput, Characters: true},
 		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.Text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: core.UnixTime(p.Started)},
 	}
 	sh.save()
@@ -101,16 +101,8 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 func (s *shell) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notify()
+	s.changed.Notify()
 	return s.output.Write(p)
-}
-
-// notify wakes everyone who waits for a change. s.mu is held.
-func (s *shell) notify() {
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
 }
 
 // await waits for the end of the shell, then ends its tree and its output.
@@ -131,7 +123,7 @@ func (s *shell) await(drained <-chan struct{}) {
 	s.mu.Lock()
 	s.killed, s.proved = killed, proved
 	s.summary.State, s.summary.ExitCode, s.summary.EndedAt = "stopped", &code, core.Now()
-	s.notify()
+	s.changed.Notify()
 	s.mu.Unlock()
 	s.save()
 	close(s.ended)
@@ -167,14 +159,11 @@ func (s *shell) isRunning() bool {
 func (s *shell) awaitOutput(ctx context.Context, end int64) {
 	for {
 		s.mu.Lock()
-		if s.output.end >= end || s.summary.State != "running" {
+		if s.output.End() >= end || s.summary.State != "running" {
 			s.mu.Unlock()
 			return
 		}
-		if s.changed == nil {
-			s.changed = make(chan struct{})
-		}
-		changed := s.changed
+		changed := s.changed.Wait()
 		s.mu.Unlock()
 		select {
 		case <-changed:

@@ -176,10 +176,10 @@ func (t *Table) Read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadS
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text, at := s.output.read(q.Cursor, q.MaxChars)
-	next := at + int64(utf8.RuneCountInString(text))
-	return &wire.ReadShellResult{Shell: s.redactedSummary(), Cursor: at, NextCursor: next, Output: text,
-		Truncated: next < s.output.end, DroppedChars: max(0, at-max(0, q.Cursor))}, nil
+	text, at := s.output.Read(q.Cursor, q.MaxChars)
+	next := at + int64(utf8.RuneCount(text))
+	return &wire.ReadShellResult{Shell: s.redactedSummary(), Cursor: at, NextCursor: next, Output: string(text),
+		Truncated: next < s.output.End(), DroppedChars: max(0, at-max(0, q.Cursor))}, nil
 }
 
 // Write writes to a shell's terminal.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -20,12 +21,11 @@ func Start(plan *confine.Plan, files []int) (*Spawner, []*confine.Error, *confin
 		err     *confine.Error
 	}
 	ready := make(chan outcome)
-	build, begin := setUp, func(spawner func()) { go spawner() }
+	build := setUp
 	if len(plan.Namespaces) == 0 {
-		build, begin = setUpBare, besideLeader
+		build = setUpBare
 	}
-	begin(func() {
-		runtime.LockOSThread() // never unlocked: the thread is confined for good
+	clone.BesideLeader(func() { // the thread is confined for good
 		s, skipped, err := build(plan, files)
 		ready <- outcome{s, skipped, err}
 		if err == nil {
@@ -34,27 +34,6 @@ func Start(plan *confine.Plan, files []int) (*Spawner, []*confine.Error, *confin
 	})
 	o := <-ready
 	return o.s, o.skipped, o.err
-}
-
-// besideLeader runs f on a new goroutine, on another thread than the process's leader.
-// If a signal goes to many processes at once, by kill(-1) for example, Landlock checks
-// the domains of their leaders: commands must not share one with the agent's leader.
-func besideLeader(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return
-		}
-		began := make(chan struct{})
-		go func() {
-			runtime.LockOSThread()
-			close(began)
-			f()
-		}()
-		<-began
-		runtime.UnlockOSThread()
-	}()
 }
 
 // ShowsSelf reports whether /proc belongs to this process's pid namespace.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath/removal"
 )
 
 // background is the context of work that ends with the process.
@@ -154,7 +156,7 @@ func keep(c Cache) error {
 func (s *Store) Remove(ctx context.Context, c Cache) error {
 	trash, err := s.discard(ctx, c.Dir)
 	if err == nil && trash != "" {
-		err = remove(ctx, trash)
+		err = removal.Tree(ctx, trash)
 	}
 	s.prune(filepath.Dir(c.Dir))
 	return err
@@ -164,7 +166,7 @@ func (s *Store) Remove(ctx context.Context, c Cache) error {
 func (s *Store) Clean(ctx context.Context, trash []string) error {
 	var errs []error
 	for _, dir := range trash {
-		errs = append(errs, remove(ctx, dir))
+		errs = append(errs, removal.Tree(ctx, dir))
 		s.prune(filepath.Dir(dir))
 	}
 	return errors.Join(errs...)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/backend/hostpath/removal"
 )
 
 // The bounds of one measurement. No tool's cache comes near them: what is beyond counts as too
@@ -92,7 +93,7 @@ func (m *measurer) add(dir, depth int) {
 // search, is opened for that first.
 func openToRead(dir int, name string, closed bool) (int, error) {
 	if closed {
-		return openFully(dir, name)
+		return removal.OpenFully(dir, name)
 	}
 	return dirfd.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/backend/hostpath/removal"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -214,6 +215,12 @@ type Used struct {
 // Release ends the use.
 func (u *Used) Release() { _ = u.lock.Close() }
 
+// File returns the file whose lock shows that the cache is used.
+func (u *Used) File() *os.File { return u.lock }
+
+// Adopt returns a cache whose use another process has handed over.
+func Adopt(lock *os.File) *Used { return &Used{lock: lock} }
+
 // Use makes a cache, if it does not exist, and marks it as used until Release, or until this
 // process ends. One that is larger than most bytes by its record, or that could be measured only
 // in part, is emptied before, unless it is in use or HOME. While it is being removed, Use waits,
@@ -237,7 +244,7 @@ func (s *Store) Use(ctx context.Context, k Key, most int64) (*Used, error) {
 	}
 	if r, err := readRecord(dir); err == nil && (r.Bytes > most || r.Partial) && k.Tool != Home {
 		if trash, err := s.discard(background, dir); err == nil && trash != "" { // else others use it, or it is gone
-			go func() { _ = remove(background, trash) }()
+			go func() { _ = removal.Tree(background, trash) }()
 		}
 	}
 	for {

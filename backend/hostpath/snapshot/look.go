@@ -343,22 +343,22 @@ func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	}
 	i.leads(p.path(name), string(text))
 	if name == "package.json" || i.by.Path == "package.json" {
-		i.perm, text = 0, executed(text)
+		i.perm, text = 0, Executed(text)
 	}
 	sum := sha256.Sum256(text)
 	i.sum = hex.EncodeToString(sum[:16])
 }
 
-// executed returns the part of a package.json that is executed, or all of it if that part
+// Executed returns the part of a package.json that is executed, or all of it if that part
 // cannot be found.
-func executed(text []byte) []byte {
+func Executed(text []byte) []byte {
 	// A map, since keys that differ only in case are different keys to npm.
 	var all map[string]json.RawMessage
 	if json.Unmarshal(text, &all) != nil {
 		return text
 	}
 	var b bytes.Buffer
-	for _, key := range []string{"scripts", "config", "bin", "main", "type", "packageManager", "devEngines", "workspaces", "husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "overrides", "pnpm", "eslintConfig", "jest", "babel", "prettier"} {
+	for _, key := range []string{"scripts", "config", "bin", "main", "type", "packageManager", "devEngines", "workspaces", "husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "overrides", "pnpm", "trustedDependencies", "dependenciesMeta", "gypfile", "eslintConfig", "jest", "babel", "prettier"} {
 		if v, there := all[key]; there {
 			b.WriteString(key + "=")
 			if json.Compact(&b, v) != nil {

@@ -19,6 +19,9 @@ var caches = map[string]bool{
 	".bundle": true, "third_party": true, "__pycache__": true, ".cache": true, ".next": true, ".nuxt": true, "_build": true, ".build": true,
 }
 
+// Fills reports whether tools fill directories of a name.
+func Fills(name string) bool { return caches[name] }
+
 // WrittenDirs are directories in a repository's own directory in which git writes files
 // whose names, or content, commands can choose.
 var WrittenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}

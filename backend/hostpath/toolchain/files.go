@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -78,9 +79,14 @@ func outermost(paths []string) (all []string) {
 	return all
 }
 
+// compiled returns an expression that is compiled when it is first needed: most starts need none.
+func compiled(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 var (
-	comment  = regexp.MustCompile(`(?s)<!--.*?-->`)
-	password = regexp.MustCompile(`(?i)<(password|passphrase|privateKey)\b`)
+	comment  = compiled(`(?s)<!--.*?-->`)
+	password = compiled(`(?i)<(password|passphrase|privateKey)\b`)
 )
 
 // maxSettings is how large settings may be, in bytes, to be shown.
@@ -109,22 +115,22 @@ func secret(file string) bool {
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	return password.Match(comment.ReplaceAll(text, nil))
+	return password().Match(comment().ReplaceAll(text, nil))
 }
 
 // versionsToml matches a configuration of mise's that has a table of tools and nothing else: no
 // variables, tasks or options, and no comments.
-var versionsToml = func() *regexp.Regexp {
+var versionsToml = sync.OnceValue(func() *regexp.Regexp {
 	const (
 		name    = `(?:[A-Za-z0-9_-]+|"[A-Za-z0-9_.:/@-]+")`
 		version = `(?:"[A-Za-z0-9_.:/+-]{1,64}"|'[A-Za-z0-9_.:/+-]{1,64}')`
 		values  = `(?:` + version + `|\[\s*` + version + `(?:\s*,\s*` + version + `)*\s*,?\s*\])`
 	)
 	return regexp.MustCompile(`^\s*\[tools\][ \t\r]*(?:\n[ \t\r]*(?:` + name + `[ \t]*=[ \t]*` + values + `)?[ \t\r]*)*$`)
-}()
+})
 
 // versionsOnly reports whether all that a file says is which versions of tools to use.
 func versionsOnly(file string) bool {
 	text, err := settings(file)
-	return err == nil && versionsToml.Match(text) && !bytes.Contains(text, []byte("//")) // the address of a server may have a password
+	return err == nil && versionsToml().Match(text) && !bytes.Contains(text, []byte("//")) // the address of a server may have a password
 }

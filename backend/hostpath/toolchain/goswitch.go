@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -43,7 +42,7 @@ func WithGo(req backend.Request, lookup func(name string) string) string {
 	search := strings.Split(req.Path, ":")
 	for _, name := range append(wanted(hostpath.Real(req.Spec.Workspace.Source)), strings.TrimSuffix(strings.TrimSuffix(choice, "+auto"), "+path")) {
 		dir := path.Join(mod, versionDir(name))
-		if !goName.MatchString(name) || slices.Contains(search, dir) {
+		if !goName().MatchString(name) || slices.Contains(search, dir) {
 			continue
 		}
 		// go makes it a program when it first switches to it.
@@ -56,11 +55,11 @@ func WithGo(req backend.Request, lookup func(name string) string) string {
 
 var (
 	// goName matches the names of Go's toolchains that can be downloaded.
-	goName = regexp.MustCompile(`^go1\.[0-9]{1,4}(\.[0-9]{1,4}|(rc|beta)[0-9]{1,4})?$`)
+	goName = compiled(`^go1\.[0-9]{1,4}(\.[0-9]{1,4}|(rc|beta)[0-9]{1,4})?$`)
 	// asksFor matches the lines of go.mod and go.work that say which Go they need.
-	asksFor = regexp.MustCompile(`(?m)^[ \t]*(?:go[ \t]+(1\.[0-9a-z.]+)|toolchain[ \t]+(go1\.[0-9a-z.]+))[ \t\r]*(?://.*)?$`)
+	asksFor = compiled(`(?m)^[ \t]*(?:go[ \t]+(1\.[0-9a-z.]+)|toolchain[ \t]+(go1\.[0-9a-z.]+))[ \t\r]*(?://.*)?$`)
 	// language matches versions of the language. From 1.21 on, the first release is N.0.
-	language = regexp.MustCompile(`^go1\.(2[1-9]|[3-9][0-9]|[0-9]{3,})$`)
+	language = compiled(`^go1\.(2[1-9]|[3-9][0-9]|[0-9]{3,})$`)
 )
 
 // maxGoMod is how much of a go.mod is read, in bytes.
@@ -82,9 +81,9 @@ func wanted(workspace string) (names []string) {
 		f := os.NewFile(uintptr(fd), file)
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			text, _ := io.ReadAll(io.LimitReader(f, maxGoMod))
-			for _, m := range asksFor.FindAllSubmatch(text, 2) { // each of the two lines can be there once
+			for _, m := range asksFor().FindAllSubmatch(text, 2) { // each of the two lines can be there once
 				name := cmp.Or(string(m[2]), "go"+string(m[1]))
-				if language.MatchString(name) {
+				if language().MatchString(name) {
 					name += ".0"
 				}
 				names = append(names, name)
@@ -105,7 +104,7 @@ func switchName(dir string) string {
 	before, after, _ := strings.Cut(versionDir("\x00"), "\x00")
 	rest, ok := strings.CutPrefix(path.Base(dir), before)
 	name, whole := strings.CutSuffix(rest, after)
-	if !ok || !whole || path.Base(path.Dir(dir)) != "golang.org" || !goName.MatchString(name) {
+	if !ok || !whole || path.Base(path.Dir(dir)) != "golang.org" || !goName().MatchString(name) {
 		return ""
 	}
 	return name

@@ -50,6 +50,9 @@ type Program struct {
 // Main runs the command line and returns its exit status.
 func Main(args []string, p Program) int {
 	a := &App{program: p}
+	if len(args) > 0 && args[0] == paddock.EndVerb {
+		return a.endKept(args[1:])
+	}
 	root := a.root(args)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
@@ -76,6 +79,19 @@ type App struct {
 	runsNothing bool
 }
 
+// endKept ends a sandbox that outlived its creator: its keeper has executed this program.
+func (a *App) endKept(args []string) int {
+	a.audit = auditBestEffort
+	env, err := a.Env()
+	if err == nil {
+		err = env.EndKept(args)
+	}
+	if err != nil {
+		return report(os.Stderr, err)
+	}
+	return 0
+}
+
 // call runs the operation and prints its result.
 func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	if a.program.OpenRedis == nil && stores.IsRemote(a.where()) {
@@ -92,6 +108,12 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	o.NameFields(err, input, FlagName)
 	if gone := context.Cause(c.ctx); gone != nil {
 		return gone
+	}
+	if errors.Is(err, paddock.ErrClosedLayer) && !o.Opens {
+		if status, ran := openClosed(); ran {
+			a.status = status
+			return nil
+		}
 	}
 	if err != nil {
 		return err

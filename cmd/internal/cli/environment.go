@@ -47,8 +47,9 @@ func (a *App) Env() (*op.Env, error) {
 		return nil, err
 	}
 	where := a.where()
+	self, _ := os.Executable() // without it the one beside the agent ends sandboxes
 	return &op.Env{
-		Options: paddock.Options{Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH"),
+		Options: paddock.Options{Program: self, Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH"),
 			Caches: paddock.CacheOptions{Auto: true, Host: true}, Toolchains: func(paddock.Mount) bool { return true }},
 		Backends: backends(),
 		Audit:    log,

@@ -27,13 +27,14 @@ type Input struct {
 	command string // without the program's name
 	fields  []op.Field
 	values  map[string]any
+	dashed  func() bool // whether "--" came before the arguments
 }
 
 // AddFlags gives cmd a flag for each field that has one; the others are arguments. If the
 // first of these is a list, they are a command, whose own flags follow it. Errors call
 // cmd by name.
 func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
-	in := &Input{command: name, fields: fields, values: make(map[string]any)}
+	in := &Input{command: name, fields: fields, values: make(map[string]any), dashed: func() bool { return cmd.ArgsLenAtDash() >= 0 }}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	for _, f := range fields {
@@ -67,7 +68,7 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 			return nil, &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
 		}
 	}
-	rest, takes := args, "flags alone"
+	rest, takes := in.lead(args), "flags alone"
 	for _, f := range in.fields {
 		switch {
 		case f.Flag != "":
@@ -95,6 +96,30 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot encode the flags: %w", err)
 	}
 	return data, nil
+}
+
+// lead takes the name of a sandbox that comes first, where a field can be given that way, and
+// returns the rest: NAME of "NAME -- CMD", and one argument more than the command takes.
+func (in *Input) lead(args []string) []string {
+	lead := slices.IndexFunc(in.fields, func(f op.Field) bool { return f.Leads })
+	if lead < 0 || len(args) == 0 {
+		return args
+	}
+	name := in.fields[lead].JSON
+	if _, given := in.values[name]; given {
+		return args
+	}
+	words := slices.DeleteFunc(slices.Clone(in.fields), func(f op.Field) bool { return f.Flag != "" })
+	lists := slices.ContainsFunc(words, func(f op.Field) bool { return f.Kind == op.KindList })
+	switch {
+	case lists && len(args) > 1 && args[1] == "--" && !in.dashed():
+		in.values[name] = args[0]
+		return args[2:]
+	case !lists && len(args) == len(words)+1:
+		in.values[name] = args[0]
+		return args[1:]
+	}
+	return args
 }
 
 // value is a flag that writes into the input object.

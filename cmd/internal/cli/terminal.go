@@ -52,7 +52,7 @@ func openConsole(s op.Streams, captured bool) *console {
 		c.stream.Stdin = os.Stdin
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
-		c.stream.Ask = ask
+		c.stream.Ask, c.stream.Choose = ask, choose
 	}
 	if !s.Out {
 		return c
@@ -179,4 +179,28 @@ func ask(question string) (bool, error) {
 	}
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes", nil
+}
+
+// choose asks the person at the terminal for one of several words until the answer is one. The end
+// of the input, and an empty line, are the last one.
+func choose(question string, words ...string) (string, error) {
+	in := bufio.NewReader(os.Stdin)
+	for {
+		if _, err := fmt.Fprintf(os.Stderr, "%s [%s] ", question, strings.Join(words, "/")); err != nil {
+			return "", err
+		}
+		line, err := in.ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", err
+		}
+		answer := strings.ToLower(strings.TrimSpace(line))
+		if answer == "" {
+			return words[len(words)-1], nil
+		}
+		for _, w := range words {
+			if answer == w || answer == w[:1] {
+				return w, nil
+			}
+		}
+	}
 }

@@ -107,10 +107,28 @@ func (a *App) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 	byLength := slices.DeleteFunc(slices.Clone(ops), func(o op.Op) bool { return o.Lasting })
 	slices.SortStableFunc(byLength, func(a, b op.Op) int { return len(a.CLI) - len(b.CLI) })
 	for _, o := range byLength {
+		if hides(ops, wanted, o, args) {
+			continue
+		}
 		cmd := a.command(o, startsWith(o.CLI, wanted))
 		parentOf(made, o.CLI).AddCommand(cmd)
 		made[strings.Join(o.CLI, " ")] = cmd
 	}
+}
+
+// hides reports whether o is a subcommand of the wanted command which args do not name, where
+// that command takes the words of a command of its own: in "paddock exec --sandbox web kill 1",
+// kill is a program in the sandbox.
+func hides(ops []op.Op, wanted []string, o op.Op, args []string) bool {
+	if len(wanted) == 0 || len(o.CLI) <= len(wanted) || !startsWith(o.CLI, wanted) || slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+		return false
+	}
+	i := slices.IndexFunc(ops, func(o op.Op) bool { return slices.Equal(o.CLI, wanted) })
+	if i < 0 {
+		return false
+	}
+	words := slices.DeleteFunc(ops[i].Fields(), func(f op.Field) bool { return f.Flag != "" })
+	return len(words) > 0 && words[0].Kind == op.KindList
 }
 
 // commandOf returns the longest path of a command that args start with, or an empty one.
@@ -204,7 +222,8 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Run commands in sandboxes:", []string{"run", "session", "exec", "execute", "service", "list", "forward"}},
+	{"Run commands in sandboxes:", []string{"run", "session", "exec", "shell", "logs", "execute", "service", "list", "forward"}},
+	{"Keep sandboxes:", []string{"create", "status", "stop", "start", "rm", "pause", "resume", "stats", "prune"}},
 	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
 	{"Set up a project:", []string{"init", "trust"}},
 	{"Serve models:", []string{"mcp", "token"}},

@@ -36,6 +36,8 @@ type ExecInput struct {
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and everything it started after this time, such as 90s or 1h30m (default: the sandbox's limit; without one, 2m in the foreground of a server)"`
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once and let the command continue; output_read reads its output, exec_kill ends it"`
 	YieldAfter *policy.Duration `json:"yield_after,omitempty" flag:"-" help:"wait at most this long, then continue in the background (e.g. 30s)"`
+	Detach     bool             `json:"detach,omitempty" flag:"detach" short:"d" only:"cli" help:"start the command in the background, print its id, and do not wait; its standard input is empty"`
+	Resume     bool             `json:"resume,omitempty" flag:"resume" only:"cli" help:"let the sandbox's commands continue first, if it is paused"`
 	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 
@@ -73,17 +75,24 @@ type ExecCursors struct {
 func (ExecInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "exec", CLI: []string{"exec"},
-		Summary: "Run a command in a sandbox that stays",
+		Summary: "Run a command in a persistent sandbox",
 		Doc:     execOpDoc,
 		Examples: `  # beside what runs in sandbox pd-zpssdiq7p7h7e
-  paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux`,
+  paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux
+
+  # in one of "paddock create"
+  paddock exec web -- ps aux
+
+  # in the background: it prints an id
+  paddock exec -d web -- make all
+  paddock exec output --follow web e7`,
 		Profile: op.ProfileWorkspace,
 		Hints:   op.Hints{Destructive: true, LongRunning: true},
 		Streams: op.Streams{In: true, Out: true},
 	}
 }
 
-const execOpDoc = `Run a command in a sandbox that stays, and report how it ended. command is shell
+const execOpDoc = `Run a command in a persistent sandbox, and report how it ended. command is shell
 text; argv is a program with its arguments, run without a shell. Each command
 starts in the workspace, /workspace inside: files stay for the next command, the
 current directory and variables do not. Standard input is the text in stdin.
@@ -95,14 +104,20 @@ everything that it started is ended too.
 
 background returns at once with the exec's id; output_read then reads the output
 and reports the end, exec_kill ends the command. yield_after waits for a while
-first. Use them for long commands. For servers that other commands talk to, use
-services.
+first. Use them for long commands. Such a command belongs to the sandbox: in one that
+outlives the server it runs on, and is found by its id after that. For servers that
+other commands talk to, use services.
 
 If the sandbox's spec has "commands", those rules apply: a command that they
 refuse is not run, as with execute.
 
-On the command line, --sandbox names a sandbox of another process. The command
-runs there beside its owner's commands, with its streams passed through as they come.
+On the command line, -d starts the command in the background and prints its id: the
+sandbox keeps it, whatever becomes of who started it; "exec list", "exec output",
+"exec signal" and "exec kill" are about it, and "logs" prints what all have printed.
+
+On the command line, NAME before "--", or --sandbox, names a sandbox of another
+process, or one of "paddock create", by name or id. The command runs there beside its
+owner's commands, with its streams passed through as they come.
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
@@ -111,12 +126,21 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	if err := in.check(env); err != nil {
 		return out, err
 	}
+	if in.Resume && env.Sandboxes == nil {
+		if err := paddock.Resume(ctx, in.Sandbox, env.Options); err != nil {
+			return out, err
+		}
+	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, h *registry.Sandbox) error {
 		if in.Env, err = h.WithSecrets(in.Env, in.SecretEnv); err != nil {
 			return err
 		}
 		argv, err := in.argv(h)
 		if err != nil {
+			return err
+		}
+		if in.Detach {
+			out, err = in.detach(ctx, h, argv)
 			return err
 		}
 		if stream.Stdout != nil {
@@ -127,7 +151,10 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		if err != nil {
 			return err
 		}
-		stop, quiet := passSignals(x.Cmd, stream), stream.ReportProgress(x.Cmd.Timeout, x.Out.Printed)
+		stop, quiet := func() {}, stream.ReportProgress(x.Limit.Span, x.Out.Printed)
+		if x.Cmd != nil {
+			stop = passSignals(x.Cmd, stream)
+		}
 		err = in.await(ctx, x, h)
 		stop()
 		quiet()
@@ -140,7 +167,7 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 func (in ExecInput) check(env *op.Env) error {
 	switch {
 	case in.Command == "" && len(in.Argv) == 0 && env.Sandboxes == nil:
-		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec --sandbox ID -- CMD [ARG]..."}
+		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec NAME -- CMD [ARG]..."}
 	case in.Command == "" && len(in.Argv) == 0:
 		return &policy.FieldError{Field: "command", Reason: "no command was given", Hint: "give command (shell text) or argv"}
 	case in.Command != "" && len(in.Argv) > 0:
@@ -212,9 +239,6 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 	return shellArgv(verdict), nil
 }
 
-// maxCommand bounds the stored text of a command, in bytes.
-const maxCommand = 1 << 10
-
 // follow runs the command and copies its output to the caller as it arrives.
 func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []string, stream *op.Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
@@ -225,6 +249,20 @@ func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []stri
 	run, err := runStreamed(cmd, 0, false, stream)
 	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited, ExitCode: &run.ExitCode, Ended: run.Ended}
 	return out, errors.Join(err, output.TellDenials(stream.Stderr, op.RenderHints(run.Denials, op.FlagHint), run.ExitStatus()))
+}
+
+// detach starts the command, which then belongs to its sandbox alone.
+func (in ExecInput) detach(ctx context.Context, h *registry.Sandbox, argv []string) (ExecAnswer, error) {
+	cmd := h.Command(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.AddEnv = in.Cwd, in.Env
+	if in.Timeout != nil {
+		cmd.Timeout = time.Duration(*in.Timeout)
+	}
+	x, err := cmd.StartBackground()
+	if err != nil {
+		return ExecAnswer{}, err
+	}
+	return ExecAnswer{Exec: x.ID(), Sandbox: h.Called(), State: registry.Running}, nil
 }
 
 // foregroundTime is the time limit of a command that is waited for and has no other limit.
@@ -264,7 +302,13 @@ func (in ExecInput) start(h *registry.Sandbox, env *op.Env, argv []string, strea
 	if told == "" {
 		told = strings.Join(in.Argv, " ")
 	}
-	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: text.Truncate(h.Hide(told), maxCommand), Began: time.Now(), End: end, Done: make(chan struct{})}
+	if in.Background || in.YieldAfter != nil { // it belongs to the sandbox
+		end()
+		cmd, limit := h.Command(context.Background(), argv[0], argv[1:]...), env.BoundTime(in.limit(h.Spec()))
+		cmd.Dir, cmd.AddEnv, cmd.Timeout, cmd.Stdin = in.Cwd, in.Env, limit.Span, in.stdin(h, stream)
+		return h.StartJob(cmd, told, limit, env.Outputs)
+	}
+	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: text.Truncate(h.Hide(told), registry.MaxCommand), Began: time.Now(), End: end, Done: make(chan struct{})}
 	if err := h.Execs.Add(x); err != nil {
 		end()
 		x.Out.Drop()
@@ -314,7 +358,6 @@ func (in ExecInput) await(ctx context.Context, x *registry.Exec, h *registry.San
 		}
 		return x.Err
 	}
-	go watch(x, h)
 	if in.Background {
 		return nil
 	}
@@ -387,8 +430,12 @@ func (out ExecAnswer) ExitStatus() int {
 	return out.status(*out.ExitCode)
 }
 
-// Render writes standard output alone.
+// Render writes standard output alone, or the id of a command in the background.
 func (out ExecAnswer) Render(w io.Writer) error {
+	if out.State == registry.Running {
+		_, err := fmt.Fprintln(w, out.Exec)
+		return err
+	}
 	if out.Stdout == "" {
 		return nil
 	}

@@ -44,11 +44,21 @@ was printed.`,
 }
 
 // findExec returns the principal's exec of this id, and its sandbox.
-func findExec(e *op.Env, id string) (*registry.Sandbox, *registry.Exec, error) {
-	for _, h := range e.Sandboxes.Of(e.PrincipalName()) {
-		if x := h.Execs.Find(id); x != nil {
-			return h, x, nil
+func findExec(ctx context.Context, e *op.Env, id string) (*registry.Sandbox, *registry.Exec, error) {
+	find := func(list []*registry.Sandbox) (*registry.Sandbox, *registry.Exec) {
+		for _, h := range list {
+			if x := h.Execs.Find(id); x != nil {
+				return h, x
+			}
 		}
+		return nil, nil
+	}
+	h, x := find(e.Sandboxes.Of(e.PrincipalName()))
+	if x == nil {
+		h, x = find(e.AdoptJobs(ctx))
+	}
+	if x != nil {
+		return h, x, nil
 	}
 	return nil, nil, &paddock.Error{Message: fmt.Sprintf("cannot find exec %q", id), Code: wire.CodeNotFound,
 		Hint: "sandbox_status lists those of a sandbox; the oldest that have ended are forgotten"}
@@ -60,7 +70,7 @@ const signalWait = 100 * time.Millisecond
 
 // Do ends the command, or sends it a signal.
 func (in ExecKillInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ExecKillOutput, error) {
-	h, x, err := findExec(env, in.Exec)
+	h, x, err := findExec(ctx, env, in.Exec)
 	if err != nil {
 		return ExecKillOutput{}, err
 	}
@@ -70,7 +80,7 @@ func (in ExecKillInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Exec
 	out := ExecKillOutput{Exec: in.Exec, State: registry.Running}
 	switch running := x.Running(); {
 	case in.Signal != "":
-		if err := x.Cmd.Signal(in.Signal); err != nil {
+		if err := x.Signal(ctx, in.Signal); err != nil {
 			return ExecKillOutput{}, err
 		}
 		select {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
@@ -32,8 +33,9 @@ the command has ended: to follow a command, call again with next_cursor instead
 of polling. Text is UTF-8 without control sequences; base64 is every byte as it
 was printed.
 
-The first and the last 16 MiB of each stream are kept; lost_bytes says how many
-bytes before the text are missing. Outputs are dropped with their sandbox; if there
+The first and the last 16 MiB of each stream are kept, and by a sandbox itself the
+last 4 MiB of what runs in the background; lost_bytes says how many bytes before the
+text are missing. Outputs are dropped with their sandbox; if there
 are too many, the oldest of ended commands are dropped first.`,
 		Lasting: true, Profile: op.ProfileRun | op.ProfileWorkspace, // answers of run have ids for it
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true},
@@ -59,6 +61,10 @@ func (in OutputReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 		return output.OutputReadOutput{}, err
 	}
 	n, err := env.Outputs.Find(env.PrincipalName(), in.Output)
+	if errors.Is(err, paddock.ErrNotFound) && env.Sandboxes != nil {
+		env.AdoptJobs(ctx) // it may be of a command that another server has started
+		n, err = env.Outputs.Find(env.PrincipalName(), in.Output)
+	}
 	if err != nil {
 		return output.OutputReadOutput{}, err
 	}

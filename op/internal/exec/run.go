@@ -114,7 +114,7 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 // Do opens the sandbox, runs the command and closes the sandbox. It returns when the kernel
 // has confirmed that nothing is left.
 func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (RunOutput, error) {
-	tty := in.terminal(stream)
+	tty := in.Terminal(stream)
 	if err := in.Check(env, stream, tty); err != nil {
 		return RunOutput{}, err
 	}
@@ -281,9 +281,9 @@ func (in RunInput) limit(env *op.Env, spec policy.Spec) (registry.TimeLimit, err
 	return env.BoundTime(limit), err
 }
 
-// terminal reports whether the command gets a terminal: if the input asks for one, and for a
+// Terminal reports whether the command gets a terminal: if the input asks for one, and for a
 // shell without a command if the caller is at a terminal.
-func (in RunInput) terminal(stream *op.Stream) bool {
+func (in RunInput) Terminal(stream *op.Stream) bool {
 	if in.TTY != nil {
 		return *in.TTY
 	}

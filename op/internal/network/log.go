@@ -90,20 +90,8 @@ func (in NetworkLogInput) follow(ctx context.Context, h *registry.Sandbox, out *
 		}
 	}
 	out.Records = []egress.Record{}
-	following, end := context.WithCancel(ctx)
-	defer end()
-	go func() {
-		for {
-			select {
-			case name := <-stream.Signals:
-				if name == "SIGINT" || name == "SIGTERM" || name == "SIGHUP" || name == "SIGQUIT" {
-					end()
-				}
-			case <-following.Done():
-				return
-			}
-		}
-	}()
+	following, stop := stream.UntilInterrupted(ctx)
+	defer stop()
 	err := h.NetworkLog(following, last, true, func(r egress.Record) error { return writeRecord(stream.Stdout, r) })
 	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 		return nil

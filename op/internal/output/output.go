@@ -57,6 +57,14 @@ type Side struct {
 // to write to.
 func (n *Output) Side(stream int) Side { return Side{n, stream} }
 
+// Skip notes that the next n bytes of the stream never come.
+func (s Side) Skip(n int64) {
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	s.n.streams[s.stream].skip(n)
+	s.n.stir()
+}
+
 // Write adds to the stream. It never fails.
 func (s Side) Write(p []byte) (int, error) { return s.n.write(s.stream, p) }
 
@@ -165,7 +173,12 @@ type shelf struct {
 // New makes an output that a principal can read until it is dropped. Without a store (o is nil)
 // only the caller has it.
 func (o *Outputs) New(principal string) *Output {
-	n := &Output{id: "o" + strings.ToLower(rand.Text()[:9]), principal: principal, store: o}
+	return o.NewNamed(principal, "o"+strings.ToLower(rand.Text()[:9]))
+}
+
+// NewNamed is New for an output that has an id already.
+func (o *Outputs) NewNamed(principal, id string) *Output {
+	n := &Output{id: id, principal: principal, store: o}
 	for i := range n.streams {
 		n.streams[i] = newSpool(n.grow)
 	}

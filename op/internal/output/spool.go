@@ -29,6 +29,7 @@ type spool struct {
 	total int64 // bytes that came
 	kept  int64 // of these, how many were written: none after the disk was full
 	lines int64 // line feeds among all that came
+	lost  int64 // bytes before the first that is stored, if they never came; then there is no head
 	// more asks for n more bytes on the disk.
 	more func(n int64) bool
 }
@@ -63,8 +64,22 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// skip notes that the next n bytes never come. Of what came before nothing stays.
+func (s *spool) skip(n int64) {
+	if n <= 0 {
+		return
+	}
+	s.head, s.ring = 0, s.head+s.ring
+	s.total += n
+	s.lost, s.kept = s.total, s.total
+}
+
 // place returns where the next byte goes, and how many bytes fit from there on.
 func (s *spool) place() (at, fits int64) {
+	if s.lost > 0 {
+		off := (s.total - s.lost) % s.ring
+		return off, s.ring - off
+	}
 	if s.total < s.head {
 		return s.total, s.head - s.total
 	}
@@ -112,6 +127,9 @@ func (s *spool) put(at int64, p []byte) bool {
 // gap returns where the dropped bytes begin and end. If no bytes were dropped, the two are the
 // same.
 func (s *spool) gap() (from, to int64) {
+	if s.lost > 0 {
+		return 0, max(s.lost, s.kept-s.ring)
+	}
 	if s.kept <= s.head+s.ring {
 		return s.kept, s.kept
 	}
@@ -140,7 +158,7 @@ func (s *spool) read(at int64, n int) (data []byte, from int64, err error) {
 		if place < s.head {
 			fits = min(fits, s.head-place)
 		} else {
-			off := (place - s.head) % s.ring
+			off := (place - s.head - s.lost) % s.ring
 			place, fits = s.head+off, min(fits, s.ring-off)
 		}
 		part := data[done : done+int(fits)]

@@ -32,9 +32,12 @@ type Exec struct {
 	Out     *output.Output
 	Command string // shortened
 	Began   time.Time
-	Cmd     *paddock.Cmd
+	Cmd     *paddock.Cmd  // nil: it is Job
+	Job     *paddock.Exec // it belongs to the sandbox, and Out is a copy of what that stores
 	Limit   TimeLimit
 	End     context.CancelFunc // kills the whole tree
+	copying context.Context    // of a Job's output
+	leave   context.CancelFunc // ends the copying alone; nil: it has no Job
 	Killed  atomic.Bool        // by exec_kill
 
 	Done   chan struct{} // closed once the two below are final
@@ -50,6 +53,14 @@ func (x *Exec) Running() bool {
 	default:
 		return true
 	}
+}
+
+// Signal sends the command a signal.
+func (x *Exec) Signal(ctx context.Context, name string) error {
+	if x.Job != nil {
+		return x.Job.Signal(ctx, name)
+	}
+	return x.Cmd.Signal(name)
 }
 
 // Add adds a command. If there are too many, the oldest that has ended is forgotten.
@@ -103,7 +114,8 @@ func (l *Execs) Find(id string) *Exec {
 	return nil
 }
 
-// forget drops all commands with their outputs, once they have ended with the sandbox.
+// forget drops all commands with their outputs, once they have ended with the sandbox. Those that
+// belong to a sandbox which stays run on.
 func (l *Execs) forget() {
 	l.mu.Lock()
 	l.closed = true
@@ -111,7 +123,11 @@ func (l *Execs) forget() {
 	l.list = nil
 	l.mu.Unlock()
 	for _, x := range list {
-		x.End()
+		if x.leave != nil {
+			x.leave()
+		} else {
+			x.End()
+		}
 		<-x.Done
 		x.Out.Drop()
 	}

@@ -78,7 +78,7 @@ func (h *Sandbox) EndShellAfter(id string, l TimeLimit) {
 		killed, _, err := h.KillTree(context.Background(), "shell", id)
 		end.fired = killed > 0 // else it had ended by itself
 		if err != nil {
-			_ = h.Sandbox.Close() // it ends with its sandbox, whose error has the reason
+			_ = h.End() // it ends with its sandbox, whose error has the reason
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,11 +27,15 @@ type Sandbox struct {
 	Principal string
 	// Since is when it was opened, or attached to.
 	Since time.Time
-	// Scratch is its temporary workspace, if it has one.
+	// Scratch is its temporary workspace, if it has one and ends with the server.
 	Scratch string
-	// Lasting says that it outlives the call.
-	Lasting bool
-	Execs   Execs
+	// Lasting says that it outlives the call, and Kept that it outlives the server, which only
+	// attaches to it.
+	Lasting, Kept bool
+	// Temporary says that its workspace is removed with it.
+	Temporary bool
+	Execs     Execs
+	adopting  sync.Mutex // locked while commands of other servers are looked for
 	// Introduced is set once a call has reported which guarantees do not hold.
 	Introduced once
 	secrets    secrets // that were installed in it
@@ -78,9 +83,12 @@ func (h *Sandbox) Ended() bool {
 }
 
 // Close ends the sandbox with all that runs in it, and removes its temporary
-// workspace. It may be called more than once.
+// workspace. From one that outlives the server it only detaches. It may be called more than once.
 func (h *Sandbox) Close() error {
 	var errs []error
+	if h.Kept {
+		h.Execs.forget() // these are the server's own
+	}
 	if h.Sandbox != nil {
 		errs = append(errs, h.Sandbox.Close())
 	}
@@ -103,8 +111,11 @@ func (h *Sandbox) Close() error {
 func (h *Sandbox) GoneError() error {
 	e := &paddock.Error{Message: "cannot use sandbox " + h.Called() + ": it has ended", Code: wire.CodeGone,
 		Hint: "sandbox_delete clears it away, and sandbox_create makes another"}
-	if h.Name == DefaultName {
+	switch {
+	case h.Name == DefaultName:
 		e.Hint = "ask again: the default sandbox is made anew"
+	case h.Kept:
+		e.Hint = "sandbox_list shows whether it is stopped or gone; sandbox_create makes another"
 	}
 	return e
 }
@@ -138,7 +149,7 @@ func Refusal(what string, err error) error {
 		own = &wire.Error{Message: own.Message, Code: own.Code}
 		for _, kind := range []string{"service", "shell", "session"} {
 			if strings.HasPrefix(own.Message, kind+" ") {
-				own.Hint = kind + "_list names those that there are"
+				own.Hint = kind + "_list (paddock " + kind + " list) names those that there are"
 			}
 		}
 		err = own
@@ -196,16 +207,11 @@ func (h *Sandbox) KillTree(ctx context.Context, kind, name string) (killed int, 
 	return killed, proved, nil
 }
 
-// Moment returns a time that the agent gives in seconds since 1970.
-func Moment(seconds float64) time.Time {
-	return time.UnixMicro(int64(seconds * 1e6)).UTC()
-}
-
-// MomentOr returns [Moment], or nil for nil.
+// MomentOr returns a time that the agent gives in seconds since 1970, or nil for nil.
 func MomentOr(seconds *float64) *time.Time {
 	if seconds == nil {
 		return nil
 	}
-	t := Moment(*seconds)
+	t := wire.Time(*seconds)
 	return &t
 }

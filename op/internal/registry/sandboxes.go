@@ -20,7 +20,7 @@ import (
 // Bounds of the sandboxes that a server keeps.
 const (
 	maxSandboxes          = 64
-	maxPrincipalSandboxes = 16
+	MaxPrincipalSandboxes = 16
 )
 
 // DefaultName is the name of the sandbox for calls that name none.
@@ -43,6 +43,7 @@ type Slot struct {
 	Sandbox *Sandbox      // nil if it could not be opened
 	Err     error
 	gone    bool // it was removed
+	kept    bool // it is for a sandbox that outlives the server
 }
 
 // ErrNoSandboxes is the error of keeping a sandbox in a program that ends with the call.
@@ -59,34 +60,60 @@ func (s *Sandboxes) Claim(principal, name string) (p *Slot, mine bool, err error
 	if p := s.open[key]; p != nil {
 		return p, false, nil
 	}
-	p, err = s.reserve(key)
+	p, err = s.reserve(key, name != DefaultName)
 	return p, err == nil, err
 }
 
-// reserve makes a slot; s is locked.
-func (s *Sandboxes) reserve(key sandboxKey) (*Slot, error) {
-	own := 0
-	for k := range s.open {
-		if k.principal == key.principal {
+// Own returns how many sandboxes of a principal end with the server.
+func (s *Sandboxes) Own(principal string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, p := range s.open {
+		if k.principal == principal && !p.kept {
+			n++
+		}
+	}
+	return n
+}
+
+// reserve makes a slot; s is locked. Sandboxes that outlive servers are bounded where their records
+// are, since each server has only a part of them.
+func (s *Sandboxes) reserve(key sandboxKey, kept bool) (*Slot, error) {
+	own, all := 0, 0
+	for k, p := range s.open {
+		if p.kept {
+			continue
+		}
+		if all++; k.principal == key.principal {
 			own++
 		}
 	}
 	switch {
 	case s.closed:
 		return nil, &paddock.Error{Message: "cannot open a sandbox: the server is ending", Code: wire.CodeGone}
-	case own >= maxPrincipalSandboxes || len(s.open) >= maxSandboxes:
-		return nil, &paddock.Error{Message: "cannot open another sandbox: too many are open", Hint: "sandbox_delete ends one", Code: wire.CodeBusy}
+	case !kept && (own >= MaxPrincipalSandboxes || all >= maxSandboxes):
+		return nil, ErrManySandboxes
 	}
 	if s.open == nil {
 		s.open = map[sandboxKey]*Slot{}
 	}
-	p := &Slot{Key: key, Ready: make(chan struct{})}
+	p := &Slot{Key: key, Ready: make(chan struct{}), kept: kept}
 	s.open[key] = p
 	return p, nil
 }
 
-// Create reserves a slot for a sandbox of this name, or of a new name if it is empty.
-func (s *Sandboxes) Create(principal, name string) (*Slot, error) {
+// ErrManySandboxes is the error of one sandbox too many.
+var ErrManySandboxes = &paddock.Error{Message: "cannot open another sandbox: too many are open", Hint: "sandbox_delete ends one", Code: wire.CodeBusy}
+
+// ErrSandboxExists returns the error of a name that is taken.
+func ErrSandboxExists(name string) error {
+	return &paddock.Error{Message: "cannot create sandbox " + name + ": there is one of that name", Code: wire.CodeExists,
+		Hint: "use it, choose another name, or end it with sandbox_delete"}
+}
+
+// Create reserves a slot for a sandbox of this name, or of a new name if it is empty. kept says
+// that the sandbox outlives the server.
+func (s *Sandboxes) Create(principal, name string, kept bool) (*Slot, error) {
 	if s == nil {
 		return nil, ErrNoSandboxes
 	}
@@ -101,10 +128,9 @@ func (s *Sandboxes) Create(principal, name string) (*Slot, error) {
 	defer s.mu.Unlock()
 	key := sandboxKey{principal, name}
 	if s.open[key] != nil {
-		return nil, &paddock.Error{Message: "cannot create sandbox " + name + ": there is one of that name", Code: wire.CodeExists,
-			Hint: "use it, choose another name, or end it with sandbox_delete"}
+		return nil, ErrSandboxExists(name)
 	}
-	return s.reserve(key)
+	return s.reserve(key, kept)
 }
 
 // Settle opens the sandbox of a slot. If that fails, or the server has closed meanwhile, the slot
@@ -197,7 +223,8 @@ func (s *Sandboxes) Of(principal string) (list []*Sandbox) {
 	return list
 }
 
-// Close ends all sandboxes with all that runs in them. None can be opened any more. It returns
+// Close ends all sandboxes with all that runs in them, and detaches from those that outlive the
+// server. None can be opened any more. It returns
 // when the kernel has confirmed their end.
 func (s *Sandboxes) Close() error {
 	s.mu.Lock()

@@ -41,11 +41,18 @@ type Session struct {
 	Plan    SessionPlan
 	Scratch string // the temporary workspace, if it has one
 	Shared  bool   // the sandbox is not its own
+	Kept    bool   // the sandbox outlives the server, and so does the session
 	Called  string // what its principal calls the sandbox
 }
 
 // ScratchPrefix begins the names of temporary workspaces.
 const ScratchPrefix = "paddock-session-"
+
+// The agent's bounds of a command's output, if a session has no others.
+const (
+	SessionLines = 100
+	SessionBytes = 1 << 20
+)
 
 // Begin opens the session in its sandbox.
 func (k *Session) Begin(ctx context.Context) (err error) {
@@ -55,7 +62,7 @@ func (k *Session) Begin(ctx context.Context) (err error) {
 		return err
 	}
 	// The agent's defaults, for the answers of commands whose output they cut.
-	k.Plan.Opts.MaxLines, k.Plan.Opts.MaxBytes = cmp.Or(opts.MaxLines, 100), cmp.Or(opts.MaxBytes, 1<<20)
+	k.Plan.Opts.MaxLines, k.Plan.Opts.MaxBytes = cmp.Or(opts.MaxLines, SessionLines), cmp.Or(opts.MaxBytes, SessionBytes)
 	if k.Plan.Opts.CommandTimeout == 0 {
 		k.Plan.Opts.CommandTimeout = paddock.DefaultSessionTimeout
 	}
@@ -172,6 +179,20 @@ func (s *Sessions) Find(principal, id string) (*Session, error) {
 	return nil, &paddock.Error{Message: fmt.Sprintf("cannot find session %q", id), Hint: "session_open opens one; session_list names those that are open", Code: wire.CodeNotFound}
 }
 
+// Attach stores a session that was found in a sandbox, unless its id is taken.
+func (s *Sessions) Attach(principal, id string, k *Session) {
+	k.Key = SessionKey{principal, id}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.open[k.Key]; taken || s.closed {
+		return
+	}
+	if s.open == nil {
+		s.open = map[SessionKey]*Session{}
+	}
+	s.open[k.Key] = k
+}
+
 // Remove removes a session, for one of those that want to close it.
 func (s *Sessions) Remove(principal, id string) (*Session, error) {
 	k, err := s.Find(principal, id)
@@ -203,7 +224,7 @@ func (s *Sessions) Of(principal string) (list []*Session) {
 	return list
 }
 
-// Close ends all sessions. None can be opened any more.
+// Close ends all sessions but those in sandboxes that outlive the server. None can be opened any more.
 func (s *Sessions) Close() error { return s.CloseWithin(context.Background()) }
 
 // CloseWithin is Close, which does not wait for shutdown commands any longer when ctx ends.
@@ -221,7 +242,12 @@ func (s *Sessions) CloseWithin(ctx context.Context) error {
 			continue
 		}
 		wait.Go(func() {
-			err := k.Close(ctx)
+			var err error
+			if k.Kept {
+				k.Shell.Detach()
+			} else {
+				err = k.Close(ctx)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)

@@ -2,9 +2,11 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -37,6 +39,9 @@ be ended too: it is created again at its next use.`,
 
 func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxDeleteOutput, error) {
 	p, err := env.Sandboxes.At(env.PrincipalName(), in.Sandbox)
+	if errors.Is(err, paddock.ErrNotFound) { // it may be one that this server has not used yet
+		return deleteKept(ctx, env, in.Sandbox)
+	}
 	if err != nil {
 		return SandboxDeleteOutput{}, err
 	}
@@ -48,8 +53,12 @@ func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	if p.Sandbox == nil || !env.Sandboxes.Take(p) {
 		return SandboxDeleteOutput{}, registry.ErrNoSandbox(in.Sandbox)
 	}
-	env.RecordSandbox(p.Sandbox.ID())
 	env.Sessions.LeaveAll(p.Sandbox)
+	if p.Sandbox.Kept {
+		_ = p.Sandbox.Close() // it only detaches
+		return deleteKept(ctx, env, p.Sandbox.Name)
+	}
+	env.RecordSandbox(p.Sandbox.ID())
 	out := SandboxDeleteOutput{Sandbox: p.Sandbox.Name, DeathProved: true}
 	if err := p.Sandbox.Close(); err != nil {
 		out.DeathProved = false
@@ -58,6 +67,28 @@ func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	out.Left = op.NewLeft(p.Sandbox.Sandbox)
 	if p.Sandbox.Name == registry.DefaultName {
 		out.Note = "the default sandbox is created again at its next use"
+	}
+	return out, nil
+}
+
+// deleteKept ends and removes a sandbox that outlives the server.
+func deleteKept(ctx context.Context, env *op.Env, name string) (SandboxDeleteOutput, error) {
+	k, err := env.FindKept(ctx, name)
+	if err != nil {
+		return SandboxDeleteOutput{}, err
+	}
+	env.RecordSandbox(k.ID)
+	out := SandboxDeleteOutput{Sandbox: k.Name}
+	ended, err := env.DeleteKept(ctx, k)
+	if errors.Is(err, paddock.ErrNotFound) { // another server has deleted it meanwhile, or its time was up
+		return SandboxDeleteOutput{}, registry.ErrNoSandbox(name)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.DeathProved = true
+	if ended.End != nil {
+		out.DeathProved, out.Left = ended.End.Proved, op.LeftOf(ended.End.Changes)
 	}
 	return out, nil
 }

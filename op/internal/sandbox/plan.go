@@ -68,7 +68,7 @@ func (in PlanInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (PlanOutp
 func Protected(s policy.Spec) []string {
 	paths := []string{}
 	w := s.Workspace
-	if w.Mode == policy.ModeCopy || s.Level == policy.LevelLandlock {
+	if w.OnlyReads() || s.Level == policy.LevelLandlock {
 		return paths // the host's files are out of reach, or cannot be protected
 	}
 	for _, o := range policy.Inventory() {

@@ -7,9 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
@@ -18,7 +21,7 @@ import (
 type SandboxSummary struct {
 	Name      string `json:"name"` // for the field sandbox of other operations
 	ID        string `json:"id"`
-	State     string `json:"state"`   // ready or ended
+	State     string `json:"state"`   // ready or ended; of one that outlives the server also paused, ending or stopped
 	Default   bool   `json:"default"` // it is used by calls that name no sandbox
 	Backend   string `json:"backend"`
 	Workspace string `json:"workspace"` // its path inside
@@ -28,13 +31,15 @@ type SandboxSummary struct {
 	Network   string    `json:"network"`
 	StartedAt time.Time `json:"started_at"`
 	Running   int       `json:"running"` // execs
+	// Lasting says that it outlives the server. It is ended after Idle without use, or Lifetime.
+	Lasting bool `json:"lasting"`
 }
 
 // summary returns the summary of a sandbox.
 func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 	spec := h.Spec()
 	s := SandboxSummary{Name: h.Name, ID: h.ID(), State: "ready", Default: h.Name == registry.DefaultName, Backend: spec.Backend,
-		Workspace: registry.WorkspaceAt(h.Isolation().Level, spec), Temporary: h.Scratch != "", Network: h.Isolation().Network, StartedAt: h.Since.UTC()}
+		Workspace: registry.WorkspaceAt(h.Isolation().Level, spec), Temporary: h.Temporary, Lasting: h.Kept, Network: h.Isolation().Network, StartedAt: h.Since.UTC()}
 	if e.Ceiling == nil {
 		s.Source = spec.Workspace.Source
 	}
@@ -49,6 +54,19 @@ func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 	return s
 }
 
+// recorded returns the summary of a sandbox that outlives the server, by its record.
+func recorded(e *op.Env, k paddock.Listed) SandboxSummary {
+	s := SandboxSummary{Name: k.Name, ID: k.ID, State: k.State, Backend: k.Backend, Workspace: registry.WorkspaceAt(k.Spec.Level, k.Spec), Temporary: k.Scratch,
+		Lasting: true, Network: k.Spec.Network.Mode, StartedAt: k.Started.UTC()}
+	if e.Ceiling == nil {
+		s.Source = k.Spec.Workspace.Source
+	}
+	if s.State == paddock.StateRunning {
+		s.State = "ready"
+	}
+	return s
+}
+
 type SandboxListInput struct{}
 
 type SandboxListOutput struct {
@@ -59,21 +77,32 @@ func (SandboxListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "sandbox_list", Summary: "List your sandboxes",
 		Doc: `List your sandboxes: their names, whether they have ended, and how many commands run
-in them. The default sandbox is listed once it has been used.`,
+in them. Those that outlive the server are listed by every server that you use, also
+after they have stopped. The default sandbox is listed once it has been used.`,
 		Lasting: true,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
 // Do lists the sandboxes that are kept for the principal.
-func (SandboxListInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (SandboxListOutput, error) {
+func (SandboxListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SandboxListOutput, error) {
 	if env.Sandboxes == nil {
 		return SandboxListOutput{}, registry.ErrNoSandboxes
 	}
-	out := SandboxListOutput{Sandboxes: []SandboxSummary{}}
-	for _, h := range env.Sandboxes.Of(env.PrincipalName()) {
-		out.Sandboxes = append(out.Sandboxes, summary(env, h))
+	kept, err := env.ListKept(ctx)
+	if err != nil {
+		return SandboxListOutput{}, err
 	}
+	out, open := SandboxListOutput{Sandboxes: []SandboxSummary{}}, map[string]bool{}
+	for _, h := range env.AdoptJobs(ctx) {
+		out.Sandboxes, open[h.ID()] = append(out.Sandboxes, summary(env, h)), true
+	}
+	for _, k := range kept {
+		if !open[k.ID] { // it does not run, or cannot be used
+			out.Sandboxes = append(out.Sandboxes, recorded(env, k))
+		}
+	}
+	slices.SortFunc(out.Sandboxes, func(a, b SandboxSummary) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 

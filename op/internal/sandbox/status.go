@@ -74,6 +74,11 @@ func (in SandboxStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	if err := env.Enter(ctx, h); err != nil {
 		return out, err
 	}
+	if h.Kept {
+		if err := h.AdoptJobs(ctx, env.Outputs); err != nil {
+			return out, h.Explain(err)
+		}
+	}
 	h.Introduced.First() // the output has the isolation, so later outputs need not repeat it
 	out = SandboxStatusOutput{SandboxSummary: summary(env, h), Uptime: policy.Duration(time.Since(h.Since).Round(time.Millisecond)),
 		Limits: h.Spec().Limits, Execs: []ExecSummary{}, Isolation: h.Isolation()}

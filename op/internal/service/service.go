@@ -13,7 +13,6 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
-	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -43,7 +42,7 @@ const maxShown = 500
 
 func newServiceOutput(r wire.Service) ServiceOutput {
 	out := ServiceOutput{Name: r.ServiceName, State: r.State, Ready: r.ReadyAt != nil && r.State == registry.Running, Command: text.Truncate(r.Command, maxShown),
-		Cwd: strings.ToValidUTF8(string(r.Cwd), "\uFFFD"), StartedAt: registry.Moment(r.StartedAt), ReadyAt: registry.MomentOr(r.ReadyAt), EndedAt: registry.MomentOr(r.EndedAt), ExitCode: r.ExitCode}
+		Cwd: strings.ToValidUTF8(string(r.Cwd), "\uFFFD"), StartedAt: wire.Time(r.StartedAt), ReadyAt: registry.MomentOr(r.ReadyAt), EndedAt: registry.MomentOr(r.EndedAt), ExitCode: r.ExitCode}
 	if r.StopReason != nil {
 		out.StopReason = *r.StopReason
 	}
@@ -105,14 +104,4 @@ func serviceOutput(ctx context.Context, h *registry.Sandbox, r wire.Service) (Se
 type ServiceName struct {
 	op.InSandbox
 	Name string `json:"name" arg:"NAME" help:"which service" min:"1" max:"64"`
-}
-
-// stays returns an error if the call would open a new sandbox, which has no services and ends
-// with the call.
-func stays(e *op.Env, where op.InSandbox) error {
-	if where.Sandbox != "" || e.Sandboxes != nil {
-		return nil
-	}
-	return &policy.FieldError{Field: "sandbox", Reason: "it is missing: services end with their sandbox, and one of this call's own would end with it",
-		Hint: "name a sandbox that runs, see paddock list"}
 }

@@ -59,7 +59,7 @@ func (in ServiceStartInput) Do(ctx context.Context, env *op.Env, stream *op.Stre
 	if err != nil {
 		return out, err
 	}
-	if err := stays(env, in.InSandbox); err != nil {
+	if err := in.Need(env, "services"); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

@@ -28,6 +28,9 @@ is ended. If the session has a sandbox of its own, that ends too; another one st
 }
 
 func (in SessionCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionCloseOutput, error) {
+	if _, err := find(ctx, env, in.SessionID); err != nil {
+		return SessionCloseOutput{}, err
+	}
 	k, err := env.Sessions.Remove(env.PrincipalName(), in.SessionID)
 	if err != nil {
 		return SessionCloseOutput{}, err

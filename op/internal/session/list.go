@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -40,10 +42,16 @@ func (SessionListInput) Desc() op.Desc {
 // Do lists the principal's sessions.
 func (SessionListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionListOutput, error) {
 	out := SessionListOutput{Sessions: []SessionSummary{}}
+	attachAll(ctx, env)
 	for _, k := range env.Sessions.Of(env.PrincipalName()) {
 		s := SessionSummary{SessionID: k.Key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
 			Backend: k.Sandbox.Spec().Backend, State: "ended"}
-		if now, err := k.Shell.Summary(ctx); err == nil {
+		now, err := k.Shell.Summary(ctx)
+		if k.Kept && errors.Is(err, paddock.ErrNotFound) { // another server has closed it
+			_, _ = env.Sessions.Remove(env.PrincipalName(), k.Key.ID)
+			continue
+		}
+		if err == nil {
 			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, now.Dir, now.Commands, now.Restarts, now.StartedAt
 		}
 		out.Sessions = append(out.Sessions, s)

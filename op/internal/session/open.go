@@ -135,7 +135,7 @@ func openShared(ctx context.Context, e *op.Env, in SessionFields, key registry.S
 		if err != nil {
 			return err
 		}
-		k = &registry.Session{Key: key, Sandbox: h.Sandbox, Shared: true, Called: h.Called(),
+		k = &registry.Session{Key: key, Sandbox: h.Sandbox, Shared: true, Kept: h.Kept, Called: h.Called(),
 			Plan: registry.SessionPlan{Spec: h.Spec(), Opts: e.BoundSession(opts), Bounded: in.bounded()}}
 		return k.Begin(ctx)
 	})

@@ -31,7 +31,7 @@ The workspace stays as it is, and startup commands run again.`,
 }
 
 func (in SessionRestartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (SessionRestartOutput, error) {
-	k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
+	k, err := find(ctx, env, in.SessionID)
 	if err != nil {
 		return SessionRestartOutput{}, err
 	}

@@ -125,7 +125,7 @@ func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 	if err := in.check(env); err != nil {
 		return SessionRunOutput{}, err
 	}
-	k, err := env.Sessions.Find(env.PrincipalName(), in.SessionID)
+	k, err := find(ctx, env, in.SessionID)
 	if err != nil {
 		return SessionRunOutput{}, err
 	}

@@ -13,7 +13,7 @@ import (
 
 type ShellCloseInput struct {
 	op.InSandbox
-	ShellID string `json:"shell_id" help:"which shell" min:"1" max:"64"`
+	ShellID string `json:"shell_id" arg:"ID" help:"which shell" min:"1" max:"64"`
 }
 
 type ShellCloseOutput struct {
@@ -24,16 +24,20 @@ type ShellCloseOutput struct {
 
 func (ShellCloseInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "shell_close", Summary: "Close a shell, and end everything that runs in it",
+		Name: "shell_close", CLI: []string{"shell", "close"}, Summary: "Close a shell, and end everything that runs in it",
 		Doc: `Close a shell. Its processes get HUP, and KILL after 5 seconds. The answer says how
 many had to be killed, and whether it is proved that none is left. The shell's output
 is deleted, and its id can be used again.`,
-		Lasting: true, Hints: op.Hints{Frees: true, Destructive: true},
+		Examples: "  paddock shell close web main",
+		Hints:    op.Hints{Frees: true, Destructive: true},
 	}
 }
 
 func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellCloseOutput, err error) {
 	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
+		return out, err
+	}
+	if err := in.Need(env, "shells"); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

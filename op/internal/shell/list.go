@@ -21,14 +21,18 @@ type ShellListOutput struct {
 
 func (ShellListInput) Desc() op.Desc {
 	return op.Desc{
-		Name: "shell_list", Summary: "List the shells of a sandbox",
-		Doc:     "List the shells of a sandbox with their state. Those that have ended are listed until shell_close.",
-		Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+		Name: "shell_list", CLI: []string{"shell", "list"}, Summary: "List the shells of a sandbox",
+		Doc:      "List the shells of a sandbox with their state. Those that have ended are listed until they are closed.",
+		Examples: "  paddock shell list web",
+		Hints:    op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
 // Do asks the agent for its shells.
 func (in ShellListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellListOutput, err error) {
+	if err := in.Need(env, "shells"); err != nil {
+		return out, err
+	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		r, err := wire.Call(ctx, s.Client(), wire.ListShells, wire.ListShellsRequest{})
 		if err != nil {

@@ -66,7 +66,7 @@ func shellState(h *registry.Sandbox, s wire.Shell) ShellState {
 
 func newShellState(s wire.Shell) ShellState {
 	return ShellState{ShellID: s.ShellID, State: s.State, Cwd: strings.ToValidUTF8(string(s.Cwd), "\uFFFD"), Rows: s.Rows, Cols: s.Cols,
-		StartedAt: registry.Moment(s.StartedAt), EndedAt: registry.MomentOr(s.EndedAt), ExitCode: s.ExitCode}
+		StartedAt: wire.Time(s.StartedAt), EndedAt: registry.MomentOr(s.EndedAt), ExitCode: s.ExitCode}
 }
 
 // ShellOutput is the output of shell_open, shell_read and shell_write: a part of the shell's

@@ -31,7 +31,7 @@ var Walks = []Walk{
 	{
 		Name:  "redaction",
 		Title: "A rule of `--redact`, from its flag to the bytes that it replaces",
-		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.RunInput.Do", "agent.Main", "agent/internal/exec.startRun", "agent/internal/exec.run.pump"},
+		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.RunInput.Do", "agent.Main", "agent/internal/exec.start", "agent/internal/exec.Command.pump"},
 		Value: []string{
 			"cmd/internal/cli.value.Set#text", "op.Op.Call#input", "op.decode#input", "op.SpecInput.Redact",
 			"policy.Redaction", "internal/redact.Rules", "internal/redact.rule",

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cache
+package removal
 
 import "golang.org/x/sys/unix"
 

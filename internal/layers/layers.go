@@ -1,0 +1,99 @@
+// Package layers is the part of the library that is about layers: what commands changed in a
+// workspace of mode "overlay". Only on Linux does it do anything.
+package layers
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Info describes a layer.
+type Info struct {
+	ID     string // of its sandbox
+	Source string // the directory below it
+	Dir    string // where it lies
+	Began  time.Time
+	// Marks is "trusted" if root made it, else "userxattr".
+	Marks string
+	InUse bool // a sandbox has it mounted, or another command works on it
+	Ends  bool // it ends with its sandbox
+	// Damaged says why its record cannot be read; "" if it can.
+	Damaged string
+	Command []string // that ran, of a layer that was made for one
+}
+
+// Change is one path that differs from the source.
+type Change struct {
+	// Kind is A (new), M (content or mode), D (gone), T (another type) or R (a directory that
+	// was renamed, From there).
+	Kind       string
+	Path, From string
+	Mode       fs.FileMode // that it has now
+}
+
+// Finding is what screening has found about a change.
+type Finding struct {
+	Path string
+	At   string // the path that it is about, if that is another one
+	// Held: it does not land until its path is accepted. Never: it never lands.
+	Held, Never bool
+	Tool, Why   string
+}
+
+// Conflict is a path where the source may have changed since the layer began.
+type Conflict struct{ Path, Why string }
+
+// CommitOptions say which changes land, and how.
+type CommitOptions struct {
+	// Paths are the paths to commit, with all below them; none: everything.
+	Paths []string
+	// Accept are paths that land although screening holds them back, with all below them.
+	Accept []string
+	// OnConflict is "fail" (default: nothing lands), "overwrite" or "skip".
+	OnConflict string
+	// DryRun writes nothing.
+	DryRun bool
+	// Progress, if not nil, is called as files are copied.
+	Progress func(path string, files, allFiles int, bytes, all int64)
+}
+
+// Commit is what a commit did, or would do.
+type Commit struct {
+	Landed    []Change
+	Held      []Finding
+	Marked    []Finding // what landed, and deserves a look
+	Conflicts []Conflict
+	// Left is how many changes the layer still has.
+	Left int
+}
+
+// Host is what screening must know of the host.
+type Host struct {
+	Homes  []string          // of users, absolute
+	Named  map[string]string // paths, absolute, that programs of the host run or obey, and why
+	Search []string          // directories in which shells look for programs
+}
+
+// New describes a layer to make.
+type New struct {
+	ID      string
+	Source  string // free of symbolic links
+	Place   string // a directory for layers; empty: the state directory
+	Ends    bool   // with the sandbox
+	Command []string
+}
+
+// Held is a layer that is locked.
+type Held interface {
+	// Dir has the directories upper and work.
+	Dir() string
+	// Root: root mounts it.
+	Root() bool
+	// File is the lock. It lasts as long as one duplicate of it is open.
+	File() *os.File
+	// Release ends the lock, and Remove removes the layer, too.
+	Release()
+	Remove(ctx context.Context) error
+}

@@ -1,0 +1,557 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/removal"
+	"github.com/paddock-dev/paddock/backend/layerstore"
+	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/layer"
+)
+
+// runs reports whether a sandbox may still have processes.
+func runs(dir, id string) bool {
+	r, err := state.Read(state.Path(dir, id))
+	if err != nil {
+		return state.Exists(state.Path(dir, id))
+	}
+	return state.Alive(r.PID, r.Start)
+}
+
+type held struct{ *layerstore.Held }
+
+func (h held) Root() bool { return h.Marks == layer.TrustedMarks }
+
+// isRoot reports whether this process is root, and not only of a user namespace.
+func isRoot() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && os.Geteuid() == 0 && strings.Join(strings.Fields(string(text)), " ") == "0 0 4294967295"
+}
+
+// Make makes a layer in the store of a state directory, and locks it.
+func Make(ctx context.Context, dir string, n New) (Held, error) {
+	store := layerstore.In(dir)
+	store.Sweep(ctx, func(id string) bool { return runs(dir, id) })
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	h, err := store.Make(ctx, layerstore.New{ID: n.ID, Source: n.Source, Place: n.Place, Root: isRoot(), Ends: n.Ends, Command: n.Command})
+	if err != nil {
+		return nil, err
+	}
+	return held{h}, nil
+}
+
+// Reopen locks the layer of a sandbox that was stopped, to mount it again. A source that is not
+// what it was is an error, as are renamed directories that have lost theirs.
+func Reopen(ctx context.Context, dir, id, source string) (Held, error) {
+	l, err := Open(ctx, dir, id)
+	if err != nil {
+		return nil, err
+	}
+	if l.held.Source != source {
+		err = &layerstore.SourceError{Source: l.held.Source, Reason: "is another directory than the workspace"}
+	}
+	if err == nil {
+		err = l.ready(ctx)
+	}
+	if l.Layer != nil {
+		_ = l.Source.Close()
+		_ = l.Upper.Close()
+	}
+	if err != nil && !errors.Is(err, os.ErrPermission) { // what commands closed need not be read to be mounted
+		l.held.Release()
+		return nil, err
+	}
+	return held{l.held}, nil
+}
+
+// Places returns the directories outside of the state directory that have layers.
+func Places(dir string) []string { return layerstore.In(dir).Places() }
+
+// List returns the layers of a state directory, the oldest first.
+func List(dir string) ([]Info, error) {
+	found, err := layerstore.In(dir).List()
+	all := make([]Info, len(found))
+	for i, l := range found {
+		all[i] = info(l.Record)
+		all[i].InUse, all[i].Damaged = l.InUse, l.Damaged
+	}
+	return all, err
+}
+
+func info(r layerstore.Record) Info {
+	return Info{ID: r.ID, Source: r.Source, Dir: r.Place, Began: r.Began.Realtime, Marks: string(r.Marks), Ends: r.Ends, Command: r.Command}
+}
+
+// Layer is a layer that this process has locked, since its sandbox does not run, or looks at while
+// its sandbox runs.
+type Layer struct {
+	held *layerstore.Held
+	*layer.Layer
+	changes []layer.Change
+	read    bool
+	runs    func() bool // whether its sandbox runs; nil if this process has the lock
+}
+
+// Open locks a layer. It finishes a commit that was interrupted, or takes it back; the source may
+// then be another one than before, which makes no difference to it.
+func Open(ctx context.Context, dir, id string) (*Layer, error) {
+	h, err := layerstore.In(dir).Open(id)
+	if err != nil {
+		return nil, err
+	}
+	if !awaitEnd(ctx, dir, id) {
+		h.Release()
+		return nil, layerstore.ErrInUse
+	}
+	return &Layer{held: h}, nil
+}
+
+// Look opens a layer to read it while its sandbox runs. Nothing is recorded, and each change or
+// removal of it is an error.
+func Look(dir, id string) (*Layer, error) {
+	if !runs(dir, id) {
+		return nil, layerstore.ErrInUse // another command has it
+	}
+	h, err := layerstore.In(dir).Look(id)
+	if err != nil {
+		return nil, err
+	}
+	return &Layer{held: h, runs: func() bool { return runs(dir, id) }}, nil
+}
+
+// errEnded is the error of a layer whose sandbox ended while it was looked at.
+var errEnded = errors.New("its sandbox ended while it was read")
+
+// IsInUse reports whether an error means that a sandbox has the layer, or another command.
+func IsInUse(err error) bool { return errors.Is(err, layerstore.ErrInUse) }
+
+// IsUnknown reports whether an error means that there is no such layer.
+func IsUnknown(err error) bool {
+	unknown := (*layerstore.UnknownError)(nil)
+	return errors.As(err, &unknown)
+}
+
+// endWait is how long Open waits for a sandbox whose owner was killed.
+const endWait = 5 * time.Second
+
+// awaitEnd waits until a sandbox has no processes.
+func awaitEnd(ctx context.Context, dir, id string) bool {
+	for until := time.Now().Add(endWait); ; {
+		r, err := state.Read(state.Path(dir, id))
+		if err != nil || !state.Alive(r.PID, r.Start) {
+			return true
+		}
+		if time.Now().After(until) || ctx.Err() != nil {
+			return false
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Close ends the lock.
+func (l *Layer) Close() {
+	if l.Layer != nil {
+		_ = l.Source.Close()
+		_ = l.Upper.Close()
+	}
+	l.held.Release()
+}
+
+// Info describes the layer.
+func (l *Layer) Info() Info { return info(l.held.Record) }
+
+// Remove removes the layer, and closes it.
+func (l *Layer) Remove(ctx context.Context) error {
+	if l.runs != nil {
+		return layerstore.ErrInUse
+	}
+	if l.Layer != nil {
+		_ = l.Source.Close()
+		_ = l.Upper.Close()
+	}
+	if _, err := layer.Recover(ctx, l.held.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.held.Release()
+		return err
+	}
+	return l.held.Remove(ctx)
+}
+
+// ready opens the two directories, and reads the changes once.
+func (l *Layer) ready(ctx context.Context) error {
+	if l.read {
+		return nil
+	}
+	if l.Layer == nil {
+		if err := l.open(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	if l.changes, err = l.Layer.Changes(ctx); err == nil {
+		err = readable(l.changes)
+	}
+	if err == nil && l.runs != nil && !l.runs() {
+		err = errEnded
+	}
+	l.read = err == nil
+	return err
+}
+
+// open opens the two directories, after a commit that was interrupted is finished or taken back.
+func (l *Layer) open(ctx context.Context) (err error) {
+	if l.runs != nil { // its start has done that
+		l.Layer, err = l.held.Layer()
+		return err
+	}
+	if _, err = layer.Recover(ctx, l.held.Journal()); err != nil && !isKept(err) {
+		return err
+	}
+	if l.Layer, err = l.held.Layer(); err != nil {
+		return err
+	}
+	return l.settleRenames()
+}
+
+// readable refuses changes of which a file is closed to its owner, before anything of them is
+// written, unless this process may read it nevertheless.
+func readable(changes []layer.Change) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if err := unix.Capget(&header, &have[0]); err == nil && have[0].Effective&(1<<unix.CAP_DAC_OVERRIDE) != 0 {
+		return nil
+	}
+	for _, c := range changes {
+		if m := c.New.Mode; c.Kind != layer.Deleted && m.IsRegular() && m&0o400 == 0 {
+			return &os.PathError{Op: "read", Path: text.QuoteName(c.Path) + " of the layer", Err: os.ErrPermission}
+		}
+	}
+	return nil
+}
+
+func renamesOf(changes []layer.Change) (all []layerstore.Rename) {
+	for _, c := range changes {
+		if c.Kind == layer.Renamed {
+			all = append(all, layerstore.Rename{From: []byte(c.From), Path: []byte(c.Path)})
+		}
+	}
+	return all
+}
+
+// settleRenames makes the layer fit a source in which a commit that was interrupted has renamed
+// directories.
+func (l *Layer) settleRenames() error {
+	renames, err := l.held.Renames()
+	if err != nil || len(renames) == 0 {
+		return err
+	}
+	var landed []layer.Change
+	for _, r := range renames {
+		if l.HasMoved(string(r.From), string(r.Path)) {
+			landed = append(landed, layer.Change{Kind: layer.Renamed, From: string(r.From), Path: string(r.Path)})
+		}
+	}
+	if err := l.Settle(landed, l.held.Dir()); err != nil { // which moves nothing for them
+		return err
+	}
+	return l.held.SaveRenames(nil)
+}
+
+func isKept(err error) bool {
+	var kept *layer.KeptError
+	return errors.As(err, &kept)
+}
+
+// chosen returns the changes at and below paths. One at which nothing has changed is a
+// layer.PathError.
+func (l *Layer) chosen(ctx context.Context, paths []string) ([]layer.Change, error) {
+	if err := l.ready(ctx); err != nil || len(paths) == 0 {
+		return l.changes, err
+	}
+	var all []layer.Change
+	met := make([]bool, len(paths))
+	for _, c := range l.changes {
+		in := false
+		for i, p := range paths {
+			if p = path.Clean(p); p == "." || c.Path == p || strings.HasPrefix(c.Path, p+"/") {
+				in, met[i] = true, true
+			}
+		}
+		if in {
+			all = append(all, c)
+		}
+	}
+	var missing []string
+	for i, p := range paths {
+		if !met[i] && path.Clean(p) != "." {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, &layer.PathError{Paths: missing}
+	}
+	return all, nil
+}
+
+// Changes returns what differs from the source, at and below paths, or everywhere.
+func (l *Layer) Changes(ctx context.Context, paths ...string) ([]Change, error) {
+	found, err := l.chosen(ctx, paths)
+	return changesOf(found), err
+}
+
+func changesOf(found []layer.Change) []Change {
+	all := make([]Change, len(found))
+	for i, c := range found {
+		all[i] = Change{Kind: string(rune(c.Kind)), Path: c.Path, From: c.From, Mode: c.New.Mode}
+		if c.Kind != layer.Renamed {
+			all[i].From = ""
+		}
+	}
+	return all
+}
+
+// Screen returns what screening has found of the changes at and below paths.
+func (l *Layer) Screen(ctx context.Context, host Host, paths ...string) ([]Finding, error) {
+	found, err := l.chosen(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	list, err := l.Layer.Screen(ctx, l.changes, l.screenOptions(host))
+	if err != nil {
+		return nil, err
+	}
+	in := map[string]bool{}
+	for _, c := range found {
+		in[c.Path] = true
+	}
+	return findingsOf(slices.DeleteFunc(list, func(f layer.Finding) bool { return !in[f.Path] })), nil
+}
+
+func findingsOf(list []layer.Finding) []Finding {
+	all := make([]Finding, len(list))
+	for i, f := range list {
+		all[i] = Finding{Path: f.Path, At: f.At, Held: f.Level >= layer.Hold, Never: f.Level == layer.Never, Tool: f.Tool, Why: f.Why}
+	}
+	return all
+}
+
+func (l *Layer) screenOptions(host Host) layer.ScreenOptions {
+	opt := layer.ScreenOptions{Search: host.Search}
+	for _, home := range host.Homes {
+		if rel, ok := hostpath.Within(home, l.held.Source); ok {
+			opt.Homes = append(opt.Homes, path.Clean(rel))
+		}
+	}
+	for at, why := range host.Named {
+		if rel, ok := hostpath.Within(at, l.held.Source); ok && rel != "" {
+			opt.Named = append(opt.Named, layer.Named{Path: rel, Why: why})
+		}
+	}
+	slices.SortFunc(opt.Named, func(a, b layer.Named) int { return strings.Compare(a.Path, b.Path) })
+	return opt
+}
+
+// WritePatch writes changes as git apply takes them, with binary files if binary says so.
+func (l *Layer) WritePatch(ctx context.Context, w io.Writer, binary bool, paths ...string) error {
+	found, err := l.chosen(ctx, paths)
+	if err == nil {
+		err = l.Layer.WritePatch(ctx, w, found, layer.PatchOptions{Binary: binary})
+	}
+	if err != nil {
+		return err
+	}
+	return l.remember(ctx)
+}
+
+// WriteStat writes how many lines of each file come and go.
+func (l *Layer) WriteStat(ctx context.Context, w io.Writer, paths ...string) error {
+	found, err := l.chosen(ctx, paths)
+	if err == nil {
+		err = l.Layer.WriteStat(ctx, w, found)
+	}
+	if err != nil {
+		return err
+	}
+	return l.remember(ctx)
+}
+
+// WriteStatus writes a line for each path. It records nothing, since it reads no file.
+func (l *Layer) WriteStatus(ctx context.Context, w io.Writer, paths ...string) error {
+	found, err := l.chosen(ctx, paths)
+	if err == nil {
+		err = layer.WriteStatus(w, found)
+	}
+	return err
+}
+
+// WriteTar writes changes as a layer of an OCI image. It returns the paths of special files,
+// which such a layer does not have.
+func (l *Layer) WriteTar(ctx context.Context, w io.Writer, paths ...string) (left []string, err error) {
+	found, err := l.chosen(ctx, paths)
+	var special []layer.Change
+	if err == nil {
+		special, err = l.Layer.WriteTar(ctx, w, found)
+	}
+	for _, c := range special {
+		left = append(left, c.Path)
+	}
+	if err != nil {
+		return left, err
+	}
+	return left, l.remember(ctx)
+}
+
+// remember records what the source has at the paths that have changed, unless it was recorded
+// before: from then on a conflict is told exactly. Of a layer that is only looked at nothing is
+// recorded.
+func (l *Layer) remember(ctx context.Context) error {
+	if l.runs != nil {
+		if !l.runs() {
+			return errEnded
+		}
+		return nil
+	}
+	all, err := l.held.Known()
+	if err != nil {
+		return err
+	}
+	fresh := slices.DeleteFunc(slices.Clone(l.changes), func(c layer.Change) bool {
+		_, known := all[c.OldPath()]
+		return known
+	})
+	if len(fresh) == 0 {
+		return nil
+	}
+	more, err := l.Records(ctx, fresh)
+	if err != nil || len(more) == 0 {
+		return err
+	}
+	maps.Copy(all, more)
+	return l.held.SaveKnown(all)
+}
+
+// Commit lands changes in the source.
+func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commit, error) {
+	if l.runs != nil {
+		return Commit{}, layerstore.ErrInUse
+	}
+	if err := l.ready(ctx); err != nil {
+		return Commit{}, err
+	}
+	known, err := l.held.Known()
+	if err != nil {
+		return Commit{}, err
+	}
+	how := layer.CommitOptions{Paths: opt.Paths, Accept: opt.Accept, OnConflict: layer.OnConflict(opt.OnConflict), DryRun: opt.DryRun,
+		Journal: l.held.Journal(), Known: known, Screen: l.screenOptions(host)}
+	if opt.Progress != nil {
+		how.Progress = func(p layer.Progress) { opt.Progress(p.Path, p.Files, p.AllFiles, p.Bytes, p.All) }
+	}
+	if !opt.DryRun {
+		if err := l.held.SaveRenames(renamesOf(l.changes)); err != nil {
+			return Commit{}, fmt.Errorf("cannot record what is renamed: %w", err)
+		}
+	}
+	r, err := l.Layer.Commit(ctx, l.changes, how)
+	out := Commit{Landed: changesOf(r.Landed), Held: findingsOf(r.Held), Marked: findingsOf(r.Marked)}
+	for _, c := range r.Conflicts {
+		out.Conflicts = append(out.Conflicts, Conflict(c))
+	}
+	if len(r.Records) > 0 {
+		maps.Copy(known, r.Records)
+		err = errors.Join(err, l.held.SaveKnown(known))
+	}
+	if opt.DryRun || err != nil && !isKept(err) {
+		out.Left = len(l.changes)
+		return out, err
+	}
+	err = errors.Join(err, l.withTrash(ctx, func(trash string) error { return l.Settle(r.Landed, trash) }))
+	if err == nil {
+		err = l.held.SaveRenames(nil)
+	}
+	l.read = false
+	if rerr := l.ready(ctx); rerr != nil {
+		return out, errors.Join(err, rerr)
+	}
+	out.Left = len(l.changes)
+	return out, err
+}
+
+// Discard takes changes out of the layer, at and below paths, or all. It returns those of them
+// that could be read.
+func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) {
+	if l.runs != nil {
+		return nil, layerstore.ErrInUse
+	}
+	found, err := l.chosen(ctx, paths)
+	var lost *layer.LostError
+	if err != nil && (l.Layer == nil || len(paths) > 0 && !errors.As(err, &lost) && !errors.Is(err, os.ErrPermission)) {
+		return nil, err
+	}
+	err = l.withTrash(ctx, func(trash string) error { return l.Layer.Discard(ctx, paths, l.changes, trash) })
+	l.read = false
+	return changesOf(found), err
+}
+
+// withTrash calls f with a directory for what is taken out of the layer, and then removes that.
+func (l *Layer) withTrash(ctx context.Context, f func(trash string) error) error {
+	trash := filepath.Join(l.held.Dir(), "trash")
+	if err := removal.Here(ctx, trash); err != nil && !errors.Is(err, os.ErrNotExist) { // of a removal that was interrupted
+		return err
+	}
+	if err := os.Mkdir(trash, 0o700); err != nil {
+		return err
+	}
+	err := f(trash)
+	return errors.Join(err, removal.Here(context.WithoutCancel(ctx), trash))
+}
+
+// Explain returns what an error about a layer means, and what to do about it, or "".
+func Explain(id string, err error) (message, hint string) {
+	var (
+		unknown  *layerstore.UnknownError
+		source   *layerstore.SourceError
+		changed  *layer.ChangedError
+		conflict *layer.ConflictError
+		lost     *layer.LostError
+		corrupt  *layer.CorruptError
+		path     *layer.PathError
+	)
+	message = "cannot use layer " + id + ": " + err.Error()
+	switch {
+	case errors.As(err, &unknown):
+		return err.Error(), "paddock layers lists those that are kept"
+	case errors.Is(err, layerstore.ErrInUse):
+		return message, "wait until it has ended, or end it: paddock stop " + id
+	case errors.As(err, &changed), errors.Is(err, errEnded):
+		return message, "try again; paddock pause " + id + " stops what a sandbox runs for as long as you look"
+	case errors.As(err, &source):
+		return message, "bring the directory back to its place, or discard what was changed: paddock discard " + id
+	case errors.As(err, &conflict):
+		return err.Error(), "look at both, and then: paddock commit with `on_conflict` skip leaves the source's, overwrite takes the layer's"
+	case errors.As(err, &lost):
+		return message, ""
+	case errors.As(err, &corrupt):
+		return message, "nobody can say what commands saw there: paddock discard " + id + " removes the layer"
+	case errors.As(err, &path):
+		return err.Error(), "paddock diff " + id + " with `name_status` lists what has changed"
+	case errors.Is(err, os.ErrPermission):
+		return message, "commands closed it to its owner: paddock diff " + id + " reads it nevertheless"
+	}
+	return "", ""
+}

@@ -1,0 +1,42 @@
+//go:build !linux
+
+package layers
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/paddock-dev/paddock/internal/elsewhere"
+)
+
+var errElsewhere = errors.New(elsewhere.Problem)
+
+// Layer is a layer; there is none here.
+type Layer struct{}
+
+func Make(context.Context, string, New) (Held, error)               { return nil, errElsewhere }
+func Reopen(context.Context, string, string, string) (Held, error)  { return nil, errElsewhere }
+func Places(string) []string                                        { return nil }
+func List(string) ([]Info, error)                                   { return nil, nil }
+func Open(context.Context, string, string) (*Layer, error)          { return nil, errElsewhere }
+func Look(string, string) (*Layer, error)                           { return nil, errElsewhere }
+func IsInUse(error) bool                                            { return false }
+func Explain(string, error) (message, hint string)                  { return "", "" }
+func (*Layer) Close()                                               {}
+func (*Layer) Info() Info                                           { return Info{} }
+func (*Layer) Remove(context.Context) error                         { return errElsewhere }
+func (*Layer) Changes(context.Context, ...string) ([]Change, error) { return nil, errElsewhere }
+func (*Layer) Screen(context.Context, Host, ...string) ([]Finding, error) {
+	return nil, errElsewhere
+}
+func (*Layer) WritePatch(context.Context, io.Writer, bool, ...string) error { return errElsewhere }
+func (*Layer) WriteStat(context.Context, io.Writer, ...string) error        { return errElsewhere }
+func (*Layer) WriteStatus(context.Context, io.Writer, ...string) error      { return errElsewhere }
+func (*Layer) WriteTar(context.Context, io.Writer, ...string) ([]string, error) {
+	return nil, errElsewhere
+}
+func (*Layer) Commit(context.Context, CommitOptions, Host) (Commit, error) {
+	return Commit{}, errElsewhere
+}
+func (*Layer) Discard(context.Context, ...string) ([]Change, error) { return nil, errElsewhere }

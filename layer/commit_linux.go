@@ -1,0 +1,446 @@
+package layer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/text"
+)
+
+// CommitOptions says which changes land, and how.
+type CommitOptions struct {
+	// Paths are the paths to commit, with all that is below each; none: everything. New
+	// directories above a path land with it.
+	Paths []string
+	// Accept are paths that land although screening holds them back, with all that is below
+	// each.
+	Accept []string
+	// OnConflict says what to do where the source has changed since the layer began; empty:
+	// Fail.
+	OnConflict OnConflict
+	// DryRun stops before anything is written.
+	DryRun bool
+	// Journal is a directory of the caller's for the journal, which [Recover] reads. It must
+	// be the caller's alone.
+	Journal string
+	// Known are what earlier looks recorded of the source, by path.
+	Known map[string]Record
+	// Screen is what screening must know of the host. A commit finds all links.
+	Screen ScreenOptions
+	// Progress, if not nil, is called as files are copied.
+	Progress func(Progress)
+	// Clock tells the present instant; nil: this host's clocks.
+	Clock func() (Began, error)
+
+	at func(string) // for tests: called before each change of anything
+}
+
+// Progress is how far a commit has come.
+type Progress struct {
+	Path       string // the file that was copied last
+	Files      int    // copied so far
+	AllFiles   int
+	Bytes, All int64 // of files, without holes that are not copied
+}
+
+// Result is what a commit did, or would do.
+type Result struct {
+	Landed    []Change
+	Held      []Finding  // what screening has held back, and what will never land
+	Marked    []Finding  // what landed, and deserves a look
+	Conflicts []Conflict // with Skip: what did not land; with Overwrite: what was overwritten
+	// Records are what the source has now at the paths that have landed, and in their
+	// directories, for the next commit's Known.
+	Records map[string]Record
+}
+
+// PathError is the error of paths to commit, or to accept, at which nothing has changed.
+type PathError struct{ Paths []string }
+
+// Error names them.
+func (e *PathError) Error() string {
+	quoted := make([]string, len(e.Paths))
+	for i, p := range e.Paths {
+		quoted[i] = text.QuoteName(p)
+	}
+	return "nothing has changed at " + strings.Join(quoted, ", ")
+}
+
+// Commit lands changes of a layer, as [Layer].Changes found them, in its source: all that are
+// chosen and not held back, or none. Everything new is first made beside its place; then a
+// journal is written, and each path is changed by one rename. An error means that nothing has
+// landed, unless it is a [KeptError], or an [UnfinishedError]: then, as after a crash, [Recover]
+// brings the source to one of its two states.
+//
+// What lands has the owner that a file of the host's user would have there. Set-id bits, and all
+// attributes but those of users, do not land.
+func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions) (Result, error) {
+	if opt.OnConflict == "" {
+		opt.OnConflict = Fail
+	}
+	if !slices.Contains([]OnConflict{Fail, Overwrite, Skip}, opt.OnConflict) {
+		return Result{}, fmt.Errorf("unknown way to treat conflicts %q: it must be fail, overwrite or skip", opt.OnConflict)
+	}
+	opt.Paths, opt.Accept = cleaned(opt.Paths), cleaned(opt.Accept)
+	c := &commit{Layer: l, opt: opt, source: int(l.Source.Fd()), upper: int(l.Upper.Fd())}
+	if err := c.choose(ctx, changes); err != nil {
+		return Result{}, err
+	}
+	c.group()
+	if err := c.plan(ctx); err != nil { // nothing is written before all is known
+		return c.out, err
+	}
+	if opt.OnConflict == Fail && len(c.out.Conflicts) > 0 {
+		return c.out, &ConflictError{c.out.Conflicts}
+	}
+	if opt.DryRun || len(c.units) == 0 {
+		c.landed()
+		return c.out, nil
+	}
+	return c.out, c.commit(ctx)
+}
+
+// commit is one call of Commit.
+type commit struct {
+	*Layer
+	opt           CommitOptions
+	source, upper int
+	doubt         bool // the clock was set back: times prove nothing
+	chosen        []Change
+	units         []*unit
+	progress      Progress
+	out           Result
+}
+
+// unit is what lands by one rename: a change, and those below it if it is a new tree.
+type unit struct {
+	Change
+	below []Change
+	items []item
+	step  *step // nil: nothing is left to do
+}
+
+// makesTree reports whether a change is a directory that the source does not have at its path.
+func (c *Change) makesTree() bool {
+	return c.Kind == Renamed || (c.Kind == Added || c.Kind == Retyped) && c.New.Mode.IsDir()
+}
+
+// choose finds the changes that land: those that are asked for, the new directories that they
+// need, and of both what screening lets pass.
+func (c *commit) choose(ctx context.Context, changes []Change) error {
+	if missing := unmatched(changes, slices.Concat(c.opt.Paths, c.opt.Accept)); len(missing) > 0 {
+		return &PathError{missing}
+	}
+	c.opt.Screen.AllLinks = true
+	findings, err := c.Screen(ctx, changes, c.opt.Screen)
+	if err != nil {
+		return err
+	}
+	held := map[string]Finding{}
+	for _, f := range findings {
+		if old, there := held[f.Path]; f.Level > Mark && (!there || old.Level < f.Level) {
+			held[f.Path] = f
+		}
+	}
+	trees := map[string]bool{}
+	for i := range changes {
+		if changes[i].makesTree() {
+			trees[changes[i].Path] = true
+		}
+	}
+	wanted, passed := map[string]bool{}, map[string]bool{}
+	for i := range changes {
+		if p := changes[i].Path; len(c.opt.Paths) == 0 || slices.ContainsFunc(c.opt.Paths, func(top string) bool { return within(p, top) }) {
+			for dir := p; dir != "" && !wanted[dir]; dir, _ = splitPath(dir) {
+				wanted[dir] = dir == p || trees[dir]
+				if dir != p && passed[dir] {
+					break
+				}
+				passed[dir] = true
+			}
+		}
+	}
+	out := newInherited[string]() // directories that are held back
+	for i := range changes {
+		ch := changes[i]
+		if !wanted[ch.Path] {
+			continue
+		}
+		f, is := held[ch.Path]
+		is = is && (f.Level == Never || !c.accepted(ch))
+		if dir := out.above(ch.Path); !is && dir != "" {
+			f, is = Finding{Path: ch.Path, At: dir, Level: Hold, Why: "it is in a directory that is held back"}, true
+		}
+		if !is {
+			c.chosen = append(c.chosen, ch)
+			continue
+		}
+		if trees[ch.Path] {
+			out.own[ch.Path] = ch.Path
+		}
+		if n := len(c.out.Held); n == 0 || c.out.Held[n-1] != f {
+			c.out.Held = append(c.out.Held, f)
+		}
+	}
+	for _, f := range findings {
+		if f.Level == Mark && wanted[f.Path] {
+			c.out.Marked = append(c.out.Marked, f)
+		}
+	}
+	return nil
+}
+
+// accepted reports whether a change lands although it is held back: it, or a directory above it,
+// is accepted, or it is a directory that something accepted needs.
+func (c *commit) accepted(ch Change) bool {
+	return slices.ContainsFunc(c.opt.Accept, func(p string) bool {
+		return p != "" && p != "." && within(ch.Path, p) || ch.makesTree() && ch.Kind == Added && within(p, ch.Path)
+	})
+}
+
+// cleaned returns paths in the form that changes have.
+func cleaned(paths []string) []string {
+	clean := make([]string, len(paths))
+	for i, p := range paths {
+		clean[i] = path.Clean(p)
+	}
+	return clean
+}
+
+// unmatched returns the paths at or below which there is no change.
+func unmatched(changes []Change, paths []string) (missing []string) {
+	for _, p := range paths {
+		if !slices.ContainsFunc(changes, func(ch Change) bool { return within(ch.Path, p) }) {
+			missing = append(missing, p)
+		}
+	}
+	return missing
+}
+
+// group makes the units of what was chosen. A path of which something else was deleted before a
+// renamed directory came there is one unit.
+func (c *commit) group() {
+	trees := newInherited[*unit]()
+	var last *unit
+	for i := range c.chosen {
+		ch := c.chosen[i]
+		if in := trees.above(ch.Path); in != nil {
+			in.below = append(in.below, ch)
+			continue
+		}
+		if last != nil && last.Path == ch.Path && ch.Kind == Renamed {
+			last.Change = ch
+		} else {
+			last = &unit{Change: ch}
+			c.units = append(c.units, last)
+		}
+		if ch.makesTree() && (ch.Kind != Added || !c.hasDir(ch.Path)) {
+			trees.own[ch.Path] = last
+		}
+	}
+}
+
+// hasDir reports whether the source has a directory at a path, made since the layer began.
+func (c *commit) hasDir(p string) bool {
+	st, err := look(c.source, p)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// plan finds the step of each unit, and its conflicts.
+func (c *commit) plan(ctx context.Context) error {
+	var err error
+	if c.doubt, err = c.steppedBack(); err != nil {
+		return err
+	}
+	var token [8]byte
+	_, _ = rand.Read(token[:])
+	var left []*unit
+	for n, u := range c.units {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		dir, _ := splitPath(u.Path)
+		u.step = &step{Path: []byte(u.Path), Temp: []byte(joinPath(dir, ".paddock-"+hex.EncodeToString(token[:])+"-"+strconv.Itoa(n))), Any: c.opt.OnConflict == Overwrite}
+		why, err := c.conflict(ctx, u)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			c.out.Conflicts = append(c.out.Conflicts, Conflict{u.Path, why})
+			if c.opt.OnConflict == Skip {
+				continue
+			}
+		}
+		if u.step != nil {
+			left = append(left, u)
+		}
+	}
+	c.units = left
+	slices.SortStableFunc(c.units, func(a, b *unit) int { // permissions last: they may close a directory
+		switch last := b.step.Deed == chmod; {
+		case (a.step.Deed == chmod) == last && last:
+			return strings.Compare(b.Path, a.Path)
+		case last:
+			return -1
+		case a.step.Deed == chmod:
+			return 1
+		}
+		return 0
+	})
+	return nil
+}
+
+// landed records which changes land.
+func (c *commit) landed() {
+	for _, u := range c.units {
+		if u.step.left {
+			continue
+		}
+		c.out.Landed = append(append(c.out.Landed, u.Change), u.below...)
+	}
+}
+
+// commit stages what was planned, and lands it.
+func (c *commit) commit(ctx context.Context) error {
+	dir, err := filepath.Abs(c.opt.Journal)
+	if err != nil || c.opt.Journal == "" {
+		return errors.Join(errors.New("a commit needs a directory for its journal"), err)
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if s, err := find(dir); err != nil {
+		return fmt.Errorf("cannot read the journal: %w", err)
+	} else if s != "" {
+		return &UnfinishedError{dir}
+	}
+	j, err := c.newJournal(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if err := j.write(staging); err != nil {
+		return j.abandon(c.source, err)
+	}
+	for _, u := range c.units {
+		if !u.step.stages() {
+			continue
+		}
+		j.before("stage " + u.Path)
+		if err := c.stage(ctx, u); err != nil {
+			return j.abandon(c.source, err)
+		}
+	}
+	j.before("sync staged")
+	if err := syncTree(c.source); err != nil {
+		return j.abandon(c.source, fmt.Errorf("cannot write to disk: %w", err))
+	}
+	if err := j.write(landing); err != nil {
+		return j.abandon(c.source, err)
+	}
+	if err := j.land(c.source); err != nil {
+		return j.backOut(c.source, err)
+	}
+	for _, u := range c.units {
+		if u.step.left {
+			c.out.Conflicts = append(c.out.Conflicts, Conflict{u.Path, errOther.Error()})
+		}
+	}
+	c.landed()
+	c.record()
+	if err := j.finish(c.source); err != nil {
+		return errors.Join(&UnfinishedError{dir}, err) // all has landed
+	}
+	return nil
+}
+
+// newJournal returns the journal of what was planned, and lists the files of each new tree.
+func (c *commit) newJournal(ctx context.Context, dir string) (*journal, error) {
+	source, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(c.source))
+	if err != nil {
+		return nil, fmt.Errorf("cannot name the source: %w", err)
+	}
+	st, err := look(c.source, "")
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the source: %w", err)
+	}
+	when, err := born(c.source)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the source: %w", err)
+	}
+	j := &journal{Source: source, Ino: st.Ino, Born: when, OnConflict: c.opt.OnConflict, dir: dir, at: c.opt.at}
+	for _, u := range c.units {
+		j.Steps = append(j.Steps, u.step)
+		if !u.step.stages() {
+			continue
+		}
+		if err := c.list(ctx, u); err != nil {
+			return nil, fmt.Errorf("cannot list %s: %w", text.QuoteName(u.Path), err)
+		}
+		for _, i := range u.items {
+			if i.entry.Mode.IsRegular() {
+				c.progress.AllFiles, c.progress.All = c.progress.AllFiles+1, c.progress.All+i.entry.Size
+			}
+		}
+	}
+	return j, nil
+}
+
+// abandon removes what was staged, and returns why. An error that leaves some of it leaves the
+// journal, too.
+func (j *journal) abandon(source int, why error) error {
+	if j.state == "" {
+		return why // nothing was staged
+	}
+	if j.state == landing { // it was written, but perhaps not to disk
+		return j.backOut(source, why)
+	}
+	if err := j.clean(source, nil); err != nil {
+		return errors.Join(why, &UnfinishedError{j.dir}, err)
+	}
+	return why
+}
+
+// backOut takes back what has landed, and returns why.
+func (j *journal) backOut(source int, why error) error {
+	err := j.undo(source)
+	var kept *KeptError
+	if err != nil && !errors.As(err, &kept) {
+		err = errors.Join(&UnfinishedError{j.dir}, err)
+	}
+	return errors.Join(why, err)
+}
+
+// record records what the source has at the paths that have landed.
+func (c *commit) record() {
+	c.out.Records = map[string]Record{}
+	for _, u := range c.units {
+		if u.step.left {
+			continue
+		}
+		parent, _ := splitPath(u.Path)
+		c.recordAt(parent, nil)
+		c.recordAt(u.Path, nil)
+		for _, i := range u.items {
+			c.recordAt(i.path, i.sum)
+		}
+	}
+}
+
+func (c *commit) recordAt(p string, sum []byte) {
+	if st, err := look(c.source, p); err == nil {
+		c.out.Records[p] = Record{Identity: identityOf(&st), Mode: modeOf(st.Mode), Sum: sum, Landed: true}
+	}
+}

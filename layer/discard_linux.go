@@ -1,0 +1,227 @@
+package layer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ReplacedError is the error of a path that cannot be discarded alone, because commands put
+// another directory in the place of one above it, and so hid what the source has there.
+type ReplacedError struct{ Path, Above string }
+
+// Error names both.
+func (e *ReplacedError) Error() string {
+	return fmt.Sprintf("cannot discard %s alone: commands replaced %s as a whole; discard that", shortName(e.Path), shortName(e.Above))
+}
+
+// Discard takes changes out of the upper directory: all that it has at and below each of the
+// paths, which it moves to the directory trash beside it; none: everything. changes are those of
+// the layer, or nil if they cannot be read; then nothing below a replaced directory is taken. What a directory was renamed from comes back with it.
+func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, trash string) error {
+	to, err := unix.Open(trash, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cannot open the directory for what is discarded: %w", err)
+	}
+	defer func() { _ = unix.Close(to) }()
+	if paths = cleaned(paths); len(paths) == 0 || slices.Contains(paths, ".") {
+		if paths, err = names(int(l.Upper.Fd()), ""); err != nil {
+			return fmt.Errorf("cannot list the layer: %w", err)
+		}
+	} else if err := l.alone(paths, changes); err != nil {
+		return err
+	}
+	n := 0
+	for _, p := range paths {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i := range changes {
+			if c := &changes[i]; c.Kind != Renamed || !within(c.Path, p) {
+				continue
+			} else if st, err := look(int(l.Upper.Fd()), c.From); err == nil && isWhiteout(&st) {
+				if err := l.take(c.From, to, &n); err != nil {
+					return err
+				}
+			}
+		}
+		if err := l.take(p, to, &n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alone refuses paths that hide more of the source than what they are of.
+func (l *Layer) alone(paths []string, changes []Change) error {
+	seen := map[string]bool{}
+	for _, p := range paths {
+		hides := changes == nil
+		for i := range changes {
+			hides = hides || within(changes[i].Path, p) && changes[i].Kind != Added
+		}
+		for dir, _ := splitPath(p); hides && dir != ""; dir, _ = splitPath(dir) {
+			above, _ := splitPath(dir)
+			is, err := l.hides(dir, seen)
+			if err == nil && is { // the one that is marked itself
+				if is, err = l.hides(above, seen); err == nil && !is {
+					return &ReplacedError{p, dir}
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take moves what the upper directory has at a path to the trash.
+func (l *Layer) take(p string, trash int, n *int) error {
+	parent, name := splitPath(p)
+	dir, err := reach(int(l.Upper.Fd()), parent, unix.O_PATH|unix.O_DIRECTORY)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return l.upper().fail("open", parent, err)
+	}
+	defer func() { _ = unix.Close(dir) }()
+	*n++
+	move := func() error { return unix.Renameat(dir, name, trash, strconv.Itoa(*n)) }
+	err = move()
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) { // a directory that is closed to its owner, or in one
+		restore := openUp(dir, "")
+		openUp(dir, name)
+		err = move()
+		restore()
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return l.upper().fail("discard", p, err)
+	}
+	return nil
+}
+
+// openUp gives the owner of a directory all rights to it, and returns what takes them back.
+func openUp(dir int, name string) (restore func()) {
+	restore = func() {}
+	fd := dir
+	if name != "" {
+		var err error
+		if fd, err = openBeneath(dir, name, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+			return restore
+		}
+		defer func() { _ = unix.Close(fd) }()
+	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&0o700 == 0o700 {
+		return restore
+	}
+	at := "/proc/self/fd/" + strconv.Itoa(fd)
+	if unix.Chmod(at, st.Mode&0o7777|0o700) != nil || name != "" {
+		return restore
+	}
+	return func() { _ = unix.Chmod(at, st.Mode&0o7777) }
+}
+
+// Settle makes a layer fit its source after a commit: what has landed is taken out of the upper
+// directory, to the directory trash beside it, so that later changes of the source are not taken
+// for the layer's. A directory that was renamed has its new name in the source now. Below a
+// directory that hides the source's, files stay: without them they would be gone.
+func (l *Layer) Settle(landed []Change, trash string) error {
+	to, err := unix.Open(trash, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cannot open the directory for what has landed: %w", err)
+	}
+	defer func() { _ = unix.Close(to) }()
+	var errs []error
+	hiding, n := map[string]bool{}, 0
+	for i := range landed {
+		switch c := &landed[i]; {
+		case c.Kind == Renamed:
+			errs = append(errs, l.unmark(c.Path))
+		case c.Kind != Deleted && c.New.Mode.IsDir():
+		default:
+			parent, _ := splitPath(c.Path)
+			hidden, err := l.hides(parent, hiding)
+			if err == nil && !hidden {
+				err = l.takeLanded(c, to, &n)
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takeLanded moves what has landed to the trash. Where something was deleted, only the kernel's
+// mark for it is: a directory that has come there meanwhile is a change of its own.
+func (l *Layer) takeLanded(c *Change, trash int, n *int) error {
+	st, err := look(int(l.Upper.Fd()), c.Path)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return l.upper().fail("look at", c.Path, err)
+	}
+	if isWhiteout(&st) != (c.Kind == Deleted) {
+		return nil
+	}
+	return l.take(c.Path, trash, n)
+}
+
+// hides reports whether a directory, or one above it, hides the source's. seen has the answers so
+// far.
+func (l *Layer) hides(dir string, seen map[string]bool) (bool, error) {
+	if dir == "" {
+		return false, nil
+	}
+	if is, known := seen[dir]; known {
+		return is, nil
+	}
+	parent, _ := splitPath(dir)
+	is, err := l.hides(parent, seen)
+	if err == nil && !is {
+		fd, oerr := reach(int(l.Upper.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY)
+		switch {
+		case gone(oerr):
+		case oerr != nil:
+			err = l.upper().fail("open", dir, oerr)
+		default:
+			var m dirMarks
+			m, err = l.marks(fd, dir)
+			_ = unix.Close(fd)
+			is = m.opaque
+		}
+	}
+	seen[dir] = is
+	return is, err
+}
+
+// unmark takes the kernel's mark from a directory that was renamed, and has landed.
+func (l *Layer) unmark(path string) error {
+	fd, err := reach(int(l.Upper.Fd()), path, unix.O_RDONLY|unix.O_DIRECTORY)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return l.upper().fail("open", path, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for _, mark := range []string{"trusted.overlay.redirect", "trusted.overlay.origin"} {
+		if err := unix.Fremovexattr(fd, mark); err != nil && !errors.Is(err, unix.ENODATA) {
+			return l.upper().fail("change the marks of", path, err)
+		}
+	}
+	return nil
+}
+
+// HasMoved reports whether the source has a directory at a path, and nothing any more where it was.
+func (l *Layer) HasMoved(from, to string) bool {
+	_, err := look(int(l.Source.Fd()), from)
+	st, terr := look(int(l.Source.Fd()), to)
+	return gone(err) && terr == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}

@@ -1,0 +1,147 @@
+package layer
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// discard takes changes out of a layer.
+func (o *overlay) discard(t *testing.T, paths ...string) error {
+	t.Helper()
+	trash := filepath.Join(o.dir, "trash")
+	if err := os.Mkdir(trash, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = exec.Command("chmod", "-R", "u+rwx", trash).Run()
+		_ = os.RemoveAll(trash)
+	}()
+	l := o.layer(t)
+	changes, err := l.Changes(t.Context())
+	if err != nil && !errors.Is(err, os.ErrPermission) { // an ordinary user cannot read what is closed
+		t.Fatal(err)
+	}
+	return l.Discard(t.Context(), paths, changes, trash)
+}
+
+// What is discarded is as the source has it when the overlay is mounted again, and the rest
+// stays.
+func TestDiscard(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		paths        []string
+		want         string // the changes that are left
+		moves        bool   // it needs directories that can be renamed
+	}{
+		{"a new file", `echo x > new; echo y > other`, []string{"new"}, "A \"other\"\n", false},
+		{"a changed file", `echo x >> file; echo x >> tree/one`, []string{"file"}, "M \"tree/one\"\n", false},
+		{"a removed file", `rm file tree/one`, []string{"tree/one"}, "D \"file\"\n", false},
+		{"a removed directory", `rm -r tree; rm file`, []string{"tree/"}, "D \"file\"\n", false},
+		{"a directory with all of it", `echo x > tree/deep/new; rm tree/one; chmod 700 tree; echo x > y`, []string{"tree"}, "A \"y\"\n", false},
+		{"in a new directory", `mkdir -p a/b; echo 1 > a/b/one; echo 2 > a/b/two`, []string{"a/b/one"}, "A \"a\"\nA \"a/b\"\nA \"a/b/two\"\n", false},
+		{"a directory that became a file", `rm -r tree; echo x > tree`, []string{"tree"}, "", false},
+		{"a replaced directory", `rm -r tree; mkdir tree; echo x > tree/x`, []string{"tree"}, "", false},
+		{"new in a replaced directory", `rm -r side; mkdir side; echo x > side/x; echo y > side/y`, []string{"side/x"}, "D \"side/s\"\nA \"side/y\"\n", false},
+		{"closed to its owner", `mkdir -p a/b; echo x > a/b/x; chmod 000 a/b; chmod 500 a; echo y > y`, []string{"a"}, "A \"y\"\n", false},
+		{"all of it", `rm -r tree; echo x > a; echo y >> file`, nil, "", false},
+		{"all of it, by its path", `rm -r tree; echo x > a; echo y >> file`, []string{"a", "./"}, "", false},
+		{"a renamed directory", `mv tree wood; echo x > wood/new; rm file`, []string{"wood"}, "D \"file\"\n", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bothMarks(t, func(t *testing.T, o *overlay) {
+				if tt.moves && o.marks == UserMarks {
+					t.Skip("root's overlays alone rename directories")
+				}
+				o.below(t, `echo f > file; mkdir -p tree/deep side; echo 1 > tree/one; echo 2 > tree/deep/two; echo s > side/s`)
+				o.change(t, tt.script)
+				if err := o.discard(t, tt.paths...); err != nil {
+					t.Fatal(err)
+				}
+				_ = exec.Command("chmod", "-R", "u+rwx", filepath.Join(o.dir, "result")).Run()
+				_ = os.RemoveAll(filepath.Join(o.dir, "result"))
+				if got := list(o.changes(t)); got != tt.want {
+					t.Errorf("left:\n%swant\n%s", got, tt.want)
+				}
+				for _, p := range tt.paths { // what commands see there now
+					o.change(t, `test -e ../source/'`+p+`' || test ! -e '`+p+`'; test ! -f ../source/'`+p+`' || cmp '`+p+`' ../source/'`+p+`'`)
+					_ = os.RemoveAll(filepath.Join(o.dir, "result"))
+				}
+			})
+		})
+	}
+}
+
+// Below a directory that hides the source's, a change of what the source has cannot be discarded
+// alone.
+func TestDiscardInReplaced(t *testing.T) {
+	bothMarks(t, func(t *testing.T, o *overlay) {
+		o.below(t, `mkdir -p tree/deep; echo 1 > tree/one; echo 2 > tree/deep/two`)
+		o.change(t, `rm -r tree; mkdir -p tree/deep; echo x > tree/one`)
+		for _, p := range []string{"tree/one", "tree/deep/two", "tree/deep"} {
+			var replaced *ReplacedError
+			if err := o.discard(t, p); !errors.As(err, &replaced) || replaced.Above != "tree" {
+				t.Errorf("%s: %v", p, err)
+			}
+		}
+		for _, p := range []string{"../source", "/etc"} {
+			if err := o.discard(t, p); err == nil && list(o.changes(t)) == "" {
+				t.Errorf("%s was taken", p)
+			}
+		}
+		if !exists(t, o.source()+"/tree/one") || !exists(t, "/etc/passwd") {
+			t.Error("something outside of the layer is gone")
+		}
+	})
+}
+
+func exists(t *testing.T, path string) bool {
+	t.Helper()
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// After a commit a layer has nothing of what has landed: neither what the host changes there
+// later, nor a directory that was renamed, is taken for a change of the layer's.
+func TestSettle(t *testing.T) {
+	noSync(t)
+	bothMarks(t, func(t *testing.T, o *overlay) {
+		o.below(t, `echo f > file; echo g > gone; mkdir -p tree/deep side; echo 1 > tree/one; echo 2 > tree/deep/two; echo s > side/s`)
+		time.Sleep(3 * tick)
+		began, err := Now()
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := `echo x >> file; rm gone; echo new > new; rm -r side; mkdir side; echo x > side/x; echo held > .envrc`
+		if o.marks == TrustedMarks {
+			script += `; mv tree wood; echo z > wood/z; rm wood/one`
+		}
+		o.change(t, script)
+		l := o.layer(t)
+		l.Began = began
+		r, err := l.Commit(t.Context(), o.changes(t), CommitOptions{Journal: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trash := t.TempDir()
+		if err := l.Settle(r.Landed, trash); err != nil {
+			t.Fatal(err)
+		}
+		o.below(t, `echo host > file; echo host > gone; echo host >> new`)
+		if got, want := list(o.changes(t)), "A \".envrc\"\n"; got != want {
+			t.Errorf("left:\n%swant\n%s", got, want)
+		}
+		_ = os.RemoveAll(filepath.Join(o.dir, "result"))
+		o.change(t, `test "$(cat file gone side/x)" = "host
+host
+x" && test ! -e side/s && test "$(cat .envrc)" = held`)
+		if o.marks == TrustedMarks {
+			_ = os.RemoveAll(filepath.Join(o.dir, "result"))
+			o.change(t, `test ! -e tree && test ! -e wood/one && test "$(cat wood/z wood/deep/two)" = "z
+2"`)
+		}
+	})
+}

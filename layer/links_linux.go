@@ -1,0 +1,170 @@
+package layer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// findLinks finds where the links lead that stand at paths of the inventory: those that come with
+// the changes, and those of the source, by default only those in the directories above changes.
+func (s *screen) findLinks(ctx context.Context, changes []Change) error {
+	for i := range changes {
+		dir, _ := splitPath(changes[i].Path)
+		for !s.linked[dir] {
+			s.linksIn(dir)
+			dir, _ = splitPath(dir)
+		}
+	}
+	if !s.opt.AllLinks {
+		return nil
+	}
+	links, err := s.allLinks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range links {
+		if dir, _ := splitPath(p); !s.linked[dir] {
+			s.linksIn(dir)
+		}
+	}
+	for more, n := true, 0; more && n < maxLinks; n++ { // a link can stand in what another one leads to
+		more = false
+		for _, p := range links {
+			m, ok := s.obeyed(p, shape{}) // as what it leads to
+			if !ok {
+				continue
+			}
+			if to, inside := s.resolve(p, true); inside && to != "" && s.aliases[to] == nil {
+				s.aliases[to], more = m.Obeyed, true
+			}
+		}
+	}
+	return nil
+}
+
+// allLinks returns the links of the source. What it is not allowed to look into has none.
+func (s *screen) allLinks(ctx context.Context) (links []string, err error) {
+	stack := []string{""}
+	for len(stack) > 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		dir := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		list, err := listTypes(s.source, dir)
+		switch {
+		case gone(err), errors.Is(err, unix.EACCES), errors.Is(err, unix.EXDEV):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("cannot look for links in %s of the source: %w", text.QuoteName(dir), err)
+		}
+		git := s.isGitDir(dir)
+		for _, e := range list {
+			switch at := joinPath(dir, e.Name()); {
+			case e.Type()&fs.ModeSymlink != 0:
+				links = append(links, at)
+			case e.IsDir() && (!git || e.Name() != "objects"):
+				stack = append(stack, at)
+			}
+		}
+	}
+	return links, nil
+}
+
+// listTypes lists a directory below another with the types of its files.
+func listTypes(dir int, rel string) ([]fs.DirEntry, error) {
+	fd, err := reach(dir, rel, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return os.ReadDir("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+// linksIn finds where the links of a directory lead that stand at paths of the inventory.
+func (s *screen) linksIn(dir string) {
+	s.linked[dir] = true
+	all := inventory()
+	lists := []map[string][]entry{all.project}
+	if s.isGitDir(dir) {
+		lists = []map[string][]entry{all.git}
+	}
+	if slices.Contains(s.opt.Homes, dir) || dir == "" && slices.Contains(s.opt.Homes, ".") {
+		lists = append(lists, all.home)
+	}
+	project := dir == "" || s.isProject(dir)
+	present := s.presentIn(dir)
+	for _, list := range lists {
+		for first, es := range list {
+			if present != nil && !present[first] {
+				continue
+			}
+			for _, e := range es {
+				if e.Under == policy.Project && !e.Nested && !project || e.With != nil {
+					continue
+				}
+				s.follow(dir, e)
+			}
+		}
+	}
+}
+
+// presentIn returns the names that a directory has after the commit, folded, or nil if that is not
+// known.
+func (s *screen) presentIn(dir string) map[string]bool {
+	present := map[string]bool{}
+	if s.folding || s.byPath[dir] != nil {
+		return nil
+	}
+	list, err := names(s.source, dir)
+	if err != nil {
+		return nil
+	}
+	for _, n := range list {
+		present[foldName(n)] = true
+	}
+	for _, n := range s.in[dir] {
+		present[foldName(n)] = true
+	}
+	return present
+}
+
+// follow records where an entry of a directory leads, if there is a link in its path.
+func (s *screen) follow(dir string, e entry) {
+	at := dir
+	for _, part := range e.parts {
+		at = joinPath(at, part)
+		is, there := s.after(at)
+		if !there {
+			return
+		}
+		if is.Mode&fs.ModeSymlink == 0 {
+			continue
+		}
+		if to, inside := s.resolve(joinPath(dir, e.Path), true); inside && to != "" {
+			s.aliases[to] = e.Obeyed
+		}
+		return
+	}
+}
+
+// leads returns the entry that leads to a path, or above it, over a link, or nil.
+func (s *screen) leads(p string) *policy.Obeyed {
+	for len(s.aliases) > 0 && p != "" {
+		if o := s.aliases[p]; o != nil {
+			return o
+		}
+		p, _ = splitPath(p)
+	}
+	return nil
+}

@@ -1,0 +1,423 @@
+package layer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/text"
+)
+
+// item is one file of a unit: where it lands, and what it is a copy of.
+type item struct {
+	path  string
+	from  string // in the layer, or in the source
+	upper bool
+	entry Entry
+	sum   []byte // of what was copied
+}
+
+// landingMode returns the permissions that land: without set-id bits, but for the set-group-id
+// bit that a directory has from the one it is in.
+func landingMode(mode fs.FileMode, was uint32) uint32 {
+	bits := uint32(mode.Perm())
+	if mode.IsDir() {
+		if mode&fs.ModeSticky != 0 {
+			bits |= unix.S_ISVTX
+		}
+		bits |= was & unix.S_ISGID
+	}
+	return bits
+}
+
+// list lists the items of a unit, a directory before what is in it.
+func (c *commit) list(ctx context.Context, u *unit) error {
+	if u.Kind != Renamed {
+		for _, ch := range append([]Change{u.Change}, u.below...) {
+			u.items = append(u.items, item{path: ch.Path, from: ch.Path, upper: true, entry: ch.New})
+		}
+		return nil
+	}
+	byPath := map[string]Change{}
+	for _, ch := range u.below {
+		if was, there := byPath[ch.Path]; !there || was.Kind == Deleted {
+			byPath[ch.Path] = ch
+		}
+	}
+	if err := c.merge(ctx, u, u.Change, byPath); err != nil {
+		return err
+	}
+	for _, ch := range u.below { // new in it
+		if now, there := byPath[ch.Path]; there && now.Kind == ch.Kind {
+			if ch.Kind == Renamed {
+				if err := c.merge(ctx, u, ch, byPath); err != nil {
+					return err
+				}
+				continue
+			}
+			if ch.Kind != Deleted {
+				u.items = append(u.items, item{path: ch.Path, from: ch.Path, upper: true, entry: ch.New})
+			}
+			delete(byPath, ch.Path)
+		}
+	}
+	return nil
+}
+
+// merge lists what a renamed directory holds: what the source has, with what has changed in it.
+// It takes what it lists from the changes.
+func (c *commit) merge(ctx context.Context, u *unit, renamed Change, changes map[string]Change) error {
+	delete(changes, renamed.Path)
+	u.items = append(u.items, item{path: renamed.Path, from: renamed.Path, upper: true, entry: renamed.New})
+	return walkTree(ctx, c.source, renamed.From, func(rel string, st *unix.Stat_t) error {
+		if rel == renamed.From {
+			return nil
+		}
+		p := renamed.Path + strings.TrimPrefix(rel, renamed.From)
+		i := item{path: p, from: rel}
+		if ch, changed := changes[p]; changed {
+			if ch.Kind == Renamed || ch.Kind == Deleted {
+				return fs.SkipDir
+			}
+			delete(changes, p)
+			i.from, i.upper, i.entry = p, true, ch.New
+			u.items = append(u.items, i)
+			if !ch.New.Mode.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		i.entry = Entry{Mode: modeOf(st.Mode), Size: st.Size, Identity: identityOf(st)}
+		i.entry.ModTime = i.entry.Identity.Mtime
+		if i.entry.Mode&fs.ModeSymlink != 0 {
+			var err error
+			if i.entry.Link, err = linkAt(c.source, rel); err != nil {
+				return err
+			}
+		}
+		if i.entry.Mode&(fs.ModeDevice|fs.ModeSocket) == 0 {
+			u.items = append(u.items, i)
+		}
+		return nil
+	})
+}
+
+// owner is who owns what lands.
+type owner struct{ uid, gid int }
+
+// ownerAt returns who owns a file that lands in a directory: the owner of what it replaces, or of
+// the directory. Only root can give files away; a user's are the user's.
+func (c *commit) ownerAt(parent int, name string) (*owner, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil //nolint:nilnil // nobody else can own it
+	}
+	st, err := look(parent, name)
+	if gone(err) {
+		st, err = look(parent, "")
+	}
+	return &owner{int(st.Uid), int(st.Gid)}, err
+}
+
+// stage makes a unit under its temporary name.
+func (c *commit) stage(ctx context.Context, u *unit) error {
+	dir, name := splitPath(u.Path)
+	_, temp := splitPath(string(u.step.Temp))
+	parent, err := reach(c.source, dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return fmt.Errorf("cannot open the directory of %s: %w", text.QuoteName(u.Path), err)
+	}
+	defer func() { _ = unix.Close(parent) }()
+	who, err := c.ownerAt(parent, name)
+	if err != nil {
+		return fmt.Errorf("cannot look at the directory of %s: %w", text.QuoteName(u.Path), err)
+	}
+	at := func(i item) string { return temp + strings.TrimPrefix(i.path, u.Path) }
+	for n := range u.items {
+		i := &u.items[n]
+		if c.opt.at != nil {
+			c.opt.at("copy " + i.path)
+		}
+		err := ctx.Err()
+		if err == nil {
+			err = c.make(ctx, parent, at(*i), i, who)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot copy %s: %w", text.QuoteName(i.path), err)
+		}
+	}
+	for n := len(u.items) - 1; n >= 0; n-- { // a directory after what is in it
+		if i := u.items[n]; i.entry.Mode.IsDir() {
+			if err := finishDir(parent, at(i), i, who); err != nil {
+				return fmt.Errorf("cannot copy %s: %w", text.QuoteName(i.path), err)
+			}
+		}
+	}
+	if u.step.Deed == exchange && u.New.Mode.IsRegular() {
+		if err := keepACL(parent, name, temp); err != nil {
+			return fmt.Errorf("cannot copy the access control list of %s: %w", text.QuoteName(u.Path), err)
+		}
+	}
+	st, err := look(parent, temp)
+	u.step.Ino = st.Ino
+	return err
+}
+
+// make makes one file.
+func (c *commit) make(ctx context.Context, root int, rel string, i *item, who *owner) error {
+	dir, name := splitPath(rel)
+	parent, err := reach(root, dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(parent) }()
+	switch mode := i.entry.Mode; {
+	case mode.IsDir():
+		return unix.Mkdirat(parent, name, 0o700)
+	case mode.IsRegular():
+		return c.copy(ctx, parent, name, i, who)
+	case mode&fs.ModeSymlink != 0:
+		if err := unix.Symlinkat(i.entry.Link, parent, name); err != nil {
+			return err
+		}
+	case mode&fs.ModeNamedPipe != 0:
+		if err := unix.Mknodat(parent, name, unix.S_IFIFO|uint32(mode.Perm()), 0); err != nil {
+			return err
+		}
+	default:
+		return errors.New("it is a device or a socket")
+	}
+	if err := who.give(parent, name); err != nil {
+		return err
+	}
+	return setTimes(parent, name, i.entry)
+}
+
+// give gives a file, or the directory itself if name is "", to the owner, unless it is the owner's.
+func (o *owner) give(dir int, name string) error {
+	if o == nil {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH); err != nil {
+		return err
+	}
+	if int(st.Uid) == o.uid && int(st.Gid) == o.gid {
+		return nil
+	}
+	return unix.Fchownat(dir, name, o.uid, o.gid, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
+}
+
+func setTimes(dir int, name string, e Entry) error {
+	ts, err := unix.TimeToTimespec(e.ModTime)
+	if err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(dir, name, []unix.Timespec{{Nsec: unix.UTIME_NOW}, ts}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// finishDir gives a directory its owner, permissions and times.
+func finishDir(root int, rel string, i item, who *owner) error {
+	fd, err := reach(root, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := who.give(fd, ""); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if err := setTimes(fd, ".", i.entry); err != nil { // while it can be entered
+		return err
+	}
+	return unix.Fchmod(fd, landingMode(i.entry.Mode, st.Mode))
+}
+
+// copy copies a regular file with its holes, permissions and times, and the attributes that a
+// user may set.
+func (c *commit) copy(ctx context.Context, dir int, name string, i *item, who *owner) error {
+	side := c.source
+	if i.upper {
+		side = c.upper
+	}
+	in, st, err := openFile(side, i.from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if !identityOf(&st).still(i.entry.Identity) {
+		return &ChangedError{Path: i.from, Source: !i.upper}
+	}
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	out := os.NewFile(uintptr(fd), name)
+	defer out.Close()
+	var h hash.Hash
+	if st.Size <= maxSum {
+		h = sha256.New()
+	}
+	if err := c.copyData(ctx, out, in, st.Size, h); err != nil {
+		return err
+	}
+	if h != nil {
+		i.sum = h.Sum(nil)
+	}
+	if now, err := look(int(in.Fd()), ""); err != nil || identityOf(&now) != identityOf(&st) {
+		return errors.Join(&ChangedError{Path: i.from, Source: !i.upper}, err)
+	}
+	if err := copyAttributes(fd, int(in.Fd())); err != nil {
+		return err
+	}
+	if err := who.give(fd, ""); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, landingMode(i.entry.Mode, 0)); err != nil {
+		return err
+	}
+	c.progress.Path, c.progress.Files = i.path, c.progress.Files+1
+	c.tell()
+	return setTimes(dir, name, i.entry)
+}
+
+func (c *commit) tell() {
+	if c.opt.Progress != nil {
+		c.opt.Progress(c.progress)
+	}
+}
+
+// piece is how much is copied at a time.
+const piece = 4 << 20
+
+// copyData copies what is in a file and not its holes.
+func (c *commit) copyData(ctx context.Context, out, in *os.File, size int64, h hash.Hash) error {
+	if h != nil { // small: the hash is of holes, too
+		return c.copyHashed(ctx, out, in, size, h)
+	}
+	for at := int64(0); at < size; {
+		data, err := unix.Seek(int(in.Fd()), at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break
+		}
+		hole := size
+		if err == nil {
+			hole, err = unix.Seek(int(in.Fd()), data, unix.SEEK_HOLE)
+		}
+		if err != nil {
+			return err
+		}
+		for data < min(hole, size) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n := min(piece, hole-data)
+			if _, err := in.Seek(data, io.SeekStart); err != nil {
+				return err
+			}
+			if _, err := out.Seek(data, io.SeekStart); err != nil {
+				return err
+			}
+			got, err := io.CopyN(out, in, n)
+			if err != nil {
+				return err
+			}
+			data += got
+			c.progress.Bytes += got
+			c.tell()
+		}
+		at = hole
+	}
+	return out.Truncate(size)
+}
+
+var zeros [64 << 10]byte
+
+// copyHashed copies a file and its hash, and leaves holes where it has nothing but zeros.
+func (c *commit) copyHashed(ctx context.Context, out, in *os.File, size int64, h hash.Hash) error {
+	buf := make([]byte, len(zeros))
+	for at := int64(0); at < size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := in.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
+		if n == 0 && err != nil {
+			return err
+		}
+		h.Write(buf[:n])
+		if string(buf[:n]) != string(zeros[:n]) {
+			if _, err := out.WriteAt(buf[:n], at); err != nil {
+				return err
+			}
+		}
+		at += int64(n)
+		c.progress.Bytes += int64(n)
+	}
+	return out.Truncate(size)
+}
+
+// copyAttributes copies the attributes that users set, but none that an overlay would obey.
+func copyAttributes(to, from int) error {
+	list := make([]byte, 64<<10)
+	n, err := unix.Flistxattr(from, list)
+	if err != nil {
+		if errors.Is(err, unix.ENOTSUP) {
+			return nil
+		}
+		return err
+	}
+	value := make([]byte, 64<<10)
+	for name := range strings.SplitSeq(strings.TrimRight(string(list[:n]), "\x00"), "\x00") {
+		if !strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "user.overlay.") {
+			continue
+		}
+		n, err := unix.Fgetxattr(from, name, value)
+		if err != nil {
+			return err
+		}
+		if err := unix.Fsetxattr(to, name, value[:n], 0); err != nil && !errors.Is(err, unix.ENOTSUP) {
+			return err
+		}
+	}
+	return nil
+}
+
+const accessList = "system.posix_acl_access"
+
+// keepACL gives a file the access control list of the one that it replaces.
+func keepACL(parent int, was, now string) error {
+	value := make([]byte, 64<<10)
+	n := 0
+	err := byHandle(parent, was, func(path string) (err error) {
+		n, err = unix.Getxattr(path, accessList, value)
+		return err
+	})
+	if gone(err) || errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return byHandle(parent, now, func(path string) error { return unix.Setxattr(path, accessList, value[:n], 0) })
+}
+
+// byHandle calls f with a path that leads to a file of a directory, whatever its permissions are.
+func byHandle(dir int, name string, f func(path string) error) error {
+	fd, err := reach(dir, name, unix.O_PATH)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return f("/proc/self/fd/" + strconv.Itoa(fd))
+}

@@ -1,0 +1,209 @@
+package paddock
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// overlayOf runs a shell command in a new overlay over a directory, and returns the id of its layer,
+// which is kept.
+func overlayOf(t *testing.T, ws, command string) string {
+	t.Helper()
+	requireWalls(t)
+	time.Sleep(50 * time.Millisecond) // what is older than a tick of the kernel's clock is no conflict
+	s, err := Open(t.Context(), Spec{Workspace: Workspace{Source: ws, Mode: policy.ModeOverlay}}, Options{Layer: LayerOptions{Keep: true, Command: []string{"sh"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := s.Command(t.Context(), "sh", "-euc", command).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := OpenLayer(t.Context(), s.ID(), Options{}); err == nil || !strings.Contains(err.Error(), "a sandbox has it mounted") {
+		t.Errorf("a mounted layer: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Changes(); !c.Empty() { // nothing reached the host
+		t.Errorf("%+v", c)
+	}
+	return s.ID()
+}
+
+// Programs that use the library find a layer, look at it, land a part of it, and throw the rest
+// away.
+func TestLayer(t *testing.T) {
+	ws := t.TempDir()
+	if err := os.WriteFile(filepath.Join(ws, "file"), []byte("old\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	id := overlayOf(t, ws, "echo new >> file; mkdir .vscode dir; echo '{}' > .vscode/tasks.json; echo x > dir/x; echo y > y")
+	list, err := Layers(Options{})
+	if err != nil || len(list) == 0 || list[len(list)-1].ID != id || list[len(list)-1].Source != ws || list[len(list)-1].InUse {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	l, err := OpenLayer(t.Context(), id, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patch, stat, status, archive bytes.Buffer
+	_, terr := l.WriteTar(t.Context(), &archive)
+	err = errors.Join(l.WritePatch(t.Context(), &patch, false, "file"), l.WriteStat(t.Context(), &stat), l.WriteStatus(t.Context(), &status), terr)
+	if err != nil || !strings.Contains(patch.String(), "\n+new\n") || !strings.Contains(stat.String(), "4 files changed") || status.String() != "A\t.vscode\nA\t.vscode/tasks.json\nA\tdir\nA\tdir/x\nM\tfile\nA\ty\n" || archive.Len() == 0 {
+		t.Errorf("%v\n%s\n%s\n%s", err, patch.String(), stat.String(), status.String())
+	}
+	found, err := l.Screen(t.Context())
+	if err != nil || len(found) == 0 || found[0].Path != ".vscode/tasks.json" && found[0].Path != ".vscode" || !found[0].Held {
+		t.Errorf("%+v, %v", found, err)
+	}
+	try, err := l.Commit(t.Context(), LayerCommitOptions{DryRun: true})
+	if err != nil || len(try.Landed) < 3 || len(try.Held) == 0 {
+		t.Errorf("%+v, %v", try, err)
+	}
+	done, err := l.Commit(t.Context(), LayerCommitOptions{Paths: []string{"file", "dir"}})
+	if err != nil || len(done.Landed) != 3 || len(done.Held) != 0 || done.Left != 3 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(ws, "file")); err != nil || string(text) != "old\nnew\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if gone, err := l.Discard(t.Context(), "y"); err != nil || len(gone) != 1 || gone[0].Path != "y" {
+		t.Errorf("%+v, %v", gone, err)
+	}
+	if _, err := l.Changes(t.Context(), "y"); err == nil || !strings.Contains(err.Error(), "nothing has changed at y") {
+		t.Errorf("%v", err)
+	}
+	if err := l.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hint := (*Error)(nil)
+	if _, err := OpenLayer(t.Context(), id, Options{}); !errors.As(err, &hint) || !strings.Contains(hint.Hint, "paddock layers") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A directory that a command renamed can be committed, and the layer used on.
+func TestLayerRename(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: others' overlays rename no directories")
+	}
+	ws := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(ws, "dir", "deep"), 0o755), os.WriteFile(filepath.Join(ws, "dir", "deep", "one"), []byte("1\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	id := overlayOf(t, ws, "mv dir moved; echo 2 > moved/two; echo x > moved/.envrc")
+	l, err := OpenLayer(t.Context(), id, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	found, err := l.Changes(t.Context())
+	if err != nil || len(found) != 4 || found[1].Kind != "R" || found[1].From != "dir" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	done, err := l.Commit(t.Context(), LayerCommitOptions{})
+	if err != nil || len(done.Held) != 1 || done.Left != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(ws, "moved", "deep", "one")); err != nil || string(text) != "1\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if found, err := l.Changes(t.Context()); err != nil || len(found) != 1 || found[0].Path != "moved/.envrc" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if err := l.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A workspace of mode overlay without anything said ends with its sandbox.
+func TestLayerEnds(t *testing.T) {
+	requireWalls(t)
+	before, err := Layers(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), Spec{Workspace: Workspace{Source: t.TempDir(), Mode: policy.ModeOverlay}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := Layers(Options{}); err != nil || len(list) != len(before)+1 || !list[len(list)-1].InUse || !list[len(list)-1].Ends {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := Layers(Options{}); err != nil || len(list) != len(before) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	// A start that fails leaves none.
+	if s, err := Open(t.Context(), Spec{Workspace: Workspace{Source: t.TempDir(), Mode: policy.ModeOverlay}, Mounts: []Mount{{Source: t.TempDir(), Target: "/workspace/nowhere"}}}, Options{}); err == nil {
+		_ = s.Close()
+		t.Error("a mount point that does not exist was made")
+	}
+	if list, err := Layers(Options{}); err != nil || len(list) != len(before) {
+		t.Errorf("after a failure: %+v, %v", list, err)
+	}
+}
+
+// A stopped sandbox's layer is mounted again: commands find what they had changed, and a source
+// that was replaced meanwhile is told.
+func TestLayerReopens(t *testing.T) {
+	parent := t.TempDir()
+	ws := filepath.Join(parent, "ws")
+	if err := errors.Join(os.Mkdir(ws, 0o755), os.WriteFile(filepath.Join(ws, "file"), []byte("old\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	id := overlayOf(t, ws, "rm file; mkdir dir; echo x > dir/x")
+	again := func() (*Sandbox, error) {
+		return Open(t.Context(), Spec{Workspace: Workspace{Source: ws, Mode: policy.ModeOverlay}}, Options{ID: id, Layer: LayerOptions{Keep: true, Reopen: true}})
+	}
+	for range 3 {
+		s, err := again()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Command(t.Context(), "sh", "-c", "ls; cat dir/x; echo x >> dir/x").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "dir\nx\n") {
+			t.Errorf("%v: %s", err, out)
+		}
+		if _, err := again(); err == nil || !strings.Contains(err.Error(), "a sandbox has it mounted") {
+			t.Errorf("mounted twice: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Rename(ws, ws+".was"), os.Mkdir(ws, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := again(); err == nil || !strings.Contains(err.Error(), "is another directory") {
+		if err == nil {
+			_ = s.Close()
+		}
+		t.Errorf("another source: %v", err)
+	}
+	if err := errors.Join(os.Remove(ws), os.Rename(ws+".was", ws)); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLayer(t.Context(), id, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := l.Commit(t.Context(), LayerCommitOptions{}); err != nil || done.Left != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(ws, "dir", "x")); err != nil || string(text) != "x\nx\nx\nx\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := l.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,170 @@
+// Package changes has the operations on what commands changed in a workspace of mode "overlay":
+// it is looked at, committed to the source or thrown away. Each file is one operation, named
+// after it.
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Change is one path that differs from the source.
+type Change struct {
+	Kind string `json:"kind"` // A new, M changed, D gone, T another type, R a renamed directory
+	Path string `json:"path"`
+	From string `json:"from,omitempty"` // where a renamed directory was
+}
+
+// Finding is what screening has found about a change.
+type Finding struct {
+	Path  string `json:"path"`
+	About string `json:"about,omitempty"` // the path that it is about, if that is another one
+	// State is "held" (until its path is accepted), "never" (it never lands) or "marked" (it
+	// lands, and deserves a look).
+	State string `json:"state"`
+	Tool  string `json:"tool,omitempty"`
+	Why   string `json:"why"`
+}
+
+func changesOf(found []paddock.LayerChange) []Change {
+	all := make([]Change, len(found))
+	for i, c := range found {
+		all[i] = Change{Kind: c.Kind, Path: c.Path, From: c.From}
+	}
+	return all
+}
+
+func findingsOf(found []paddock.LayerFinding) []Finding {
+	all := make([]Finding, 0, len(found))
+	at := map[string]int{} // of several about one path the most serious
+	rank := map[string]int{"marked": 1, "held": 2, "never": 3}
+	for _, f := range found {
+		state := "marked"
+		switch {
+		case f.Never:
+			state = "never"
+		case f.Held:
+			state = "held"
+		}
+		one := Finding{Path: f.Path, About: f.At, State: state, Tool: f.Tool, Why: f.Why}
+		i, met := at[f.Path]
+		switch {
+		case !met:
+			at[f.Path] = len(all)
+			all = append(all, one)
+		case rank[all[i].State] < rank[state]:
+			all[i] = one
+		}
+	}
+	return all
+}
+
+// name returns a path for people.
+func name(path string) string { return text.QuoteName(path) }
+
+// line returns a finding as a line.
+func (f Finding) line() string {
+	state := map[string]string{"held": "held back", "never": "never lands", "marked": "look at"}[f.State]
+	at := ""
+	if f.About != "" {
+		at = " (about " + name(f.About) + ")"
+	}
+	tool := ""
+	if f.Tool != "" {
+		tool = f.Tool + ": "
+	}
+	return state + ": " + name(f.Path) + at + ": " + tool + text.Escape(f.Why)
+}
+
+// mostLines is how many findings or conflicts are shown to people.
+const mostLines = 40
+
+// writeLines writes lines, of many only the first.
+func writeLines[T any](w io.Writer, list []T, line func(T) string) error {
+	var b strings.Builder
+	for _, v := range list[:min(len(list), mostLines)] {
+		b.WriteString(line(v) + "\n")
+	}
+	if more := len(list) - mostLines; more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", more)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// paths returns paths as they are named on a command line: relative to the workspace, and
+// quoted as lists show those that are not plain text.
+func paths(field string, list []string) ([]string, error) {
+	own := slices.Clone(list)
+	for i, p := range own {
+		if strings.HasPrefix(p, `"`) {
+			plain, err := unquote(p)
+			if err != nil {
+				return nil, &policy.FieldError{Field: field + "[" + strconv.Itoa(i) + "]", Value: p, Reason: err.Error(), Hint: "write it as paddock diff --name-status does"}
+			}
+			own[i] = plain
+		}
+		if strings.HasPrefix(own[i], "/") {
+			return nil, &policy.FieldError{Field: field + "[" + strconv.Itoa(i) + "]", Value: p, Reason: "it is not relative to the workspace", Hint: "write it as paddock diff --name-status does"}
+		}
+	}
+	return own, nil
+}
+
+// unquote reads a name in the quotes of git and of lists here.
+func unquote(quoted string) (string, error) {
+	bad := errors.New("it begins with a quote, and is not a quoted name")
+	body, ok := strings.CutSuffix(quoted[1:], `"`)
+	if !ok {
+		return "", bad
+	}
+	escapes := map[byte]byte{'a': 7, 'b': 8, 't': 9, 'n': 10, 'v': 11, 'f': 12, 'r': 13, '"': '"', '\\': '\\'}
+	var b strings.Builder
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			return "", bad
+		case c != '\\':
+			b.WriteByte(c)
+		case i+3 < len(body)+0 && body[i+1] >= '0' && body[i+1] <= '3':
+			n, err := strconv.ParseUint(body[i+1:i+4], 8, 8)
+			if err != nil {
+				return "", bad
+			}
+			b.WriteByte(byte(n))
+			i += 3
+		default:
+			if i++; i == len(body) || escapes[body[i]] == 0 {
+				return "", bad
+			}
+			b.WriteByte(escapes[body[i]])
+		}
+	}
+	return b.String(), nil
+}
+
+// open opens a layer by the name or id of its sandbox.
+func open(ctx context.Context, env *op.Env, id string, how func(context.Context, string, paddock.Options) (*paddock.Layer, error)) (*paddock.Layer, error) {
+	if id == "" {
+		return nil, &policy.FieldError{Field: "id", Reason: "it is missing", Hint: "paddock layers lists the layers that are kept"}
+	}
+	return how(ctx, id, env.Options)
+}
+
+// counted returns a number of changes in words.
+func counted(n int) string {
+	if n == 1 {
+		return "1 change"
+	}
+	return strconv.Itoa(n) + " changes"
+}

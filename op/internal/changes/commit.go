@@ -1,0 +1,179 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+type CommitInput struct {
+	ID         string   `json:"id" arg:"ID" help:"the id of the sandbox, as paddock layers shows it"`
+	Paths      []string `json:"paths,omitempty" arg:"PATH..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
+	OnConflict string   `json:"on_conflict,omitempty" flag:"on-conflict" arg:"WHAT" choices:"fail,overwrite,skip" help:"where the host's file has changed since: fail (default: nothing lands), overwrite it, or skip that path"`
+	Accept     []string `json:"accept,omitempty" flag:"accept" arg:"PATH" max:"4096" help:"land what is held back at and below this path (may be repeated)"`
+	DryRun     bool     `json:"dry_run,omitempty" flag:"dry-run" help:"say what would land, and change nothing"`
+	Quiet      bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print only what did not land"`
+}
+
+type CommitOutput struct {
+	ID     string `json:"id"`
+	DryRun bool   `json:"dry_run,omitempty"`
+	// Landed are the changes that are in the workspace now, or would be.
+	Landed []Change  `json:"landed"`
+	Held   []Finding `json:"held,omitempty"`   // what screening held back
+	Marked []Finding `json:"marked,omitempty"` // what landed, and deserves a look
+	// Conflicts are paths where the host's directory may have changed, and that did not land;
+	// Overwritten are those that landed nevertheless, because that was asked for.
+	Conflicts   []Conflict `json:"conflicts,omitempty"`
+	Overwritten []Conflict `json:"overwritten,omitempty"`
+	// Kept reports that the layer is still there, because it has Left more changes.
+	Kept bool `json:"kept"`
+	Left int  `json:"left"`
+
+	quiet bool
+}
+
+// Conflict is a path where the host's directory may have changed since the layer began.
+type Conflict struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+func (CommitInput) Desc() op.Desc {
+	return op.Desc{
+		Name:    "commit",
+		CLI:     []string{"commit"},
+		Summary: "Land the changes of a layer in the workspace",
+		Doc: `Land what commands changed in a workspace of mode overlay in its directory on the host:
+everything, or what is at and below the paths. All of it lands, or nothing: a crash in
+the middle is finished, or taken back, by the next command that opens the layer.
+
+What would run programs on the host unasked, or steer what does, is held back and
+named with the reason, and the rest lands: git's hooks and configuration, nested
+repositories, editors' and agents' files, CI definitions, scripts of packages where
+they changed, links that lead out, programs named like others in PATH. --accept PATH
+lands it. Devices, sockets and set-id bits never land.
+
+If the host's directory has changed since at a path that would land, nothing lands,
+unless --on-conflict says otherwise.
+
+The layer is removed once nothing is left in it.
+
+Exit status: 0; 1 if something was held back or skipped, or nothing landed because of
+conflicts.`,
+		Examples: `  paddock commit --dry-run pd-k3v9q2mx7wzra
+  paddock commit pd-k3v9q2mx7wzra src docs/guide.md
+  paddock commit --accept .github/workflows pd-k3v9q2mx7wzra`,
+		Local: true,
+		Hints: op.Hints{Destructive: true, LongRunning: true, OpenWorld: true},
+	}
+}
+
+// Do lands them.
+func (in CommitInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (CommitOutput, error) {
+	if err := op.OneOf("on_conflict", in.OnConflict, "fail", "overwrite", "skip"); err != nil {
+		return CommitOutput{}, err
+	}
+	l, err := open(ctx, env, in.ID, paddock.OpenLayer)
+	if err != nil {
+		return CommitOutput{}, err
+	}
+	return in.commit(ctx, l, stream)
+}
+
+// commit lands changes of an open layer, which it closes, and removes if nothing is left in it.
+func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.Stream) (out CommitOutput, err error) {
+	out = CommitOutput{ID: in.ID, DryRun: in.DryRun, Landed: []Change{}, Kept: true, quiet: in.Quiet}
+	closing := l.Close
+	defer func() { closing() }()
+	what := paddock.LayerCommitOptions{OnConflict: in.OnConflict, DryRun: in.DryRun, Progress: progress(stream)}
+	if what.Paths, err = paths("paths", in.Paths); err == nil {
+		what.Accept, err = paths("accept", in.Accept)
+	}
+	if err != nil {
+		return out, err
+	}
+	done, err := l.Commit(ctx, what)
+	out.Landed, out.Held, out.Marked, out.Left = changesOf(done.Landed), findingsOf(done.Held), findingsOf(done.Marked), done.Left
+	to := &out.Conflicts
+	if in.OnConflict == "overwrite" {
+		to = &out.Overwritten
+	}
+	for _, c := range done.Conflicts {
+		*to = append(*to, Conflict(c))
+	}
+	if err != nil {
+		if len(out.Conflicts) > 0 && stream != nil && stream.Stderr != nil { // the error has only the first
+			_ = writeLines(stream.Stderr, out.Conflicts, Conflict.line)
+		}
+		return out, err
+	}
+	if in.DryRun || out.Left > 0 {
+		return out, nil
+	}
+	closing = func() {}
+	if err := l.Remove(context.WithoutCancel(ctx)); err != nil {
+		return out, errors.Join(errors.New("all has landed"), err)
+	}
+	out.Kept = false
+	return out, nil
+}
+
+// progress returns what tells how far a commit is, or nil.
+func progress(stream *op.Stream) func(path string, files, allFiles int, bytes, all int64) {
+	if stream == nil || stream.Progress == nil {
+		return nil
+	}
+	return func(path string, files, allFiles int, _, _ int64) {
+		stream.Progress(float64(files), float64(allFiles), "copied "+name(path))
+	}
+}
+
+func (c Conflict) line() string { return "conflict: " + name(c.Path) + ": " + text.Escape(c.Why) }
+
+// ExitStatus returns 1 if something that was asked for did not land, else 0.
+func (out CommitOutput) ExitStatus() int {
+	if len(out.Held)+len(out.Conflicts) > 0 {
+		return 1
+	}
+	return 0
+}
+
+func (out CommitOutput) Render(w io.Writer) error {
+	var b strings.Builder
+	_ = writeLines(&b, out.Held, Finding.line) // a Builder cannot fail
+	_ = writeLines(&b, out.Conflicts, Conflict.line)
+	_ = writeLines(&b, out.Overwritten, func(c Conflict) string { return "overwritten: " + name(c.Path) + ": " + text.Escape(c.Why) })
+	if !out.quiet {
+		_ = writeLines(&b, out.Marked, Finding.line)
+		verb := "landed"
+		if out.DryRun {
+			verb = "would land"
+		}
+		fmt.Fprintf(&b, "%s %s\n", counted(len(out.Landed)), verb)
+	}
+	if len(out.Held) > 0 {
+		accept := ""
+		for _, f := range out.Held {
+			if f.State == "held" {
+				accept = policy.ShellWord(f.Path)
+				break
+			}
+		}
+		if accept != "" {
+			fmt.Fprintf(&b, "to land what is held back: paddock commit --accept %s %s\n", accept, out.ID)
+		}
+	}
+	if out.Kept && !out.DryRun && !out.quiet {
+		fmt.Fprintf(&b, "the layer is kept, with %s: paddock diff %s\n", counted(out.Left), out.ID)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,175 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/exec"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+type TryInput struct {
+	exec.RunInput
+}
+
+// TryOutput is how the command ended, and what has become of its changes.
+type TryOutput struct {
+	exec.RunOutput
+	Changes  []Change  `json:"changes"`
+	Findings []Finding `json:"findings,omitempty"`
+	// Decided is "none" (nothing changed), "kept", "committed" or "discarded". A layer that is
+	// kept has the sandbox's id.
+	Decided string `json:"decided"`
+	// Commit is what a commit did.
+	Commit *CommitOutput `json:"commit,omitempty"`
+}
+
+func (TryInput) Desc() op.Desc {
+	return op.Desc{
+		Name:    "try",
+		CLI:     []string{"try"},
+		Summary: "Run a command, look at its changes, and only then let them land",
+		Doc: `Run a command as paddock run does, in a workspace of mode overlay: what it changes goes
+to a layer above the directory, which stays as it is. At the end the changes are shown,
+and at a terminal you are asked what becomes of them:
+
+  commit   they land in the directory; what would run on the host is held back and named
+  discard  they are thrown away
+  keep     they stay in the layer: paddock diff, commit and discard work on it, by its id
+
+Without a terminal they are kept, and the id is printed. Nothing of the workspace is
+read-only for the command: .git/hooks can be changed, too, and lands only if you accept
+it by name.
+
+Do not edit the directory while the command runs. Exit status: that of the command; 125
+if its changes could not be shown, or did not land although you asked for it.`,
+		Examples: `  paddock try -- npm install left-pad
+  paddock try --allow api.example.com -- make release
+
+  # what a script keeps, by its id
+  id=$(paddock try --json -- ./migrate | jq -r .sandbox)
+  paddock diff --stat "$id" && paddock commit "$id"`,
+		Local:   true,
+		Opens:   true,
+		Hints:   op.Hints{Destructive: true, LongRunning: true, OpenWorld: true},
+		Streams: op.Streams{In: true, Out: true},
+	}
+}
+
+// Do runs the command, and decides about its changes.
+func (in TryInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out TryOutput, err error) {
+	out.Changes = []Change{}
+	if len(in.Argv) == 0 {
+		return out, &paddock.Error{Message: "cannot try: no command was given", Hint: "paddock try [flags of run] -- CMD [ARG]..."}
+	}
+	if in.Mode != nil && *in.Mode != policy.ModeOverlay {
+		return out, &policy.FieldError{Field: "workspace_mode", Value: *in.Mode, Reason: "changes can be looked at in an overlay alone", Hint: "leave it out, or use paddock run"}
+	}
+	tty := in.Terminal(stream)
+	if err := in.Check(env, stream, tty); err != nil {
+		return out, err
+	}
+	spec, err := in.ReadSpec(ctx, env)
+	if err != nil {
+		return out, err
+	}
+	spec.Workspace.Mode, spec.Workspace.Unprotected = policy.ModeOverlay, nil
+	env.Options.Layer = paddock.LayerOptions{Keep: true, Command: in.Argv}
+	running, lent := *stream, &lentInput{}
+	if terminal, ok := stream.Stdin.(*os.File); ok && stream.Choose != nil {
+		lent.file, running.Stdin = terminal, lent
+	}
+	out.RunOutput, err = in.Within(ctx, env, &running, spec, exec.Around{TTY: tty})
+	lent.takeBack()
+	if out.Sandbox == "" { // nothing was started
+		return out, err
+	}
+	ctx = context.WithoutCancel(ctx) // what was done is shown, however the command ended
+	if derr := in.decide(ctx, env, stream, &out); derr != nil {
+		return out, fmt.Errorf("the changes are kept in layer %s: %w", out.Sandbox, derr)
+	}
+	return out, err
+}
+
+// decide shows the changes, and does with them what the person at the terminal says.
+func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, out *TryOutput) error {
+	l, err := paddock.OpenLayer(ctx, out.Sandbox, env.Options)
+	if err != nil {
+		return err
+	}
+	closing := l.Close
+	defer func() { closing() }()
+	notes := in.Notes(stream)
+	tell := func(format string, args ...any) {
+		if notes != nil {
+			_, _ = fmt.Fprintf(notes, "paddock: "+format+"\n", args...) // a failure to print it does not matter
+		}
+	}
+	found, err := l.Changes(ctx)
+	if errors.Is(err, paddock.ErrClosedLayer) {
+		out.Decided = "kept"
+		tell("commands closed something to its owner; the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", out.Sandbox, out.Sandbox, out.Sandbox)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		out.Decided, closing = "none", func() {}
+		tell("nothing changed")
+		return l.Remove(ctx)
+	}
+	findings, err := l.Screen(ctx)
+	if err != nil {
+		return err
+	}
+	out.Changes, out.Findings = changesOf(found), findingsOf(findings)
+	if err := in.show(ctx, l, notes, out.Findings); err != nil {
+		return err
+	}
+	answer := "keep"
+	if stream.Choose != nil && stream.Stdout != nil {
+		if answer, err = stream.Choose("What becomes of the changes?", "commit", "discard", "keep"); err != nil {
+			return err
+		}
+	}
+	switch answer {
+	case "commit":
+		closing = func() {} // commit closes it
+		done, err := CommitInput{ID: out.Sandbox}.commit(ctx, l, stream)
+		out.Commit, out.Decided = &done, "kept"
+		if err != nil {
+			return err
+		}
+		out.Decided = "committed"
+		if notes != nil {
+			return done.Render(notes)
+		}
+		return nil
+	case "discard":
+		out.Decided, closing = "discarded", func() {}
+		return l.Remove(ctx)
+	}
+	out.Decided = "kept"
+	tell("the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", out.Sandbox, out.Sandbox, out.Sandbox)
+	return nil
+}
+
+// show writes a summary of the changes, and what of them would run on the host.
+func (in TryInput) show(ctx context.Context, l *paddock.Layer, notes io.Writer, findings []Finding) error {
+	if notes == nil {
+		return nil
+	}
+	if _, err := fmt.Fprintln(notes, "paddock: what has changed:"); err != nil {
+		return err
+	}
+	if err := l.WriteStat(ctx, notes); err != nil {
+		return err
+	}
+	return writeLines(notes, findings, func(f Finding) string { return "paddock: " + f.line() })
+}

@@ -1,0 +1,69 @@
+package keep
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+type StartInput struct {
+	Name    string       `json:"name" arg:"NAME" help:"the sandbox, by name or id" min:"1" max:"64"`
+	Env     op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
+	EnvPass []string     `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)"`
+}
+
+type StartOutput struct {
+	ID        string           `json:"id"`
+	Name      string           `json:"name,omitempty"`
+	Isolation policy.Isolation `json:"isolation"`
+}
+
+func (StartInput) Desc() op.Desc {
+	return op.Desc{
+		Name: "start", CLI: []string{"start"},
+		Summary: "Start a stopped sandbox again",
+		Doc: `Start a sandbox of "paddock create" again that was stopped, whose time was up, or whose
+host was restarted: with the same id and name, over the same workspace, and with what
+it was created with. What ran in it does not run again, and its /tmp and HOME are new.
+
+Values of variables are not stored: those that it was created with must be given
+again. What the host offers now counts: a workspace that has vanished is refused.`,
+		Examples: "  paddock start web\n  paddock start web --env-pass TOKEN",
+		Local:    true,
+		Hints:    op.Hints{LongRunning: true},
+	}
+}
+
+func (in StartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StartOutput, error) {
+	if err := in.Env.Check(); err != nil {
+		return StartOutput{}, err
+	}
+	vars := map[string]string{}
+	for _, name := range in.EnvPass {
+		value, ok := env.Lookup(name)
+		if !ok {
+			return StartOutput{}, &policy.FieldError{Field: "env_pass", Value: name, Reason: "it is not set in the caller's environment"}
+		}
+		vars[name] = value
+	}
+	for _, text := range in.Env {
+		name, value, _ := strings.Cut(text, "=")
+		vars[name] = value
+	}
+	s, err := env.Start(ctx, in.Name, vars)
+	if err != nil {
+		return StartOutput{}, err
+	}
+	out := StartOutput{ID: s.ID(), Isolation: s.Isolation()}
+	if in.Name != out.ID {
+		out.Name = in.Name
+	}
+	return out, s.Close() // this only detaches
+}
+
+func (out StartOutput) Render(w io.Writer) error {
+	return CreateOutput{ID: out.ID, Name: out.Name, Isolation: out.Isolation}.Render(w)
+}
