@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -69,6 +70,15 @@ func (o Options) attachError(ctx context.Context, what, id string, err error) er
 	if errors.Is(err, backend.ErrGone) {
 		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone,
 			Hint: "paddock list shows those that run; a sandbox of paddock run lives as long as that, one of paddock create until it is stopped; it is known to who has its directory of state"}
+	}
+	if other := (*wire.Error)(nil); errors.As(err, &other) && other.Code == wire.CodeUnsupported {
+		hint := "another paddock has started it: use that one"
+		if state, _, serr := o.stateDir(); serr == nil {
+			if _, lasting := lastingID(state, id); lasting {
+				hint = "another paddock has started it: paddock stop " + id + " and paddock start " + id + " have this one start it again"
+			}
+		}
+		return &Error{Message: "cannot " + what + ": " + strings.TrimPrefix(other.Message, "cannot use the agent: "), Hint: hint, Code: other.Code}
 	}
 	return agentError(what, err)
 }

@@ -30,6 +30,9 @@ type Cmd struct {
 	Env []string
 	// AddEnv overrides variables of Env, or of its default, as "K=V".
 	AddEnv []string
+	// SecretEnv names secrets of [Sandbox.SetSecrets] that become variables; Env and AddEnv
+	// override them.
+	SecretEnv []string
 	// Dir is the working directory inside, relative to the workspace or
 	// absolute. Default: the workspace.
 	Dir string
@@ -393,7 +396,7 @@ func (c *Cmd) request() (wire.ExecRequest, error) {
 		return wire.ExecRequest{}, &Error{Message: "cannot start the command: its timeout is negative", Code: wire.CodeBadRequest}
 	}
 	req := wire.ExecRequest{
-		Argv: c.Args, Cwd: c.Dir, Env: env, ClearEnv: c.Env != nil,
+		Argv: c.Args, Cwd: c.Dir, Env: env, SecretEnv: c.SecretEnv, ClearEnv: c.Env != nil,
 		TTY: c.TTY, Stream: true, Detach: c.Detach,
 	}
 	if c.Timeout > 0 {

@@ -26,6 +26,8 @@ type SessionOptions struct {
 	Dir string
 	// Env overrides variables of the sandbox's base environment, as "K=V".
 	Env []string
+	// SecretEnv names secrets of [Sandbox.SetSecrets] that become variables; Env overrides them.
+	SecretEnv []string
 	// Startup are commands that each new shell runs first. If one fails, the
 	// session does not open. Shutdown are run when the session is closed.
 	Startup, Shutdown []string
@@ -85,7 +87,7 @@ func (s *Sandbox) OpenSession(ctx context.Context, opts SessionOptions) (*Sessio
 		opts.ID = rand.Text()
 	}
 	q := wire.OpenSessionRequest{
-		SessionID: opts.ID, ShellCommand: opts.Shell, Cwd: wire.Path(opts.Dir), Env: env,
+		SessionID: opts.ID, ShellCommand: opts.Shell, Cwd: wire.Path(opts.Dir), Env: env, SecretEnv: opts.SecretEnv,
 		StartupCommands: opts.Startup, ShutdownCommands: opts.Shutdown,
 		CommandTimeout: opts.CommandTimeout.Seconds(), StartupTimeout: opts.StartupTimeout.Seconds(), TerminationTimeout: opts.TerminationTimeout.Seconds(),
 		MaxOutputLines: opts.MaxLines, MaxOutputBytes: opts.MaxBytes, RedactValues: opts.Redact,

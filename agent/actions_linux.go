@@ -31,6 +31,10 @@ func (a *Agent) table() map[string]handler {
 
 		wire.ExtractArchive.Name: upload("archive", a.files.Extract),
 		wire.InstallSecrets.Name: upload("archive", a.secrets.Install),
+		wire.SetSecrets.Name:     plain(a.secrets.Set),
+		wire.ListSecrets.Name:    plain(a.secrets.List),
+		wire.DeleteSecrets.Name:  plain(a.secrets.Delete),
+		wire.RedactTexts.Name:    plain(a.redactTexts),
 		wire.ExportArchive.Name:  download(a.files.Export),
 
 		wire.ListWorkspace.Name:       plain(a.files.List),

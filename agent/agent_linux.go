@@ -134,3 +134,13 @@ func (a *Agent) end() wire.ShutdownResult {
 	})
 	return s.result
 }
+
+// redactTexts replaces secrets in texts, as in everything that leaves the sandbox.
+func (a *Agent) redactTexts(q *wire.RedactTextsRequest) (*wire.RedactTextsResult, error) {
+	hidden := a.OnlySecrets()
+	r := &wire.RedactTextsResult{Texts: make([]string, len(q.Texts))}
+	for i, text := range q.Texts {
+		r.Texts[i] = hidden.OnlyValues(text)
+	}
+	return r, nil
+}

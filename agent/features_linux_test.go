@@ -20,7 +20,7 @@ func TestFeatures(t *testing.T) {
 		"background": {"start_exec", "list_execs", "read_exec", "signal_exec", "kill_exec"},
 		"files":      {"list_workspace", "read_workspace_file", "write_workspace_file", "delete_workspace_path", "read_file", "write_file", "stat", "mkdir", "move", "search_files"},
 		"archives":   {"extract_archive", "export_archive"},
-		"secrets":    {"install_secrets"},
+		"secrets":    {"install_secrets", "set_secrets", "list_secrets", "delete_secrets", "redact_texts"},
 		"shells":     {"open_shell", "read_shell", "write_shell", "signal_shell", "resize_shell", "close_shell", "list_shells"},
 		"sessions":   {"open_session", "run_session", "interrupt_session", "restart_session", "close_session", "list_sessions"},
 		"services":   {"start_service", "status_service", "logs_service", "read_service", "stop_service", "list_services"},

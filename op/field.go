@@ -33,7 +33,7 @@ type Field struct {
 	Bare string
 	// Choices are the only values that it may have, if there are few.
 	Choices []string
-	// Complete says how a shell completes the value: "dir", "file" or nothing.
+	// Complete says how a shell completes the value: "dir", "file", "sandbox" or nothing.
 	Complete string
 	// Leads: it can also be given first, as "NAME -- CMD" before a command, and before all that
 	// the command line takes otherwise.

@@ -212,7 +212,7 @@ func (e *Env) MayRead(field, file string) error {
 
 // InSandbox is the field of operations that work in a sandbox.
 type InSandbox struct {
-	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" help:"which sandbox (default: the one over the workspace)" max:"64"`
+	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" complete:"sandbox" help:"which sandbox (default: the one over the workspace)" max:"64"`
 }
 
 // Need refuses a call of its own that names no sandbox, for operations on what ends with one.
@@ -227,7 +227,7 @@ func (in InSandbox) Need(e *Env, what string) error {
 
 // InNamed is the field of operations that need a sandbox that is named.
 type InNamed struct {
-	Sandbox string `json:"sandbox" arg:"NAME" help:"which sandbox, by name or id" max:"64"`
+	Sandbox string `json:"sandbox" arg:"NAME" complete:"sandbox" help:"which sandbox, by name or id" max:"64"`
 }
 
 // With runs do in the sandbox.

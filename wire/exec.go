@@ -26,6 +26,9 @@ type ExecRequest struct {
 	// is the whole environment, and any name that the kernel accepts is valid.
 	Env      map[string]string `json:"env,omitempty"`
 	ClearEnv bool              `json:"clear_env,omitempty"`
+	// SecretEnv names secrets of set_secrets, at most MaxSecretEnv, that become variables;
+	// Env replaces them. Their values are redacted for as long as the command runs.
+	SecretEnv []string `json:"secret_env,omitempty"`
 	// Stdin is the whole standard input of a command that is not streamed.
 	// Encoding "base64" applies to it, too. Default: empty.
 	Stdin string `json:"stdin,omitempty"`

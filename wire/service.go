@@ -24,6 +24,9 @@ type StartServiceRequest struct {
 	// ReadyIntervalMS is the time between two checks, at least 1. Default: 500.
 	ReadyIntervalMS int64             `json:"ready_interval_ms,omitempty"`
 	Env             map[string]string `json:"env,omitempty"`
+	// SecretEnv names secrets of set_secrets, at most MaxSecretEnv, that become variables;
+	// Env replaces them. Their values are redacted for as long as the service runs.
+	SecretEnv []string `json:"secret_env,omitempty"`
 	// RedactValues are replaced by [REDACTED] in the service's logs and record.
 	RedactValues []string `json:"redact_values,omitempty"`
 	// Redaction holds rules for further text to replace.

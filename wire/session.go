@@ -32,6 +32,9 @@ type OpenSessionRequest struct {
 	Cwd Path `json:"cwd,omitempty"`
 	// Env is added to the agent's base environment, and replaces variables in it.
 	Env map[string]string `json:"env,omitempty"`
+	// SecretEnv names secrets of set_secrets, at most MaxSecretEnv, that become variables;
+	// Env replaces them. Their values are redacted for as long as the session runs.
+	SecretEnv []string `json:"secret_env,omitempty"`
 	// StartupCommands run first in each shell that is started; if one fails, the
 	// session ends. ShutdownCommands run when the session is closed.
 	StartupCommands  []string `json:"startup_commands,omitempty"`

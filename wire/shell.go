@@ -11,6 +11,9 @@ type OpenShellRequest struct {
 	Rows int64 `json:"rows,omitempty"` // default 30
 	// Env is added to the agent's base environment, and replaces variables in it.
 	Env map[string]string `json:"env,omitempty"`
+	// SecretEnv names secrets of set_secrets, at most MaxSecretEnv, that become variables;
+	// Env replaces them. Their values are redacted for as long as the shell runs.
+	SecretEnv []string `json:"secret_env,omitempty"`
 	// RedactValues are replaced by [REDACTED] in everything that the shell prints.
 	RedactValues []string `json:"redact_values,omitempty"`
 	// Redaction holds rules for further text to replace.

@@ -28,7 +28,7 @@ func specification(t *testing.T) string {
 func TestSpecificationNamesEveryField(t *testing.T) {
 	spec := specification(t)
 	for _, v := range []any{
-		HelloRequest{}, HelloResult{}, Bounds{}, ExecRequest{}, Limits{}, TTY{},
+		HelloRequest{}, HelloResult{}, Bounds{}, ExecRequest{}, SetSecretsRequest{}, DeleteSecretsRequest{}, SecretsResult{}, RedactTextsRequest{}, Limits{}, TTY{},
 		ExecStarted{}, ExecResult{}, ReadExecRequest{}, SignalExecRequest{}, BackgroundExec{}, StreamPart{}, ReadExecResult{}, ListExecsResult{}, ConnectRequest{}, ConnectResult{}, SearchRequest{}, SearchResult{}, FoundFile{}, FoundLine{}, RedactRule{}, Denial{}, Control{}, Error{}, Guest{}, GuestPassage{}, GuestRlimits{}, GuestReady{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
@@ -43,7 +43,7 @@ func TestSpecificationNamesEveryField(t *testing.T) {
 			t.Errorf("WIRE.md does not explain the code %s", code)
 		}
 	}
-	for _, bound := range []int{MaxLine, MaxFrame, MaxControl, MaxValues, StdinWindow, ConnectWindow, MaxBackgroundStdin, MaxStreamRead, MaxReadWaitMS, MaxDenials, MaxRedactRules, MaxSearchContext, MaxSearchMatches, MaxSearchLine, MaxSearchBytes, MaxSearchTimeoutMS, MaxGuest, MaxBanner, MaxGuestReady} {
+	for _, bound := range []int{MaxLine, MaxFrame, MaxControl, MaxValues, StdinWindow, ConnectWindow, MaxSecrets, MinSecretBytes, MaxSecretBytes, MaxSecretsBytes, MaxSecretEnv, MaxBackgroundStdin, MaxStreamRead, MaxReadWaitMS, MaxDenials, MaxRedactRules, MaxSearchContext, MaxSearchMatches, MaxSearchLine, MaxSearchBytes, MaxSearchTimeoutMS, MaxGuest, MaxBanner, MaxGuestReady} {
 		if !strings.Contains(spec, strconv.Itoa(bound)) {
 			t.Errorf("WIRE.md does not give the bound %d", bound)
 		}

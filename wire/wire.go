@@ -87,6 +87,11 @@ var (
 	InstallSecrets = Action[InstallSecretsRequest, ExtractResult]{Name: "install_secrets", Body: BodyUp}
 	ExportArchive  = Action[ExportRequest, ExportResult]{Name: "export_archive", Body: BodyDown}
 
+	SetSecrets    = Action[SetSecretsRequest, SecretsResult]{Name: "set_secrets"}
+	ListSecrets   = Action[ListSecretsRequest, SecretsResult]{Name: "list_secrets"}
+	DeleteSecrets = Action[DeleteSecretsRequest, SecretsResult]{Name: "delete_secrets"}
+	RedactTexts   = Action[RedactTextsRequest, RedactTextsResult]{Name: "redact_texts"}
+
 	ListWorkspace       = Action[ListRequest, ListResult]{Name: "list_workspace"}
 	ReadWorkspaceFile   = Action[ReadWorkspaceFileRequest, ReadWorkspaceFileResult]{Name: "read_workspace_file"}
 	WriteWorkspaceFile  = Action[WriteWorkspaceFileRequest, WriteFileResult]{Name: "write_workspace_file"}

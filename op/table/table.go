@@ -38,6 +38,7 @@ func Groups() map[string]Group {
   # open one more host
   paddock network add ID --allow api.example.com`},
 		"policy":    {Summary: "Look at the rules for commands"},
+		"secret":    {Summary: "Work with secrets: values that commands of a sandbox may use and that output never shows"},
 		"service":   {Summary: "Work with services: commands that run on in a sandbox"},
 		"token":     {Summary: "Let principals in by HTTP, and end that"},
 		"workspace": {Summary: "Bring files into a workspace, and take them out"},
@@ -99,9 +100,11 @@ func All() []op.Op {
 		op.Of[network.NetworkLogInput](),
 		op.Of[network.PortPublishInput](),
 
+		op.Of[sandbox.SecretStoreInput](),
 		op.Of[sandbox.SecretSetInput](),
 		op.Of[sandbox.SecretListInput](),
 		op.Of[sandbox.SecretDeleteInput](),
+		op.Of[sandbox.SecretRemoveInput](),
 
 		op.Of[files.WorkspaceImportInput](),
 		op.Of[files.WorkspaceExportInput](),

@@ -233,6 +233,8 @@ func rows() []row {
 		{of: "paddock create web --idle 8h", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
 		{of: "paddock exec web -- make", steps: []step{{before: firstOf, see: []string{"made one"}, after: lastOf}}},
 		{of: "paddock exec -d web -- make", steps: []step{{before: firstOf, see: []string{"e1"}, after: lastOf}}},
+		{of: "paddock secret set web TOKEN --from-env TOKEN", steps: []step{{before: "export TOKEN=hunter22 && " + firstOf, see: []string{"secrets: TOKEN"}, never: []string{"hunter22"}, after: lastOf}}},
+		{of: "paddock exec --secret-env TOKEN web -- make", steps: []step{{before: "export TOKEN=hunter22 && " + firstOf + " && paddock secret set web TOKEN --from-env TOKEN >/dev/null", see: []string{"made one"}, after: lastOf}}},
 		{of: "paddock logs --follow web", steps: []step{{before: firstOf + " && paddock exec -d web -- make >/dev/null", see: []string{"e1 | ", "made one"}, after: lastOf}}},
 		{of: "paddock shell web", steps: []step{{before: firstOf, tty: true, stdin: "echo $((6*7)); exit 3\n", status: 3, see: []string{"42"}, after: lastOf}}},
 		{of: "paddock status web", steps: []step{{before: firstOf, see: []string{" is running", "workspace /home/dev/src/app", "network none"}, after: lastOf}}},

@@ -1,9 +1,11 @@
 package core
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,12 +24,37 @@ func CommandEnv(env map[string]string) (map[string]string, *wire.Error) {
 		switch {
 		case name == "":
 			return nil, envError("secret name is required")
-		case !portableName(name):
+		case !PortableName(name):
 			return nil, envError("secret name is invalid")
 		}
 		clean[name] = value
 	}
 	return clean, CheckEnv(clean)
+}
+
+// WithSecrets returns the environment of a request with the secrets that it names, and their
+// values, which a redactor must hide however long the command runs. The request's own variables
+// replace secrets.
+func (box *Sandbox) WithSecrets(env map[string]string, names []string) (_ map[string]string, hide []string, _ *wire.Error) {
+	if len(names) == 0 {
+		return env, nil, nil
+	}
+	refuse := func(reason string) (map[string]string, []string, *wire.Error) {
+		return nil, nil, &wire.Error{Code: wire.CodeBadRequest, Object: "secret_env", Message: reason}
+	}
+	if len(names) > wire.MaxSecretEnv {
+		return refuse(fmt.Sprintf("secret_env must have at most %d names", wire.MaxSecretEnv))
+	}
+	all, stored := make(map[string]string, len(env)+len(names)), box.Vault.Named()
+	for _, name := range names {
+		value, ok := stored[name]
+		if !ok {
+			return refuse("cannot use secret " + strconv.Quote(ShortName(name)) + ": unknown name")
+		}
+		all[name], hide = value, append(hide, ShownValue(value))
+	}
+	maps.Copy(all, env)
+	return all, hide, nil
 }
 
 // CheckEnv refuses an environment that no program can be started with.
@@ -47,8 +74,8 @@ func envError(text string) *wire.Error {
 // maxEnvName bounds a name in a request's environment, in bytes.
 const maxEnvName = 64
 
-// portableName reports whether a name is [A-Za-z_][A-Za-z0-9_]{0,63}.
-func portableName(name string) bool {
+// PortableName reports whether a name is [A-Za-z_][A-Za-z0-9_]{0,63}.
+func PortableName(name string) bool {
 	for i, c := range []byte(name) {
 		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
 		if !letter && (i == 0 || c < '0' || '9' < c) {

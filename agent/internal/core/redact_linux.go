@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/paddock-dev/paddock/internal/redact"
@@ -18,15 +19,29 @@ import (
 type Vault struct {
 	mu      sync.Mutex
 	values  []string
-	version int // counts changes
+	named   map[string]string // those that requests can name
+	version int               // counts changes
 }
 
-// Set replaces the values.
-func (v *Vault) Set(values []string) {
+// Set replaces the values that are hidden, and those that have a name.
+func (v *Vault) Set(values []string, named map[string]string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.values = values
+	v.values, v.named = values, named
 	v.version++
+}
+
+// Named returns the values that have a name. The map must not be changed.
+func (v *Vault) Named() map[string]string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.named
+}
+
+// ShownValue returns what of a secret is looked for in output: all but a line end at its end,
+// which programs leave out.
+func ShownValue(value string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
 }
 
 // Get returns the values, and a version that every Set changes.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,11 +141,16 @@ func start(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []*os
 	if err := checkExec(r); err != nil {
 		return nil, err
 	}
+	env, secrets, werr := box.WithSecrets(r.Env, r.SecretEnv)
+	if werr != nil {
+		return nil, werr
+	}
+	r.Env = env
 	c, werr := command(box, r)
 	if werr != nil {
 		return nil, werr
 	}
-	hidden, werr := box.Redactor(r.RedactValues, r.Redaction)
+	hidden, werr := box.Redactor(slices.Concat(r.RedactValues, secrets), r.Redaction)
 	if werr != nil {
 		return nil, werr
 	}

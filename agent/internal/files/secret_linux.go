@@ -25,21 +25,22 @@ const (
 	secretPrefix = ".paddock-secrets-"
 	// maxSecretArchive bounds an archive of secrets, in bytes.
 	maxSecretArchive = 16 << 20
-	// minSecret and maxSecret bound the values that are redacted, in bytes: shorter ones
-	// would be found everywhere, and longer ones are files rather than values.
-	minSecret = 4
-	maxSecret = 64 << 10
 )
 
-// Secrets is the directory of secrets: a name in an open directory.
+// Secrets are the secrets of a sandbox: those that have a name, and the directory of those
+// that are files, which is a name in an open directory.
 type Secrets struct {
 	parent func() (beneath.Dir, error)
 	name   string
 	// Shown is the path under which commands see it, empty for SecretPath.
 	Shown string
 
-	vault *core.Vault // of the values that are installed
-	lock  sync.Mutex  // held while a set is replaced
+	vault *core.Vault // of all values
+
+	lock     sync.Mutex // held while anything is replaced
+	archived []string   // the values of a set that was installed as an archive
+	archive  bool       // the files are such a set
+	inFiles  []string   // the names of the secrets that are files, sorted
 }
 
 // SecretsAt returns the directory of secrets at a path. All names of the path but the
@@ -65,19 +66,37 @@ func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.
 		return nil, err
 	}
 	r.BytesWritten = n.bytes
-	if err := core.CheckSecrets(n.values); err != nil {
-		return nil, tooLarge("cannot redact the secrets: " + err.Error())
-	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	if err := s.put(s.vault.Named(), n.values, n); err != nil {
+		return nil, err
+	}
+	s.archived, s.archive, s.inFiles = n.values, r.EntryCount > 0, nil
+	return r, nil
+}
+
+// put makes named secrets and archived values the ones that are hidden, and then installs
+// the set of files, if there is one. The lock is held.
+func (s *Secrets) put(named map[string]string, archived []string, n *newSecrets) error {
+	values := slices.Clone(archived)
+	for _, value := range named {
+		values = append(values, core.ShownValue(value))
+	}
+	if err := core.CheckSecrets(values); err != nil {
+		return tooLarge("cannot redact the secrets: " + err.Error())
+	}
 	// The values must be redacted before commands can read them.
 	old, _ := s.vault.Get()
-	s.vault.Set(n.values)
-	if err := n.install(); err != nil {
-		s.vault.Set(slices.Concat(old, n.values)) // commands may see either set now
-		return nil, secretError(err)
+	before := s.vault.Named()
+	s.vault.Set(values, named)
+	if n == nil {
+		return nil
 	}
-	return r, nil
+	if err := n.install(); err != nil {
+		s.vault.Set(slices.Concat(old, values), before) // commands may see either set now
+		return secretError(err)
+	}
+	return nil
 }
 
 func secretError(err error) error {
@@ -206,16 +225,15 @@ func (n *newSecrets) file(m *tarMember, content io.Reader) error {
 		return err
 	}
 	var value bytes.Buffer
-	if m.size <= maxSecret {
+	if m.size <= wire.MaxSecretBytes { // a longer one is a file rather than a value
 		content = io.TeeReader(content, &value)
 	}
 	if err := errors.Join(core.CopyExactly(f, content, m.size), f.Close()); err != nil {
 		return err
 	}
 	n.bytes += m.size
-	text := bytes.TrimSuffix(bytes.TrimSuffix(value.Bytes(), []byte("\n")), []byte("\r"))
-	if len(text) >= minSecret {
-		n.values = append(n.values, string(text))
+	if shown := core.ShownValue(value.String()); len(shown) >= wire.MinSecretBytes {
+		n.values = append(n.values, shown)
 	}
 	return nil
 }

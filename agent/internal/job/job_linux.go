@@ -16,6 +16,7 @@ const keptOutput = 4 << 20
 // job is a command in the background. The table's lock guards what follows ended.
 type job struct {
 	about  wire.BackgroundExec // as it was when it started
+	hidden *core.Redactor      // of secrets that were set later
 	cancel context.CancelFunc  // kills it with its tree
 	ended  chan struct{}       // closed when its tree and its output have ended
 
@@ -61,6 +62,7 @@ func (t *Table) run(ctx context.Context, j *job, c *exec.Command) {
 // describe returns what is known of a job. The lock is held.
 func (j *job) describe() wire.BackgroundExec {
 	r := j.about
+	r.Command = j.hidden.OnlyValues(r.Command)
 	r.StdoutBytes, r.StderrBytes = j.stdout.End(), j.stderr.End()
 	if j.result != nil {
 		res := *j.result

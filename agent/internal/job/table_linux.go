@@ -27,7 +27,8 @@ const (
 
 // Table holds the jobs that run, and the last of those that have ended.
 type Table struct {
-	box *core.Sandbox
+	box    *core.Sandbox
+	hidden *core.Redactor
 
 	mu       sync.Mutex
 	starting int    // how many are being started
@@ -36,7 +37,7 @@ type Table struct {
 }
 
 // New returns an empty table.
-func New(box *core.Sandbox) *Table { return &Table{box: box} }
+func New(box *core.Sandbox) *Table { return &Table{box: box, hidden: box.OnlySecrets()} }
 
 // Start starts a command in the background.
 func (t *Table) Start(q *wire.ExecRequest) (*wire.BackgroundExec, error) {
@@ -50,7 +51,7 @@ func (t *Table) Start(q *wire.ExecRequest) (*wire.BackgroundExec, error) {
 		q.TimeoutSeconds = new(float64) // none, for a command text too
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{cancel: cancel, ended: make(chan struct{}), stdout: core.Ring{Limit: keptOutput}, stderr: core.Ring{Limit: keptOutput}}
+	j := &job{hidden: t.hidden, cancel: cancel, ended: make(chan struct{}), stdout: core.Ring{Limit: keptOutput}, stderr: core.Ring{Limit: keptOutput}}
 	c, werr := exec.Start(t.box, q, &output{t, j, &j.stdout}, &output{t, j, &j.stderr})
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,11 @@ import (
 // Start checks the request, starts the command, and waits until it is ready. It
 // continues if the client disconnects.
 func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
-	own, werr := core.CommandEnv(q.Env)
+	env, secrets, werr := t.box.WithSecrets(q.Env, q.SecretEnv)
+	if werr != nil {
+		return nil, werr
+	}
+	own, werr := core.CommandEnv(env)
 	if werr != nil {
 		return nil, werr
 	}
@@ -34,7 +38,7 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction)
+	hidden, werr := t.box.Redactor(slices.Concat(q.RedactValues, secrets), q.Redaction)
 	if werr != nil {
 		return nil, werr
 	}

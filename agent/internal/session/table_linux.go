@@ -164,7 +164,12 @@ func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Ses
 	if err := checkSession(q); err != nil {
 		return nil, err
 	}
-	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction)
+	env, secrets, werr := t.box.WithSecrets(q.Env, q.SecretEnv)
+	if werr != nil {
+		return nil, werr
+	}
+	q.Env = env // also of the shells that a restart makes
+	hidden, werr := t.box.Redactor(slices.Concat(q.RedactValues, secrets), q.Redaction)
 	if werr != nil {
 		return nil, werr
 	}

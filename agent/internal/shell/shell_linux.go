@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,7 +57,12 @@ type shell struct {
 
 // start starts the shell of a checked request.
 func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir beneath.Dir) (*shell, error) {
-	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction)
+	env, secrets, werr := t.box.WithSecrets(q.Env, q.SecretEnv)
+	if werr != nil {
+		return nil, werr
+	}
+	q.Env = env
+	hidden, werr := t.box.Redactor(slices.Concat(q.RedactValues, secrets), q.Redaction)
 	if werr != nil {
 		return nil, werr
 	}

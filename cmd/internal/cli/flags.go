@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/table"
 	"github.com/paddock-dev/paddock/policy"
@@ -258,7 +259,48 @@ func complete(cmd *cobra.Command, f op.Field) {
 		_ = cmd.RegisterFlagCompletionFunc(f.Flag, cobra.FixedCompletions(f.Choices, cobra.ShellCompDirectiveNoFileComp))
 	case f.Complete == "dir":
 		_ = cmd.MarkFlagDirname(f.Flag)
+	case f.Complete == "sandbox":
+		_ = cmd.RegisterFlagCompletionFunc(f.Flag, completeSandbox)
 	case f.Complete != "file" && f.Kind != op.KindBool:
 		_ = cmd.RegisterFlagCompletionFunc(f.Flag, cobra.NoFileCompletions)
 	}
+}
+
+// completeArgs completes the arguments of a command that names a sandbox.
+func completeArgs(fields []op.Field) cobra.CompletionFunc {
+	words := slices.DeleteFunc(slices.Clone(fields), func(f op.Field) bool { return f.Flag != "" })
+	leads := slices.ContainsFunc(fields, func(f op.Field) bool { return f.Leads })
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		at := min(len(args), len(words)-1)
+		named := at >= 0 && (at == len(args) || words[at].Kind == op.KindList) && words[at].Complete == "sandbox"
+		if named || leads && len(args) == 0 {
+			return completeSandbox(cmd, args, typed)
+		}
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+}
+
+// completeSandbox offers the names of the sandboxes that there are. What it cannot find out it
+// leaves out.
+func completeSandbox(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	lasting, _ := paddock.ListLasting(cmd.Context(), paddock.Options{})
+	known := map[string]bool{}
+	for _, k := range lasting {
+		known[k.ID] = true
+		names = append(names, cobra.CompletionWithDesc(k.Called(), k.State))
+	}
+	opened, _ := paddock.List(cmd.Context(), paddock.Options{})
+	for _, r := range opened {
+		if !known[r.ID] {
+			names = append(names, r.ID)
+		}
+	}
+	layers, _ := paddock.Layers(paddock.Options{})
+	for _, l := range layers {
+		if !known[l.ID] && !slices.Contains(names, l.ID) {
+			names = append(names, cobra.CompletionWithDesc(l.ID, "a layer over "+text.QuoteName(l.Source)))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -81,6 +81,9 @@ func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
 		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
 		return cmd
 	}
+	if slices.ContainsFunc(o.Fields(), func(f op.Field) bool { return f.Complete == "sandbox" }) {
+		cmd.ValidArgsFunction = completeArgs(o.Fields())
+	}
 	in := AddFlags(cmd, strings.Join(o.CLI, " "), o.Fields())
 	help := "print one JSON object instead of text"
 	if o.Streams.Lines {

@@ -10,7 +10,7 @@ import (
 )
 
 type DiscardInput struct {
-	ID    string   `json:"id" arg:"ID" help:"the id of the sandbox, as paddock layers shows it"`
+	ID    string   `json:"id" arg:"ID" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
 	Paths []string `json:"paths,omitempty" arg:"PATH..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything, and the layer)"`
 }
 

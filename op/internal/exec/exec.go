@@ -31,7 +31,7 @@ type ExecInput struct {
 	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give either this or argv"`
 	Cwd        string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Env        op.Variables     `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable (may be repeated)"`
-	SecretEnv  []string         `json:"secret_env,omitempty" flag:"-" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
+	SecretEnv  []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
 	Stdin      string           `json:"stdin,omitempty" flag:"-" help:"the command's whole standard input (default: empty)"`
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and everything it started after this time, such as 90s or 1h30m (default: the sandbox's limit; without one, 2m in the foreground of a server)"`
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once and let the command continue; output_read reads its output, exec_kill ends it"`
@@ -132,7 +132,7 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		}
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, h *registry.Sandbox) error {
-		if in.Env, err = h.WithSecrets(in.Env, in.SecretEnv); err != nil {
+		if err := h.CheckSecrets(ctx, in.SecretEnv); err != nil {
 			return err
 		}
 		argv, err := in.argv(h)
@@ -202,7 +202,7 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 		return nil, err
 	}
 	names := slices.Collect(maps.Keys(spec.Env))
-	for _, text := range in.Env {
+	for _, text := range slices.Concat(in.SecretEnv, in.Env) {
 		name, _, _ := strings.Cut(text, "=")
 		if command.DangerousVariable(name) {
 			return nil, &policy.FieldError{Field: policy.FieldPath("env", name),
@@ -242,7 +242,7 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 // follow runs the command and copies its output to the caller as it arrives.
 func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []string, stream *op.Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.AddEnv, cmd.Stdin = in.Cwd, in.Env, in.stdin(h, stream)
+	cmd.Dir, cmd.AddEnv, cmd.SecretEnv, cmd.Stdin = in.Cwd, in.Env, in.SecretEnv, in.stdin(h, stream)
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
@@ -254,7 +254,7 @@ func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []stri
 // detach starts the command, which then belongs to its sandbox alone.
 func (in ExecInput) detach(ctx context.Context, h *registry.Sandbox, argv []string) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.AddEnv = in.Cwd, in.Env
+	cmd.Dir, cmd.AddEnv, cmd.SecretEnv = in.Cwd, in.Env, in.SecretEnv
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
@@ -305,10 +305,10 @@ func (in ExecInput) start(h *registry.Sandbox, env *op.Env, argv []string, strea
 	if in.Background || in.YieldAfter != nil { // it belongs to the sandbox
 		end()
 		cmd, limit := h.Command(context.Background(), argv[0], argv[1:]...), env.BoundTime(in.limit(h.Spec()))
-		cmd.Dir, cmd.AddEnv, cmd.Timeout, cmd.Stdin = in.Cwd, in.Env, limit.Span, in.stdin(h, stream)
+		cmd.Dir, cmd.AddEnv, cmd.SecretEnv, cmd.Timeout, cmd.Stdin = in.Cwd, in.Env, in.SecretEnv, limit.Span, in.stdin(h, stream)
 		return h.StartJob(cmd, told, limit, env.Outputs)
 	}
-	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: text.Truncate(h.Hide(told), registry.MaxCommand), Began: time.Now(), End: end, Done: make(chan struct{})}
+	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: h.StoredCommand(told), Began: time.Now(), End: end, Done: make(chan struct{})}
 	if err := h.Execs.Add(x); err != nil {
 		end()
 		x.Out.Drop()
@@ -316,7 +316,7 @@ func (in ExecInput) start(h *registry.Sandbox, env *op.Env, argv []string, strea
 	}
 	x.Cmd = h.Command(ctx, argv[0], argv[1:]...)
 	x.Limit = env.BoundTime(in.limit(h.Spec()))
-	x.Cmd.Dir, x.Cmd.AddEnv, x.Cmd.Timeout = in.Cwd, in.Env, x.Limit.Span
+	x.Cmd.Dir, x.Cmd.AddEnv, x.Cmd.SecretEnv, x.Cmd.Timeout = in.Cwd, in.Env, in.SecretEnv, x.Limit.Span
 	x.Cmd.Stdout, x.Cmd.Stderr = x.Out.Side(0), x.Out.Side(1)
 	x.Cmd.Stdin = in.stdin(h, stream)
 	if err := x.Cmd.Start(); err != nil {

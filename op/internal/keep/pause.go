@@ -10,7 +10,7 @@ import (
 )
 
 type PauseInput struct {
-	Names []string `json:"names" arg:"NAME..." help:"the sandboxes, by name or id" max:"256"`
+	Names []string `json:"names" arg:"NAME..." complete:"sandbox" help:"the sandboxes, by name or id" max:"256"`
 }
 
 // Paused says how a sandbox was paused.

@@ -10,7 +10,7 @@ import (
 )
 
 type ResumeInput struct {
-	Names []string `json:"names" arg:"NAME..." help:"the sandboxes, by name or id" max:"256"`
+	Names []string `json:"names" arg:"NAME..." complete:"sandbox" help:"the sandboxes, by name or id" max:"256"`
 }
 
 type ResumeOutput struct {

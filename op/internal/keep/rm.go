@@ -11,7 +11,7 @@ import (
 
 type RemoveInput struct {
 	Force bool     `json:"force,omitempty" flag:"force" short:"f" help:"end those that run first"`
-	Names []string `json:"names" arg:"NAME..." help:"the sandboxes, by name or id" max:"256"`
+	Names []string `json:"names" arg:"NAME..." complete:"sandbox" help:"the sandboxes, by name or id" max:"256"`
 }
 
 type RemoveOutput struct {

@@ -10,7 +10,7 @@ import (
 )
 
 type StartInput struct {
-	Name    string       `json:"name" arg:"NAME" help:"the sandbox, by name or id" min:"1" max:"64"`
+	Name    string       `json:"name" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id" min:"1" max:"64"`
 	Env     op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
 	EnvPass []string     `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)"`
 }

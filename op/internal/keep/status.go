@@ -16,7 +16,7 @@ import (
 )
 
 type StatusInput struct {
-	Name string `json:"name" arg:"NAME" help:"the sandbox, by name or id" min:"1" max:"64"`
+	Name string `json:"name" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id" min:"1" max:"64"`
 }
 
 type StatusOutput struct {

@@ -13,7 +13,7 @@ import (
 )
 
 type StopInput struct {
-	Names []string `json:"names" arg:"NAME..." help:"the sandboxes, by name or id" max:"256"`
+	Names []string `json:"names" arg:"NAME..." complete:"sandbox" help:"the sandboxes, by name or id" max:"256"`
 }
 
 // Ended is how a sandbox has ended.

@@ -21,7 +21,7 @@ import (
 
 // Where names a running sandbox.
 type Where struct {
-	Sandbox string `json:"sandbox,omitempty" arg:"ID" help:"which sandbox (default: the one over the workspace)" max:"64"`
+	Sandbox string `json:"sandbox,omitempty" arg:"ID" complete:"sandbox" help:"which sandbox (default: the one over the workspace)" max:"64"`
 }
 
 // in runs do in the sandbox. A single call does not open one, which would end with it.

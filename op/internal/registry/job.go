@@ -11,8 +11,17 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/output"
 )
 
-// MaxCommand bounds the stored text of a command, in bytes.
-const MaxCommand = 1 << 10
+// maxCommand bounds the stored text of a command, in bytes.
+const maxCommand = 1 << 10
+
+// StoredCommand returns as much of a command's text as is stored. Secrets are hidden when it is
+// shown; in a longer one before, since it may be cut within one.
+func (h *Sandbox) StoredCommand(command string) string {
+	if len(command) > maxCommand {
+		command = h.Hide(context.Background(), command)[0]
+	}
+	return text.Truncate(command, maxCommand)
+}
 
 // StartJob starts a command that belongs to the sandbox, and copies its output to an output of
 // the principal.
@@ -36,7 +45,7 @@ func (h *Sandbox) StartJob(cmd *paddock.Cmd, command string, limit TimeLimit, ou
 }
 
 func (h *Sandbox) newJob(job *paddock.Exec, command string, began time.Time, outputs *output.Outputs) *Exec {
-	x := &Exec{Out: outputs.NewNamed(h.Principal, h.jobName(job.ID())), Command: text.Truncate(h.Hide(command), MaxCommand), Began: began, Job: job, Done: make(chan struct{})}
+	x := &Exec{Out: outputs.NewNamed(h.Principal, h.jobName(job.ID())), Command: h.StoredCommand(command), Began: began, Job: job, Done: make(chan struct{})}
 	x.copying, x.leave = context.WithCancel(context.Background())
 	x.End = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), EndTime)

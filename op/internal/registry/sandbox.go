@@ -38,7 +38,6 @@ type Sandbox struct {
 	adopting  sync.Mutex // locked while commands of other servers are looked for
 	// Introduced is set once a call has reported which guarantees do not hold.
 	Introduced once
-	secrets    secrets // that were installed in it
 	shells     shellEnds
 }
 

@@ -84,10 +84,14 @@ func (in SandboxStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 		Limits: h.Spec().Limits, Execs: []ExecSummary{}, Isolation: h.Isolation()}
 	all := h.Execs.All()
 	slices.Reverse(all)
-	for _, x := range all[:min(len(all), shownExecs)] {
-		out.Execs = append(out.Execs, execSummary(x, h))
+	all, out.MoreExecs = all[:min(len(all), shownExecs)], max(0, len(all)-shownExecs)
+	commands := make([]string, len(all))
+	for i, x := range all {
+		commands[i] = x.Command
 	}
-	out.MoreExecs = len(all) - len(out.Execs)
+	for i, command := range h.Hide(ctx, commands...) { // also secrets that were set after it was started
+		out.Execs = append(out.Execs, execSummary(all[i], command))
+	}
 	if err := out.count(ctx, h); err != nil {
 		return SandboxStatusOutput{}, h.Explain(err)
 	}
@@ -118,10 +122,9 @@ func (out *SandboxStatusOutput) count(ctx context.Context, h *registry.Sandbox) 
 	return nil
 }
 
-// execSummary returns the summary of a command. It hides secrets in it, including those that
-// were set after the command was started.
-func execSummary(x *registry.Exec, h *registry.Sandbox) ExecSummary {
-	s := ExecSummary{Exec: x.Out.ID(), Command: text.Label(h.Hide(x.Command)), State: registry.Running, StartedAt: x.Began.UTC()}
+// execSummary returns the summary of a command, which is given without secrets.
+func execSummary(x *registry.Exec, command string) ExecSummary {
+	s := ExecSummary{Exec: x.Out.ID(), Command: text.Label(command), State: registry.Running, StartedAt: x.Began.UTC()}
 	if !x.Running() {
 		s.State, s.End = registry.Exited, x.How()
 	}

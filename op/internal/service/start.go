@@ -24,7 +24,7 @@ type ServiceStartInput struct {
 	Argv         []string         `json:"argv,omitempty" arg:"COMMAND..." help:"what to run, as a program with arguments, without a shell" max:"4096"`
 	Cwd          string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"its directory, in the workspace (default: the workspace)" max:"4096"`
 	Env          op.Variables     `json:"env,omitempty" flag:"env" arg:"K=V" help:"environment variables to add" secret:"env"`
-	SecretEnv    []string         `json:"secret_env,omitempty" flag:"-" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
+	SecretEnv    []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
 	ReadyPort    *uint64          `json:"ready_port,omitempty" flag:"ready-port" arg:"PORT" help:"it is ready when it accepts connections on this port of 127.0.0.1" min:"1" max:"65535"`
 	ReadyHTTP    string           `json:"ready_http,omitempty" flag:"ready-http" arg:"URL" help:"it is ready when this URL (http://127.0.0.1:PORT/…) is answered with a status from 200 to 399" max:"4096"`
 	ReadyFile    string           `json:"ready_file,omitempty" flag:"ready-file" arg:"PATH" help:"it is ready when this path exists, relative to the workspace" max:"4096"`
@@ -66,7 +66,7 @@ func (in ServiceStartInput) Do(ctx context.Context, env *op.Env, stream *op.Stre
 		if err := s.Unruled("start a service"); err != nil {
 			return err
 		}
-		if q.Env, err = s.Environ(in.Env, in.SecretEnv, nil); err != nil {
+		if err := s.CheckSecrets(ctx, in.SecretEnv); err != nil {
 			return err
 		}
 		r, err := startService(ctx, s, q, limit, stream.Progress)
@@ -105,7 +105,7 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 	limit, err = op.DurationWithin("timeout", in.Timeout, 30*time.Second, op.MaxTimeout)
 	err = errors.Join(err, in.Env.Check(), op.CheckGiven("cwd", in.Cwd), op.CheckGiven("ready_file", in.ReadyFile))
 	q = wire.StartServiceRequest{ServiceName: in.Name, Command: command, Cwd: wire.Path(in.Cwd),
-		ReadyUnused: true, ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
+		Env: registry.Environ(in.Env, nil), SecretEnv: in.SecretEnv, ReadyUnused: true, ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
 	if err == nil {
 		q.Readiness, err = in.readiness()
 	}

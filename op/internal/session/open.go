@@ -20,8 +20,9 @@ import (
 
 type SessionOpenInput struct {
 	SessionFields
-	Sandbox   string `json:"sandbox,omitempty" help:"the sandbox for the session, without any field that describes one (default: the default sandbox, if there is one and no field describes another; else one of its own)" max:"64"`
-	SessionID string `json:"session_id,omitempty" help:"the session's id (default: a random one)" max:"64"`
+	Sandbox   string   `json:"sandbox,omitempty" help:"the sandbox for the session, without any field that describes one (default: the default sandbox, if there is one and no field describes another; else one of its own)" max:"64"`
+	SessionID string   `json:"session_id,omitempty" help:"the session's id (default: a random one)" max:"64"`
+	SecretEnv []string `json:"secret_env,omitempty" help:"names of secrets (secret_set) of the sandbox to pass as environment variables" max:"64"`
 }
 
 type SessionOpenOutput struct {
@@ -97,7 +98,10 @@ func openSession(ctx context.Context, e *op.Env, in SessionOpenInput, key regist
 		if err != nil {
 			return nil, err
 		}
-		return openShared(ctx, e, in.SessionFields, key, where)
+		return openShared(ctx, e, in, key, where)
+	}
+	if len(in.SecretEnv) > 0 {
+		return nil, &policy.FieldError{Field: "secret_env", Reason: "a sandbox of the session's own has no secrets", Hint: "name a sandbox, and set them there with secret_set"}
 	}
 	p, err := in.plan(ctx, e)
 	if err != nil {
@@ -126,15 +130,19 @@ func openSession(ctx context.Context, e *op.Env, in SessionOpenInput, key regist
 }
 
 // openShared opens a session in a sandbox that the server keeps.
-func openShared(ctx context.Context, e *op.Env, in SessionFields, key registry.SessionKey, where string) (k *registry.Session, err error) {
+func openShared(ctx context.Context, e *op.Env, in SessionOpenInput, key registry.SessionKey, where string) (k *registry.Session, err error) {
 	err = e.WithSandbox(ctx, op.InSandbox{Sandbox: where}, func(ctx context.Context, h *registry.Sandbox) error {
 		if h.Spec().Commands != nil {
 			return errRuledSession
+		}
+		if err := h.CheckSecrets(ctx, in.SecretEnv); err != nil {
+			return err
 		}
 		opts, err := in.options(shellpolicy.Session{}, h.Spec())
 		if err != nil {
 			return err
 		}
+		opts.SecretEnv = in.SecretEnv
 		k = &registry.Session{Key: key, Sandbox: h.Sandbox, Shared: true, Kept: h.Kept, Called: h.Called(),
 			Plan: registry.SessionPlan{Spec: h.Spec(), Opts: e.BoundSession(opts), Bounded: in.bounded()}}
 		return k.Begin(ctx)

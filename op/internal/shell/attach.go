@@ -26,6 +26,7 @@ type ShellAttachInput struct {
 	DetachKeys string       `json:"detach_keys,omitempty" flag:"detach-keys" arg:"KEYS" help:"the keys, one after the other, that leave the shell running (default: ctrl-p,ctrl-q)" max:"256"`
 	Cwd        string       `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"the directory of a shell that is opened, relative to the workspace or absolute (default: the workspace)" max:"4096"`
 	Env        op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable in a shell that is opened (may be repeated)" secret:"env"`
+	SecretEnv  []string     `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"pass this secret (paddock secret set) as an environment variable to a shell that is opened (may be repeated)" max:"64"`
 }
 
 type ShellAttachOutput struct {
@@ -124,7 +125,8 @@ func (in ShellAttachInput) open(ctx context.Context, env *op.Env, a *attachment)
 	if term, ok := env.Lookup("TERM"); ok {
 		always["TERM"] = term
 	}
-	if q.Env, err = a.sandbox.Environ(in.Env, nil, always); err != nil {
+	q.Env, q.SecretEnv = registry.Environ(in.Env, always), in.SecretEnv
+	if err := a.sandbox.CheckSecrets(ctx, in.SecretEnv); err != nil {
 		return err
 	}
 	for {
@@ -196,7 +198,7 @@ func (a *attachment) run(ctx context.Context, keys []byte, out *ShellAttachOutpu
 		out.Detached = true
 		return nil
 	}
-	return registry.Refusal("read shell "+a.id, err)
+	return registry.Refusal("read shell "+a.id, a.sandbox.Explain(err))
 }
 
 // read reads what the shell has printed from a cursor on. Without any it waits.

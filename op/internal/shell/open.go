@@ -45,12 +45,13 @@ func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 	if err != nil {
 		return out, err
 	}
-	q := wire.OpenShellRequest{ShellID: id, Cwd: wire.Path(in.Cwd), Rows: int64(op.CountOr(in.Rows, 30)), Cols: int64(op.CountOr(in.Cols, 120))}
+	q := wire.OpenShellRequest{ShellID: id, Cwd: wire.Path(in.Cwd), Rows: int64(op.CountOr(in.Rows, 30)), Cols: int64(op.CountOr(in.Cols, 120)),
+		Env: registry.Environ(in.Env, map[string]string{"PS1": "$ "}), SecretEnv: in.SecretEnv}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		if err := s.Unruled("open a shell"); err != nil {
 			return err
 		}
-		if q.Env, err = s.Environ(in.Env, in.SecretEnv, map[string]string{"PS1": "$ "}); err != nil {
+		if err := s.CheckSecrets(ctx, in.SecretEnv); err != nil {
 			return err
 		}
 		if err := beginShell(ctx, s, q); err != nil {

@@ -25,7 +25,7 @@ var Walks = []Walk{
 			"paddock.Cmd.Args", "wire.ExecRequest", "internal/clone.Command", "internal/clone.image",
 		},
 		Within: []string{"op/internal/exec.ExecInput", "paddock.Cmd", "agent.request", "agent/internal/spawn.spawnRequest"},
-		Ends:   []string{"paddock.Error.Hint", "op/internal/exec.RunOutput.Command", "policy/command.checker.text", "policy/command.arg.text"}, // told, or judged
+		Ends:   []string{"paddock.Error.Hint", "op/internal/exec.RunOutput.Command", "op/internal/registry.Exec.Command", "wire.RedactTextsRequest.Texts", "policy/command.checker.text", "policy/command.arg.text"}, // told, or judged
 		Beside: []string{"internal/redact", "audit"},
 	},
 	{
