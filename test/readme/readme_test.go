@@ -48,7 +48,8 @@ type step struct {
 	instead string // a command in place of the README's, which that has said to use
 	before  string // what the reader has done before, in the same shell
 	stdin   string
-	tty     bool // on a terminal, at which stdin is typed
+	tty     bool   // on a terminal, at which stdin is typed
+	asked   string // the last of what the terminal shows before that is typed; else it is typed at once
 	status  int
 	see     []string // in what it prints
 	never   []string
@@ -193,7 +194,7 @@ func login(t *testing.T, script string, s step) (out, errOut string, status int)
 	var err error
 	switch {
 	case s.tty:
-		err = typing(cmd, s.stdin, &stdout)
+		err = typing(cmd, s.asked, s.stdin, &stdout)
 	case s.while != nil:
 		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &stdout, &stderr, &syscall.SysProcAttr{Setpgid: true}
 		if err = cmd.Start(); err == nil {
@@ -217,14 +218,22 @@ func marked(text string) string {
 	return text
 }
 
-// typing runs a command on a terminal of its own. What is typed waits there
-// until it is read.
-func typing(cmd *exec.Cmd, text string, out *bytes.Buffer) error {
+// typing runs a command on a terminal of its own, and types once that shows what was asked. What
+// is typed waits there until it is read.
+func typing(cmd *exec.Cmd, asked, text string, out *bytes.Buffer) error {
 	terminal, err := pty.Start(cmd)
 	if err != nil {
 		return err
 	}
 	defer terminal.Close()
+	buf := make([]byte, 4096)
+	for !strings.Contains(out.String(), asked) {
+		n, err := terminal.Read(buf)
+		out.Write(buf[:n])
+		if err != nil {
+			return errors.Join(fmt.Errorf("cannot find %q", asked), cmd.Wait())
+		}
+	}
 	if _, err := io.WriteString(terminal, text); err != nil {
 		return err
 	}

@@ -282,7 +282,7 @@ func rows() []row {
 		{of: "paddock run --workspace-mode copy -- ./try", steps: []step{{see: []string{"tried"}, after: "! ls tried"}}},
 		{of: "paddock try -- ./try", steps: []step{
 			{see: []string{"tried", "paddock: what has changed:", "paddock: the changes are kept: paddock diff pd-"}, after: "! ls tried && paddock discard " + lastLayer},
-			{tty: true, stdin: "commit\n", see: []string{"What becomes of the changes? [commit/discard/keep]", "1 change landed"}, after: "ls tried && rm tried"},
+			{tty: true, asked: "[commit/discard/keep]", stdin: "commit\n", see: []string{"1 change landed"}, after: "ls tried && rm tried"},
 		}},
 		{of: "paddock run --rootfs ~/image -- app", steps: []step{{see: []string{"app runs"}}}},
 		{of: "paddock run --seccomp debug -- gdb ./app", steps: []step{{stdin: "run\nquit\n", see: []string{"app runs", "exited normally"}}}},
