@@ -167,7 +167,7 @@ func (s step) run(t *testing.T, script, before string, row row, c command) {
 		s.also(t, printed)
 	}
 	if s.after != "" {
-		if out, errOut, status := login(t, "cd ~/"+dir+"\n"+s.after+"\n", step{}); status != 0 {
+		if out, errOut, status := login(t, "PATH=~/paddock/bin:$PATH; cd ~/"+dir+"\n"+s.after+"\n", step{}); status != 0 {
 			t.Errorf("after %s: %s: exit status %d\n%s%s", text, s.after, status, out, errOut)
 		}
 	}

@@ -20,7 +20,7 @@ func rowOf(of string) (row, bool) {
 const (
 	denied = "The user does not have the UNSANDBOXED_EXEC privilege. Ask an admin to grant it with the alter_privileges tool.\npaddock: hint: paddock privilege grant user:dev UNSANDBOXED_EXEC"
 	grant  = "paddock privilege grant user:dev UNSANDBOXED_EXEC >/dev/null || exit"
-	take   = "~/paddock/bin/paddock privilege revoke user:dev UNSANDBOXED_EXEC"
+	take   = "paddock privilege revoke user:dev UNSANDBOXED_EXEC"
 )
 
 // lastLayer is the id of the layer that was kept last.
@@ -29,13 +29,13 @@ const lastLayer = `"$(paddock layers --json | grep -o '"id":"[^"]*' | tail -n 1 
 // A persistent sandbox, for one row.
 const (
 	firstOf = "paddock create web >/dev/null"
-	lastOf  = "~/paddock/bin/paddock rm --force web"
+	lastOf  = "paddock rm --force web"
 )
 
 // The sandbox of README's tour, after it has changed something.
 const (
 	tourOf  = "paddock create web --workspace-mode overlay >/dev/null && paddock exec web -- sh -c 'echo hello >index.html; make' >/dev/null"
-	ofTour  = "~/paddock/bin/paddock rm --force web; ! ls index.html"
+	ofTour  = "paddock rm --force web; ! ls index.html"
 	tourEnd = tourOf + " && paddock stop web >/dev/null"
 )
 
@@ -87,8 +87,8 @@ func rows() []row {
 		{of: "paddock service start --sandbox web --name site --ready-port 8000 -- python3 -m http.server 8000", steps: []step{{before: tourOf, see: []string{"ready"}, after: ofTour}}},
 		{of: "paddock forward web 8080:8000", steps: []step{{before: tourOf, instead: "timeout --preserve-status -s INT 5 paddock forward web 8080:8000", see: []string{"http://127.", ":8080/"}, after: ofTour}}},
 		{of: "paddock diff web", steps: []step{{before: tourOf, see: []string{"+hello"}, after: ofTour}}},
-		{of: "paddock commit web index.html", steps: []step{{before: tourEnd, see: []string{"1 change landed"}, after: "grep hello index.html && rm index.html && ~/paddock/bin/paddock rm --force web"}}},
-		{of: "paddock discard web", steps: []step{{before: tourEnd, see: []string{"1 change"}, after: "~/paddock/bin/paddock rm web && ! ls index.html"}}},
+		{of: "paddock commit web index.html", steps: []step{{before: tourEnd, see: []string{"1 change landed"}, after: "grep hello index.html && rm index.html && paddock rm --force web"}}},
+		{of: "paddock discard web", steps: []step{{before: tourEnd, see: []string{"1 change"}, after: "paddock rm web && ! ls index.html"}}},
 		{of: "paddock rm web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is removed"}}}},
 		{of: "paddock plan", steps: []step{{see: []string{"workspace   /home/dev/src/app (rw)", "PATH "}}}},
 		{of: "paddock doctor", steps: []step{{see: []string{"usable: a sandbox with all default walls can be made here", "not available here: limit memory; limit cpus"}}}},
@@ -106,9 +106,9 @@ func rows() []row {
 		{of: "paddock mcp uninstall --client NAME", steps: []step{{instead: "paddock mcp uninstall --client codex"}}},
 		{of: "paddock mcp install --client NAME", steps: []step{{instead: "paddock mcp install --client gemini", after: "grep paddock_ ~/.gemini/settings.json"}}},
 		{of: "paddock mcp --structured", steps: []step{{}}},
-		{of: "paddock mcp install --client claude-code", steps: []step{{also: installed, after: "~/paddock/bin/paddock mcp uninstall --client claude-code"}}},
-		{of: "paddock mcp install --client codex", steps: []step{{after: "grep paddock_ ~/.codex/config.toml && ~/paddock/bin/paddock mcp uninstall --client codex"}}},
-		{of: "paddock mcp install --client gemini", steps: []step{{after: "grep paddock_ ~/.gemini/settings.json && ~/paddock/bin/paddock mcp uninstall --client gemini"}}},
+		{of: "paddock mcp install --client claude-code", steps: []step{{also: installed, after: "paddock mcp uninstall --client claude-code"}}},
+		{of: "paddock mcp install --client codex", steps: []step{{after: "grep paddock_ ~/.codex/config.toml && paddock mcp uninstall --client codex"}}},
+		{of: "paddock mcp install --client gemini", steps: []step{{after: "grep paddock_ ~/.gemini/settings.json && paddock mcp uninstall --client gemini"}}},
 		{of: "paddock mcp install --client cursor", steps: []step{{after: "grep paddock .cursor/mcp.json && rm -r .cursor"}}},
 		{of: "paddock mcp install --client vscode", steps: []step{{after: "grep paddock .vscode/mcp.json && rm -r .vscode"}}},
 		{of: "paddock mcp install --print", steps: []step{{see: []string{`"mcpServers"`}}}},
@@ -241,7 +241,7 @@ func rows() []row {
 		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing of it is left"}, after: lastOf}}},
 		{of: "paddock start web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is ready"}, after: lastOf}}},
 		{of: "paddock list --all", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{" web ", "stopped: paddock stop ended it"}, after: lastOf}}},
-		{of: "paddock rm --force web", steps: []step{{before: firstOf, see: []string{"sandbox web is removed"}, after: "! ~/paddock/bin/paddock status web 2>/dev/null"}}},
+		{of: "paddock rm --force web", steps: []step{{before: firstOf, see: []string{"sandbox web is removed"}, after: "! paddock status web 2>/dev/null"}}},
 
 		// docs/project.md
 		{of: "paddock init", steps: []step{{see: []string{"wrote /home/dev/src/app/.paddock.yaml", "look at it, then: paddock trust"}}}},
@@ -253,7 +253,7 @@ func rows() []row {
 		{of: "paddock trust --list", steps: []step{{see: []string{"  trusted  /home/dev/src/app"}}}},
 		{of: "paddock trust --remove", steps: []step{{see: []string{"no longer trusted: /home/dev/src/app/.paddock.yaml"}, after: "rm .paddock.yaml"}}},
 		{of: "network: host", path: "project.yaml", steps: []step{
-			{before: "mkdir ~/project; cp ~/project.yaml ~/project/.paddock.yaml", instead: "paddock trust --yes ~/project", see: []string{"  network: commands can use this host's network", "trusted: "}, after: "~/paddock/bin/paddock trust --remove ~/project"},
+			{before: "mkdir ~/project; cp ~/project.yaml ~/project/.paddock.yaml", instead: "paddock trust --yes ~/project", see: []string{"  network: commands can use this host's network", "trusted: "}, after: "paddock trust --remove ~/project"},
 		}},
 
 		// docs/rules.md
