@@ -250,8 +250,8 @@ func (e *unmappedError) Error() string { return e.source + " cannot be id-mapped
 func (e *unmappedError) Unwrap() error { return e.err }
 
 const (
-	bootTimeout = 20 * time.Second // for a new agent to build its walls
-	slowestCopy = 16 << 20         // bytes a second, of a workspace that the agent copies
+	bootTimeout = time.Minute // for a new agent to build its walls
+	slowestCopy = 16 << 20    // bytes a second, of a workspace that the agent copies
 )
 
 // boot hands the plan over, waits until the agent has built the walls, and verifies them.
