@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -78,17 +77,19 @@ func (s *screen) allLinks(ctx context.Context) (links []string, err error) {
 			}
 		}
 	}
+	slices.Sort(links)
 	return links, nil
 }
 
-// listTypes lists a directory below another with the types of its files.
+// listTypes lists a directory below another with the types of its files, in no order.
 func listTypes(dir int, rel string) ([]fs.DirEntry, error) {
-	fd, err := reach(dir, rel, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := reach(dir, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = unix.Close(fd) }()
-	return os.ReadDir("/proc/self/fd/" + strconv.Itoa(fd))
+	f := os.NewFile(uintptr(fd), ".")
+	defer f.Close()
+	return f.ReadDir(-1)
 }
 
 // linksIn finds where the links of a directory lead that stand at paths of the inventory.
@@ -119,19 +120,21 @@ func (s *screen) linksIn(dir string) {
 	}
 }
 
-// presentIn returns the names that a directory has after the commit, folded, or nil if that is not
-// known.
+// presentIn returns the names of the links and directories that a directory has after the commit,
+// folded, and may return others; or nil if they are not known.
 func (s *screen) presentIn(dir string) map[string]bool {
 	present := map[string]bool{}
 	if s.folding || s.byPath[dir] != nil {
 		return nil
 	}
-	list, err := names(s.source, dir)
+	list, err := listTypes(s.source, dir)
 	if err != nil {
 		return nil
 	}
-	for _, n := range list {
-		present[foldName(n)] = true
+	for _, e := range list {
+		if !e.Type().IsRegular() {
+			present[foldName(e.Name())] = true
+		}
 	}
 	for _, n := range s.in[dir] {
 		present[foldName(n)] = true

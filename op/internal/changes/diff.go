@@ -17,7 +17,7 @@ type DiffInput struct {
 	NameStatus bool     `json:"name_status,omitempty" flag:"name-status" help:"a line for each path: A new, M changed, D gone, T another type, R a renamed directory"`
 	Tar        bool     `json:"tar,omitempty" flag:"tar" help:"a tar archive, as a layer of an OCI image: .wh.NAME is gone"`
 	Binary     bool     `json:"binary,omitempty" flag:"binary" help:"have the patch contain binary files, which it otherwise names"`
-	Quiet      bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors"`
+	Quiet      bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors, and look for nothing that is held back"`
 }
 
 type DiffOutput struct {
@@ -80,19 +80,19 @@ func (in DiffInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		return out, err
 	}
 	out.ID, out.Changes = in.ID, changesOf(found)
-	findings, err := l.Screen(ctx, at...)
-	if err != nil {
-		return out, err
+	silent := stream.Stdout != nil && (in.Quiet || stream.Stderr == nil) // nobody sees what was found
+	if !silent {
+		findings, err := l.Screen(ctx, at...)
+		if err != nil {
+			return out, err
+		}
+		out.Findings = findingsOf(findings)
 	}
-	out.Findings = findingsOf(findings)
 	if stream.Stdout == nil {
 		return out, nil // the changes say it
 	}
-	if err := in.write(ctx, l, stream.Stdout, &out, at); err != nil {
+	if err := in.write(ctx, l, stream.Stdout, &out, at); err != nil || silent {
 		return out, err
-	}
-	if in.Quiet || stream.Stderr == nil {
-		return out, nil
 	}
 	err = writeLines(stream.Stderr, out.Findings, func(f Finding) string { return "paddock: " + f.line() })
 	return out, errors.Join(err, writeLines(stream.Stderr, out.Left, func(p string) string { return "paddock: not in the archive: " + name(p) }))
