@@ -225,11 +225,12 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Run commands in sandboxes:", []string{"run", "session", "exec", "shell", "logs", "execute", "service", "list", "forward"}},
+	{"Run commands in sandboxes:", []string{"run", "session", "exec", "shell", "logs", "execute", "service", "wrap", "list", "forward", "network", "secret"}},
 	{"Keep sandboxes:", []string{"create", "status", "stop", "start", "rm", "pause", "resume", "stats", "prune"}},
+	{"Look at changes before they land:", []string{"try", "diff", "commit", "discard", "layers"}},
 	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
 	{"Set up a project:", []string{"init", "trust"}},
 	{"Serve models:", []string{"mcp", "token"}},
-	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "version"}},
+	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "cache", "version"}},
 	{"Reach the host itself, with a privilege:", []string{"cgroup", "unshare", "nsenter", "privilege"}},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,5 +101,14 @@ func TestExamplesOfGroups(t *testing.T) {
 	}
 	if examples < 3 {
 		t.Errorf("there are %d", examples)
+	}
+}
+
+// The help text shows each command in a part that says what it is for.
+func TestEveryCommandHasAPart(t *testing.T) {
+	for _, cmd := range (&App{}).root(nil).Commands() {
+		if cmd.GroupID == "" && !slices.Contains([]string{"completion", "help", "man"}, cmd.Name()) {
+			t.Errorf("%s stands among additional commands", cmd.Name())
+		}
 	}
 }

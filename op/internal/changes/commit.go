@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/paddock-dev/paddock"
@@ -160,15 +161,17 @@ func (out CommitOutput) Render(w io.Writer) error {
 		fmt.Fprintf(&b, "%s %s\n", counted(len(out.Landed)), verb)
 	}
 	if len(out.Held) > 0 {
-		accept := ""
+		var accept []string
 		for _, f := range out.Held {
-			if f.State == "held" {
-				accept = policy.ShellWord(f.Path)
-				break
+			if option := "--accept " + policy.ShellWord(f.Path) + " "; f.State == "held" && !slices.Contains(accept, option) {
+				accept = append(accept, option)
 			}
 		}
-		if accept != "" {
-			fmt.Fprintf(&b, "to land what is held back: paddock commit --accept %s %s\n", accept, out.ID)
+		if len(accept) > 8 { // the lines above have them all
+			accept = accept[:1]
+		}
+		if len(accept) > 0 {
+			fmt.Fprintf(&b, "to land what is held back: paddock commit %s%s\n", strings.Join(accept, ""), out.ID)
 		}
 	}
 	if out.Kept && !out.DryRun && !out.quiet {
