@@ -83,7 +83,7 @@ func newOverlay(t *testing.T, marks Marks) *overlay {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = os.Chmod(filepath.Join(o.dir, "work", "work"), 0o700) }) // the kernel makes it unreadable
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwX", o.dir).Run() }) // the kernel makes one unreadable, and so do scripts
 	return o
 }
 

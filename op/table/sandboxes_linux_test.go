@@ -93,7 +93,7 @@ func TestScratchOutlivesServers(t *testing.T) {
 	env.Default = nil
 	env.Ceiling = &policy.Ceiling{}
 	made := well[sandbox.SandboxCreateOutput](t, env, "sandbox_create", fields{"name": "lab"})
-	well[exec.ExecAnswer](t, env, "exec", fields{"sandbox": "lab", "command": "echo x > file; mkdir -m 0 closed"})
+	well[exec.ExecAnswer](t, env, "exec", fields{"sandbox": "lab", "command": "echo x > file"})
 	if err := env.Sandboxes.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +109,7 @@ func TestScratchOutlivesServers(t *testing.T) {
 	if _, err := try[any](t.Context(), t, as(&op.Env{Options: env.Options, Sandboxes: &registry.Sandboxes{}}, "bob"), "sandbox_create", fields{"workspace": filepath.Join(place, "scratch")}); err == nil || !strings.Contains(err.Error(), "Paddock's own state") {
 		t.Errorf("another principal: %v", err)
 	}
+	well[exec.ExecAnswer](t, env, "exec", fields{"sandbox": "lab", "command": "mkdir -m 0 closed"})
 	well[sandbox.SandboxDeleteOutput](t, env, "sandbox_delete", fields{"sandbox": "lab"})
 	if _, err := os.Stat(place); err == nil {
 		t.Error("its workspace is still there")
