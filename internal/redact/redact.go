@@ -40,9 +40,9 @@ const Placeholder = "[REDACTED]"
 
 // Bounds of a set.
 const (
-	MaxValues = 1024
+	MaxValues = 1536
 	MaxValue  = 64 << 10  // of one value, in bytes
-	MaxTotal  = 256 << 10 // of all values, in bytes
+	MaxTotal  = 384 << 10 // of all values, in bytes
 )
 
 // Set is a set of values, and of rules. It is immutable and safe for concurrent

@@ -51,18 +51,18 @@ func (v *Vault) Get() (values []string, version int) {
 	return v.values, v.version
 }
 
-// CheckSecrets rejects values that exceed half of what can be redacted. One half is for
-// the installed secrets, and the other for the values of a request.
+// CheckSecrets rejects values that exceed a third of what can be redacted: one is for the secrets
+// of the sandbox, one for those that they could not replace, and one for the values of a request.
 func CheckSecrets(values []string) error {
 	total := 0
 	for _, v := range values {
 		total += len(v)
 	}
 	switch {
-	case len(values) > redact.MaxValues/2:
-		return fmt.Errorf("more than %d values to redact", redact.MaxValues/2)
-	case total > redact.MaxTotal/2:
-		return fmt.Errorf("the values to redact exceed %d bytes", redact.MaxTotal/2)
+	case len(values) > redact.MaxValues/3:
+		return fmt.Errorf("more than %d values to redact", redact.MaxValues/3)
+	case total > redact.MaxTotal/3:
+		return fmt.Errorf("the values to redact exceed %d bytes", redact.MaxTotal/3)
 	}
 	_, err := redact.NewSet(values)
 	return err
@@ -129,9 +129,9 @@ func (s *Redactor) current() (plain *redact.Set, version int) {
 	slices.Sort(values)
 	values = slices.Compact(values)
 	plain, err := redact.NewSet(values)
-	if err != nil { // too many were installed over time, but the present ones fit
+	if err != nil { // too many were installed over time
 		values = slices.Concat(s.extra, installed)
-		plain, _ = redact.NewSet(values)
+		plain, _ = redact.NewSet(values) // it fits, see CheckSecrets
 	}
 	s.values, s.version, s.plain = values, version, plain
 	return plain, version

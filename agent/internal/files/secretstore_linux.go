@@ -13,7 +13,7 @@ import (
 )
 
 // Set stores named secrets in memory, all or none, and if the request says so in files, too.
-// The values are hidden from then on, also in the output of what runs already.
+// The values are hidden from then on, also in output of what runs already that the agent copies.
 func (s *Secrets) Set(q *wire.SetSecretsRequest) (*wire.SecretsResult, error) {
 	if len(q.Secrets) == 0 {
 		return nil, core.BadField("secrets", "secrets is required")
@@ -53,7 +53,7 @@ func unfitSecret(name, value string) string {
 	return ""
 }
 
-// Delete removes named secrets, all or none. What runs already keeps them, and they stay
+// Delete removes named secrets, all or none. What was started with them keeps them, and they stay
 // hidden in its output.
 func (s *Secrets) Delete(q *wire.DeleteSecretsRequest) (*wire.SecretsResult, error) {
 	if len(q.Names) == 0 {

@@ -32,10 +32,10 @@ type SecretDeleteInput struct {
 const secretDoc = `Secrets are values that commands may use and that answers never show. In the
 sandbox each that secret_set adds is a file with its name below the path in the answer,
 which commands can read: $(cat PATH/NAME). exec, shell_open, session_open and
-service_start can also pass secrets as environment variables (secret_env). From then on [REDACTED] replaces the value
-wherever it is printed, in output, logs and errors. A program that encodes the value
-differently is not detected, nor is a file that commands write it to. Secrets exist
-as long as the sandbox.`
+service_start can also pass secrets as environment variables (secret_env). From then on
+[REDACTED] replaces the value wherever it is printed, in output, logs and errors. A
+program that encodes the value differently is not detected, nor is a file that commands
+write it to. Secrets exist as long as the sandbox.`
 
 func (SecretSetInput) Desc() op.Desc {
 	return op.Desc{
@@ -64,8 +64,8 @@ func (SecretDeleteInput) Desc() op.Desc {
 		Doc: secretDoc + `
 
 The files are removed, and the values are no longer replaced in the output of what is
-started afterwards. A process that has a secret still has it, and in its output the
-value stays replaced. The answer has the names that are left.`,
+started afterwards. A process that was started with a secret (secret_env) still has it,
+and its output still does not show it. The answer has the names that are left.`,
 		Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true},
 	}
 }

@@ -18,8 +18,8 @@ func (SecretRemoveInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "secret_remove", CLI: []string{"secret", "rm"}, Summary: "Remove secrets of a sandbox",
 		Doc: `Remove secrets from a sandbox: all that are named, or none if one of them is unknown.
-What was started with a secret still has it, and in its output the value stays
-replaced; the output of what is started afterwards shows it.`,
+What was started with a secret still has it, and its output still does not show it; the
+output of what is started afterwards does.`,
 		Examples: "  paddock secret rm web TOKEN",
 		Local:    true, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true},
 	}

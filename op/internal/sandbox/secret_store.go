@@ -32,8 +32,10 @@ to 64 KiB.
 
 "paddock exec --secret-env KEY NAME -- CMD" passes it to a command as an environment
 variable; "paddock shell" and "paddock service start" have the same flag. From now on
-[REDACTED] replaces the value wherever it is printed, also by what runs already. The value is
-in the memory of the sandbox's agent and nowhere else: it ends with "paddock stop".`,
+[REDACTED] replaces the value in what commands print, also in shells, services and
+background commands that run already; a "paddock exec" that runs already is left alone.
+The value is in the memory of the sandbox's agent and nowhere else: it ends with
+"paddock stop".`,
 		Examples: `  # from a program, a variable or a file
   pass show api-token | paddock secret set web TOKEN
   paddock secret set web TOKEN --from-env API_TOKEN
