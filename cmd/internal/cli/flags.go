@@ -25,17 +25,17 @@ type Input struct {
 	// Words are the flags that were given, as --name=value.
 	Words []string
 
-	command string // without the program's name
+	cmd     *cobra.Command
+	command string // its name in errors, without the program's
 	fields  []op.Field
 	values  map[string]any
-	dashed  func() bool // whether "--" came before the arguments
 }
 
 // AddFlags gives cmd a flag for each field that has one; the others are arguments. If the
 // first of these is a list, they are a command, whose own flags follow it. Errors call
 // cmd by name.
 func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
-	in := &Input{command: name, fields: fields, values: make(map[string]any), dashed: func() bool { return cmd.ArgsLenAtDash() >= 0 }}
+	in := &Input{cmd: cmd, command: name, fields: fields, values: make(map[string]any)}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	for _, f := range fields {
@@ -69,7 +69,11 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 			return nil, &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
 		}
 	}
-	rest, takes := in.lead(args), "flags alone"
+	rest, err := in.lead(args)
+	if err != nil {
+		return nil, err
+	}
+	takes := "flags alone"
 	for _, f := range in.fields {
 		switch {
 		case f.Flag != "":
@@ -100,27 +104,30 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 }
 
 // lead takes the name of a sandbox that comes first, where a field can be given that way, and
-// returns the rest: NAME of "NAME -- CMD", and one argument more than the command takes.
-func (in *Input) lead(args []string) []string {
+// returns the rest: NAME of "NAME [FLAGS] -- CMD", and one argument more than the command takes.
+func (in *Input) lead(args []string) ([]string, error) {
 	lead := slices.IndexFunc(in.fields, func(f op.Field) bool { return f.Leads })
 	if lead < 0 || len(args) == 0 {
-		return args
+		return args, nil
 	}
 	name := in.fields[lead].JSON
 	if _, given := in.values[name]; given {
-		return args
+		return args, nil
 	}
 	words := slices.DeleteFunc(slices.Clone(in.fields), func(f op.Field) bool { return f.Flag != "" })
 	lists := slices.ContainsFunc(words, func(f op.Field) bool { return f.Kind == op.KindList })
 	switch {
-	case lists && len(args) > 1 && args[1] == "--" && !in.dashed():
+	case lists && len(args) > 1 && strings.HasPrefix(args[1], "-") && slices.Contains(args, "--") && in.cmd.ArgsLenAtDash() < 0:
 		in.values[name] = args[0]
-		return args[2:]
+		if err := in.cmd.Flags().Parse(args[1:]); err != nil {
+			return nil, FlagError(in.cmd, err)
+		}
+		return in.cmd.Flags().Args(), nil
 	case !lists && len(args) == len(words)+1:
 		in.values[name] = args[0]
-		return args[1:]
+		return args[1:], nil
 	}
-	return args
+	return args, nil
 }
 
 // value is a flag that writes into the input object.
