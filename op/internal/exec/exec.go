@@ -181,7 +181,7 @@ func (in ExecInput) check(env *op.Env) error {
 	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
 		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
 	case env.Sandboxes == nil && in.Sandbox == "":
-		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs, see paddock list; paddock run makes one for a command"}
+		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that paddock list shows: paddock exec NAME -- CMD; paddock run makes one for a command"}
 	}
 	return in.Env.Check()
 }
