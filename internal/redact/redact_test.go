@@ -107,7 +107,7 @@ func TestBounds(t *testing.T) {
 	for name, values := range map[string][]string{
 		"too many":     make([]string, MaxValues+1),
 		"too long":     {strings.Repeat("x", MaxValue+1)},
-		"too much all": {strings.Repeat("a", MaxValue), strings.Repeat("b", MaxValue), strings.Repeat("c", MaxValue), strings.Repeat("d", MaxValue), "e"},
+		"too much all": {strings.Repeat("a", MaxValue), strings.Repeat("b", MaxValue), strings.Repeat("c", MaxValue), strings.Repeat("d", MaxValue), strings.Repeat("e", MaxValue), strings.Repeat("f", MaxValue), "g"},
 	} {
 		if _, err := NewSet(values); err == nil {
 			t.Errorf("%s: no error", name)
