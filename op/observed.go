@@ -14,7 +14,7 @@ import (
 func ObservedSpec(found []paddock.Observed, lost uint64) string {
 	lines := []string{"# network:", "#   allow:"}
 	for _, o := range found {
-		counts := text.Count(int64(o.Connections), "connection")
+		counts := text.Count(o.Connections, "connection")
 		lines = append(lines, fmt.Sprintf("#     - {host: %s, ports: [%d]}  # %s, %s sent, %s received", text.Escape(o.Host), o.Port, counts, policy.Size(o.Sent), policy.Size(o.Received)))
 	}
 	if len(found) == 0 {

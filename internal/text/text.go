@@ -12,7 +12,10 @@
 // library, and may be imported everywhere, the agent included.
 package text
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // OrDash returns the text, or "-" if it is empty.
 func OrDash(s string) string {
@@ -30,10 +33,13 @@ func OrNone(s string) string {
 	return s
 }
 
-// Count returns a number of things: "1 file", "2 files".
-func Count(n int64, what string) string {
-	if n == 1 {
+// Count returns a number of things: "1 file", "2 files", "3 processes".
+func Count[N int | int64](n N, what string) string {
+	switch {
+	case n == 1:
 		return "1 " + what
+	case strings.HasSuffix(what, "s"):
+		what += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -238,7 +238,7 @@ func rows() []row {
 		{of: "paddock logs --follow web", steps: []step{{before: firstOf + " && paddock exec -d web -- make >/dev/null", see: []string{"e1 | ", "made one"}, after: lastOf}}},
 		{of: "paddock shell web", steps: []step{{before: firstOf, tty: true, stdin: "echo $((6*7)); exit 3\n", status: 3, see: []string{"42"}, after: lastOf}}},
 		{of: "paddock status web", steps: []step{{before: firstOf, see: []string{" is running", "workspace /home/dev/src/app", "network none"}, after: lastOf}}},
-		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing of it is left"}, after: lastOf}}},
+		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing runs in it any more"}, after: lastOf}}},
 		{of: "paddock start web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is ready"}, after: lastOf}}},
 		{of: "paddock list --all", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{" web ", "stopped: paddock stop ended it"}, after: lastOf}}},
 		{of: "paddock rm --force web", steps: []step{{before: firstOf, see: []string{"sandbox web is removed"}, after: "! paddock status web 2>/dev/null"}}},

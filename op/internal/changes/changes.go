@@ -160,11 +160,3 @@ func open(ctx context.Context, env *op.Env, id string, how func(context.Context,
 	}
 	return how(ctx, id, env.Options)
 }
-
-// counted returns a number of changes in words.
-func counted(n int) string {
-	if n == 1 {
-		return "1 change"
-	}
-	return strconv.Itoa(n) + " changes"
-}

@@ -158,7 +158,7 @@ func (out CommitOutput) Render(w io.Writer) error {
 		if out.DryRun {
 			verb = "would land"
 		}
-		fmt.Fprintf(&b, "%s %s\n", counted(len(out.Landed)), verb)
+		fmt.Fprintf(&b, "%s %s\n", text.Count(len(out.Landed), "change"), verb)
 	}
 	if len(out.Held) > 0 {
 		var accept []string
@@ -175,7 +175,7 @@ func (out CommitOutput) Render(w io.Writer) error {
 		}
 	}
 	if out.Kept && !out.DryRun && !out.quiet {
-		fmt.Fprintf(&b, "the layer is kept, with %s: paddock diff %s\n", counted(out.Left), out.ID)
+		fmt.Fprintf(&b, "the layer is kept, with %s: paddock diff %s\n", text.Count(out.Left, "change"), out.ID)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -59,7 +60,7 @@ func (in DiscardInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Disca
 }
 
 func (out DiscardOutput) Render(w io.Writer) error {
-	what := counted(out.Discarded) + " discarded"
+	what := text.Count(out.Discarded, "change") + " discarded"
 	if out.Removed {
 		what = "layer " + out.ID + " discarded"
 	}

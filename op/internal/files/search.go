@@ -328,11 +328,11 @@ func (out FileSearchOutput) summary() string {
 	var b strings.Builder
 	switch {
 	case out.asked.Pattern == "":
-		fmt.Fprintf(&b, "[%s", text.Count(int64(len(out.Files)), "file"))
+		fmt.Fprintf(&b, "[%s", text.Count(len(out.Files), "file"))
 	case out.asked.Output == wire.SearchPaths:
-		fmt.Fprintf(&b, "[%s with a match, of %d searched", text.Count(int64(len(out.Files)), "file"), out.Searched)
+		fmt.Fprintf(&b, "[%s with a match, of %d searched", text.Count(len(out.Files), "file"), out.Searched)
 	default:
-		fmt.Fprintf(&b, "[%s in %s, of %d searched", text.Count(out.Matches, "matching line"), text.Count(int64(len(out.Files)), "file"), out.Searched)
+		fmt.Fprintf(&b, "[%s in %s, of %d searched", text.Count(out.Matches, "matching line"), text.Count(len(out.Files), "file"), out.Searched)
 	}
 	for _, left := range []struct {
 		n    int64

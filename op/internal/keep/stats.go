@@ -114,7 +114,8 @@ func useOf(ctx context.Context, s *paddock.Sandbox) (Use, error) {
 
 // tell writes the use in one line.
 func (u Use) tell(t *output.Teller) {
-	t.Line("%d commands, %d shells, %d services; %d processes, %s of memory", u.Commands, u.Shells, u.Services, u.Processes, policy.Size(u.MemoryBytes))
+	t.Line("%s, %s, %s; %s, %s of memory", text.Count(u.Commands, "command"), text.Count(u.Shells, "shell"), text.Count(u.Services, "service"),
+		text.Count(u.Processes, "process"), policy.Size(u.MemoryBytes))
 }
 
 func (out StatsOutput) Render(w io.Writer) error {

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -24,6 +25,8 @@ type Ended struct {
 	Reason string    `json:"reason,omitempty"`
 	// DeathProved reports that the kernel has confirmed that nothing is left.
 	DeathProved bool `json:"death_proved"`
+	// Layer says that it has a layer, which stays: paddock diff shows what changed.
+	Layer bool `json:"layer,omitempty"`
 	// Left describes what the commands left that programs of the host execute or obey.
 	Left string `json:"left,omitempty"`
 	// Error is what the end could not do.
@@ -82,7 +85,7 @@ func each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
 }
 
 func newEnded(k paddock.Listed) Ended {
-	e := Ended{ID: k.ID, Name: k.Name}
+	e := Ended{ID: k.ID, Name: k.Name, Layer: k.Spec.Workspace.Mode == policy.ModeOverlay}
 	if k.End != nil {
 		e.At, e.Reason, e.DeathProved, e.Left, e.Error = k.End.At, k.End.Reason, k.End.Proved, k.End.Left, k.End.Error
 	}
@@ -91,13 +94,10 @@ func newEnded(k paddock.Listed) Ended {
 
 // tell writes how the sandbox ended. verb is what was done to it.
 func (e Ended) tell(t *output.Teller, verb string) {
-	name := e.Name
-	if name == "" {
-		name = e.ID
-	}
-	proof := "nothing of it is left"
+	name := cmp.Or(e.Name, e.ID)
+	proof := "nothing runs in it any more"
 	if !e.DeathProved {
-		proof = "it is not proved that nothing of it is left"
+		proof = "it is not proved that nothing runs in it any more"
 	}
 	switch e.Reason {
 	case "":
@@ -117,6 +117,9 @@ func (out StopOutput) Render(w io.Writer) error {
 	t := &output.Teller{W: w}
 	for _, e := range out.Sandboxes {
 		e.tell(t, "has ended")
+		if e.Layer {
+			t.Line("what changed is kept: paddock diff %s", policy.ShellWord(cmp.Or(e.Name, e.ID)))
+		}
 	}
 	return t.Err
 }

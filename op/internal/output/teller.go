@@ -48,7 +48,7 @@ func (t *Teller) Frame(said []string, stdout, stderr string) {
 		if stdout != "" {
 			n++
 		}
-		said = append(said, text.Count(int64(n), "line")+" of stdout")
+		said = append(said, text.Count(n, "line")+" of stdout")
 	}
 	if len(said) > 0 {
 		t.Line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
