@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -144,17 +145,7 @@ func (in LogsInput) all(ctx context.Context, all []source, stream *op.Stream) er
 		}
 	}
 	group.Wait()
-	return errors.Join(withoutCancelled(errs)...)
-}
-
-// withoutCancelled returns the errors that are not of the interrupt.
-func withoutCancelled(errs []error) (rest []error) {
-	for _, err := range errs {
-		if !errors.Is(err, context.Canceled) {
-			rest = append(rest, err)
-		}
-	}
-	return rest
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, context.Canceled) })...)
 }
 
 // Render writes nothing: the output was passed through.
