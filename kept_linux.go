@@ -165,7 +165,11 @@ func (f *found) notRunning(verb string) error {
 	if f.End != nil {
 		why = ": " + text.Escape(f.End.Reason)
 	}
-	return &Error{Message: "cannot " + verb + " sandbox " + f.Called() + ": it is stopped" + why, Code: wire.CodeGone, Hint: "start it again: paddock start " + f.Called()}
+	hint := "start it again: paddock start " + f.Called()
+	if f.Spec.Workspace.Mode == policy.ModeOverlay {
+		hint += "; paddock diff " + f.Called() + " shows what changed in it, and paddock commit lands that"
+	}
+	return &Error{Message: "cannot " + verb + " sandbox " + f.Called() + ": it is stopped" + why, Code: wire.CodeGone, Hint: hint}
 }
 
 // attachGone returns the error of attaching to a sandbox that is known and does not run, or nil.

@@ -86,6 +86,8 @@ type Streams struct {
 	Lines bool
 	// Interrupts operations pass SIGINT to the command inside, and do not end on it.
 	Interrupts bool
+	// Progress operations show on a terminal how far they are.
+	Progress bool
 }
 
 // Op is one row of the table.

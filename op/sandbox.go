@@ -407,7 +407,7 @@ func (e *Env) AllowWorkspace(scratch string) *Env {
 	return &own
 }
 
-// InterruptedError is the error of a sandbox's start that a signal interrupted.
+// InterruptedError is the error of a sandbox's start, or of other work, that a signal interrupted.
 type InterruptedError struct {
 	Name   string // SIGINT
 	Number int
@@ -479,22 +479,22 @@ func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
 }
 
 // UntilInterrupted returns a context that ends when the caller's signal ends what is being
-// done. stop must be called.
+// done; its cause is then an [*InterruptedError]. stop must be called.
 func (s *Stream) UntilInterrupted(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {
 			select {
 			case name := <-s.Signals: // nil, where there are none
-				if ending[name] > 0 {
-					cancel()
+				if number, ends := ending[name]; ends {
+					cancel(&InterruptedError{name, number})
 				}
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	return ctx, cancel
+	return ctx, func() { cancel(nil) }
 }
 
 // EarlySignals returns, once, the signals that came before the command was started.

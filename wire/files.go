@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // Kinds of workspace entries, the values of artifact_type.
 const (
 	TypeFile      = "file"
@@ -209,6 +211,32 @@ type ExtractRequest struct {
 	ArchiveSize int64  `json:"archive_size"`
 	// Destination is a directory, made if it does not exist. Default: /workspace.
 	Destination Path `json:"destination,omitempty"`
+	// Tree accepts what archives of whole trees have: the destination itself as a member,
+	// and links for which [LinkStaysInside] holds.
+	Tree bool `json:"tree,omitempty"`
+}
+
+// LinkStaysInside reports whether a symbolic link can only lead to what is below the directory
+// that an archive is unpacked into, if the same is true of the links beside it. depth is how many
+// directories of the archive the link is in. A target goes up first, if it does, and then down:
+// after a name that may itself be a link, ".." could lead anywhere.
+func LinkStaysInside(depth int, target string) bool {
+	if target == "" || target[0] == '/' || strings.IndexByte(target, 0) >= 0 {
+		return false
+	}
+	down := false
+	for _, name := range strings.Split(target, "/") {
+		switch name {
+		case "", ".":
+		case "..":
+			if depth--; down || depth < 0 {
+				return false
+			}
+		default:
+			down = true
+		}
+	}
+	return true
 }
 
 func (q *ExtractRequest) setDefaults() { q.Destination = workspaceRoot }

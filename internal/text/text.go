@@ -33,6 +33,18 @@ func OrNone(s string) string {
 	return s
 }
 
+// Size returns a number of bytes for people, rounded: "1.5 GiB".
+func Size(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, units := float64(n)/(1<<10), []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	for f >= 1<<10 && len(units) > 1 {
+		f, units = f/(1<<10), units[1:]
+	}
+	return fmt.Sprintf("%.1f %s", f, units[0])
+}
+
 // Count returns a number of things: "1 file", "2 files", "3 processes".
 func Count[N int | int64](n N, what string) string {
 	switch {

@@ -106,6 +106,7 @@ func All() []op.Op {
 		op.Of[sandbox.SecretDeleteInput](),
 		op.Of[sandbox.SecretRemoveInput](),
 
+		op.Of[files.CopyInput](),
 		op.Of[files.WorkspaceImportInput](),
 		op.Of[files.WorkspaceExportInput](),
 		op.Of[sandbox.PlanInput](),

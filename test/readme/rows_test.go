@@ -32,6 +32,12 @@ const (
 	lastOf  = "paddock rm --force web"
 )
 
+// The same, with something to copy.
+const (
+	photosOf = firstOf + " && mkdir ~/photos && echo 1 >~/photos/one"
+	ofPhotos = "rm -rf photos out ~/photos; " + lastOf
+)
+
 // The sandbox of README's tour, after it has changed something.
 const (
 	tourOf  = "paddock create web --workspace-mode overlay >/dev/null && paddock exec web -- sh -c 'echo hello >index.html; make' >/dev/null"
@@ -236,6 +242,10 @@ func rows() []row {
 		{of: "paddock secret set web TOKEN --from-env TOKEN", steps: []step{{before: "export TOKEN=hunter22 && " + firstOf, see: []string{"secrets: TOKEN"}, never: []string{"hunter22"}, after: lastOf}}},
 		{of: "paddock exec --secret-env TOKEN web -- make", steps: []step{{before: "export TOKEN=hunter22 && " + firstOf + " && paddock secret set web TOKEN --from-env TOKEN >/dev/null", see: []string{"made one"}, after: lastOf}}},
 		{of: "paddock logs --follow web", steps: []step{{before: firstOf + " && paddock exec -d web -- make >/dev/null", see: []string{"e1 | ", "made one"}, after: lastOf}}},
+		{of: "paddock cp ~/data.csv web:data.csv", steps: []step{{before: "echo 1 >~/data.csv && " + firstOf, see: []string{"copied to web:/workspace/data.csv: 1 entries, 2 bytes"}, after: "rm data.csv ~/data.csv; " + lastOf}}},
+		{of: "paddock cp ~/photos web:.", steps: []step{{before: photosOf, see: []string{"copied to web:/workspace/photos: 1 entries, 2 bytes"}, after: ofPhotos}}},
+		{of: "paddock cp web:photos/. ./out", steps: []step{{before: photosOf + " && cp -r ~/photos .", see: []string{"copied to /home/dev/src/app/out: 1 entries, 2 bytes"}, after: "cat out/one && " + ofPhotos}}},
+		{of: "paddock cp web:photos - | tar -t", steps: []step{{before: photosOf + " && cp -r ~/photos .", see: []string{"photos/one"}, after: ofPhotos}}},
 		{of: "paddock shell web", steps: []step{{before: firstOf, tty: true, stdin: "echo $((6*7)); exit 3\n", status: 3, see: []string{"42"}, after: lastOf}}},
 		{of: "paddock status web", steps: []step{{before: firstOf, see: []string{" is running", "workspace /home/dev/src/app", "network none"}, after: lastOf}}},
 		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing runs in it any more"}, after: lastOf}}},

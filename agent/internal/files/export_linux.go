@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, err
 	case wire.TypeOther:
 		return nil, nil, Unsupported(p.Path)
 	case wire.TypeDirectory:
+		e.workspace, e.at = w, p.Path.Names
 		if e.root, err = p.dir.Walk(asNames(p.name)); err == nil {
 			err = e.collect(e.root, nil)
 		}
@@ -64,10 +66,13 @@ func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, err
 type export struct {
 	root    beneath.Dir
 	entries []tar.Header
-	names   int    // bytes of names
-	size    int64  // of the archive
-	bytes   int64  // of regular files
-	whole   []byte // the archive, if it is small
+
+	workspace *Workspace // of a directory
+	at        []string   // its names
+	names     int        // bytes of names
+	size      int64      // of the archive
+	bytes     int64      // of regular files
+	whole     []byte     // the archive, if it is small
 
 	// The directory of the last file, which the next one often shares.
 	parent beneath.Dir
@@ -105,6 +110,15 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 			return err
 		}
 		at := append(above[:len(above):len(above)], name)
+		if p, err := e.copied(at); err != nil {
+			return err
+		} else if p != nil { // commands have a link to it
+			st, err = p.Lstat()
+			p.Close()
+			if err != nil {
+				return err
+			}
+		}
 		if err := e.add(dir, at, st); err != nil {
 			return err
 		}
@@ -164,6 +178,18 @@ func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
 	}
 	e.entries = append(e.entries, h)
 	return nil
+}
+
+// copied returns the place of the copy that commands see of a file, nil if they see the file.
+func (e *export) copied(at []string) (*Place, error) {
+	if e.workspace == nil || len(e.workspace.Copies) == 0 {
+		return nil, nil //nolint:nilnil // most files have none
+	}
+	text := core.PathText(slices.Concat(e.at, at))
+	if _, is := e.workspace.Copies[text]; !is {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return e.workspace.Find(wire.Path(text))
 }
 
 // measure computes the size of the archive, and makes the archive if it is small.
@@ -245,6 +271,13 @@ var errChanged = errors.New("not a regular file any more")
 // open opens the file of an entry.
 func (e *export) open(h *tar.Header) (*fileBody, error) {
 	names := strings.Split(h.Name, "/")
+	if p, err := e.copied(names); err != nil {
+		return nil, err
+	} else if p != nil {
+		defer p.Close()
+		f, _, err := p.open()
+		return &fileBody{f, h.Size}, err
+	}
 	last := len(names) - 1
 	if path := strings.Join(names[:last], "/"); !e.opened || path != e.path {
 		dir, err := e.root.Walk(names[:last])

@@ -31,8 +31,9 @@ func (w *Workspace) Extract(q *wire.ExtractRequest, body io.Reader) (*wire.Extra
 		return nil, err
 	}
 	defer x.close()
+	x.tolerant = q.Tree
 	r := &wire.ExtractResult{Destination: wire.Path(dest.Text)}
-	if r.EntryCount, err = unpack(body, x.add); err != nil {
+	if r.EntryCount, err = unpack(body, q.Tree, x.add); err != nil {
 		return nil, err
 	}
 	r.BytesWritten = x.bytes
@@ -49,6 +50,7 @@ type extraction struct {
 	there     beneath.Dir // the destination, None if it is still to be made
 	stage     *stage
 	bytes     int64
+	tolerant  bool // links may lead up inside the destination
 
 	members []*tarMember
 	staged  []string // for each member its name in the stage, "" for a directory
@@ -112,7 +114,7 @@ func (x *extraction) add(m *tarMember, content io.Reader) error {
 		inside = inside || n.kind != "" && n.kind != wire.TypeDirectory
 	}
 	if m.kind == wire.TypeSymlink {
-		if err := m.checkLink(); err != nil {
+		if err := m.checkLink(x.tolerant); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,7 @@ func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.
 	}
 	defer n.close()
 	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(s.Shown, SecretPath))}
-	if r.EntryCount, err = unpack(body, n.add); err != nil {
+	if r.EntryCount, err = unpack(body, false, n.add); err != nil {
 		return nil, err
 	}
 	r.BytesWritten = n.bytes

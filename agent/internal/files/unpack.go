@@ -194,12 +194,15 @@ func newMember(h *tar.Header) (*tarMember, error) {
 	return m, nil
 }
 
-// checkLink rejects a link that leads, or might lead, out of the destination.
-func (m *tarMember) checkLink() error {
+// checkLink rejects a link that leads, or might lead, out of the destination. Those of a tree
+// may lead up in it.
+func (m *tarMember) checkLink(tree bool) error {
 	name := strings.Join(m.names, "/")
 	escapes := &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: "symlink " + name + " escapes the workspace"}
 	target := strings.TrimSpace(m.link)
 	switch _, ok := beneath.Clean(target); {
+	case tree && wire.LinkStaysInside(len(m.names)-1, m.link):
+		return nil
 	case target == "":
 		return &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: "symlink " + name + " has an empty target"}
 	case target[0] == '/' || !ok:
@@ -208,13 +211,14 @@ func (m *tarMember) checkLink() error {
 	return nil
 }
 
-// unpack reads an archive and the rest of the body, and calls do with each member.
-func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, err error) {
+// unpack reads an archive and the rest of the body, and calls do with each member. An archive of
+// a tree may have the destination itself as a member, which is skipped.
+func unpack(body io.Reader, tree bool, do func(*tarMember, io.Reader) error) (count int64, err error) {
 	in, err := openArchive(body)
 	if err != nil {
 		return 0, err
 	}
-	if count, err = eachMember(tar.NewReader(in), do); err != nil {
+	if count, err = eachMember(tar.NewReader(in), tree, do); err != nil {
 		return 0, err
 	}
 	if in.read%tarBlock != 0 {
@@ -237,7 +241,7 @@ func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, 
 }
 
 // eachMember reads an archive to its end, and calls do with each member.
-func eachMember(tr *tar.Reader, do func(*tarMember, io.Reader) error) (count int64, err error) {
+func eachMember(tr *tar.Reader, tree bool, do func(*tarMember, io.Reader) error) (count int64, err error) {
 	names := 0
 	for {
 		h, err := tr.Next()
@@ -248,6 +252,9 @@ func eachMember(tr *tar.Reader, do func(*tarMember, io.Reader) error) (count int
 			return count, badArchive(err)
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		if tree && h.Typeflag == tar.TypeDir && (h.Name == "./" || h.Name == ".") {
 			continue
 		}
 		if count++; count > maxMembers {

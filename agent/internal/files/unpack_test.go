@@ -48,7 +48,7 @@ func gzipped(data []byte) []byte {
 func TestUnpackChecks(t *testing.T) {
 	good := gzipped(tarOf(t, tar.Header{Name: "a", Typeflag: tar.TypeReg, Mode: 0o644}))
 	take := func(_ *tarMember, r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }
-	if n, err := unpack(bytes.NewReader(good), take); n != 1 || err != nil {
+	if n, err := unpack(bytes.NewReader(good), false, take); n != 1 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
 	for name, bad := range map[string][]byte{
@@ -59,13 +59,13 @@ func TestUnpackChecks(t *testing.T) {
 		"an endless padding":   slices.Concat(gzipped(slices.Concat(tarOf(t), make([]byte, maxPadding+1024)))),
 		"a block that is none": bytes.Repeat([]byte("x"), 512),
 	} {
-		if _, err := unpack(bytes.NewReader(bad), take); err == nil {
+		if _, err := unpack(bytes.NewReader(bad), false, take); err == nil {
 			t.Errorf("%s is no error", name)
 		} else if w := new(wire.Error); !errors.As(err, &w) {
 			t.Errorf("%s: %v has no type", name, err)
 		}
 	}
-	if n, err := unpack(bytes.NewReader(append(good, "rubbish of some length"...)), take); n != 1 || err != nil {
+	if n, err := unpack(bytes.NewReader(append(good, "rubbish of some length"...)), false, take); n != 1 || err != nil {
 		t.Errorf("with something behind it: %d, %v", n, err)
 	}
 }
@@ -84,7 +84,7 @@ func FuzzUnpack(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var read int64
-		_, err := unpack(bytes.NewReader(data), func(m *tarMember, r io.Reader) error {
+		_, err := unpack(bytes.NewReader(data), false, func(m *tarMember, r io.Reader) error {
 			if len(m.names) == 0 || len(m.names) > maxDepth || slices.Contains(m.names, "..") || slices.Contains(m.names, "") || m.mode&^0o755 != 0 {
 				t.Errorf("member %+v", m)
 			}

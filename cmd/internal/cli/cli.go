@@ -104,7 +104,9 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	}
 	c := openConsole(o.Streams, asJSON)
 	defer c.close()
+	c.showProgress(o, env, input, asJSON)
 	out, err := o.Call(c.ctx, env, input, &c.stream)
+	c.progress.clear()
 	o.NameFields(err, input, FlagName)
 	if gone := context.Cause(c.ctx); gone != nil {
 		return gone

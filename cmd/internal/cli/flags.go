@@ -279,12 +279,31 @@ func completeArgs(fields []op.Field) cobra.CompletionFunc {
 	leads := slices.ContainsFunc(fields, func(f op.Field) bool { return f.Leads })
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		at := min(len(args), len(words)-1)
+		if at >= 0 && at == len(args) && words[at].Complete == "copy" {
+			return completeCopy(cmd, args, typed)
+		}
 		named := at >= 0 && (at == len(args) || words[at].Kind == op.KindList) && words[at].Complete == "sandbox"
 		if named || leads && len(args) == 0 {
 			return completeSandbox(cmd, args, typed)
 		}
 		return nil, cobra.ShellCompDirectiveDefault
 	}
+}
+
+// completeCopy offers NAME: for the sandboxes that a word may mean, and otherwise files.
+func completeCopy(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	names, _ := completeSandbox(cmd, args, typed)
+	var offered []cobra.Completion
+	for _, name := range names {
+		name, state, described := strings.Cut(name, "\t")
+		if strings.HasPrefix(name, typed) && (!described || state == paddock.StateRunning) {
+			offered = append(offered, name+":")
+		}
+	}
+	if len(offered) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return offered, cobra.ShellCompDirectiveNoSpace
 }
 
 // completeSandbox offers the names of the sandboxes that there are. What it cannot find out it

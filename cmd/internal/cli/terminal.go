@@ -37,6 +37,7 @@ type console struct {
 	stream op.Stream
 	// interrupts says that INT never ends the operation.
 	interrupts bool
+	progress   *progressLine // nil: how far the operation is, is not shown
 
 	signals  chan os.Signal
 	names    chan string
@@ -52,7 +53,11 @@ func openConsole(s op.Streams, captured bool) *console {
 		c.stream.Stdin = os.Stdin
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
-		c.stream.Ask, c.stream.Choose = ask, choose
+		c.stream.Ask = func(question string) (bool, error) { c.progress.clear(); return ask(question) }
+		c.stream.Choose = func(question string, words ...string) (string, error) {
+			c.progress.clear()
+			return choose(question, words...)
+		}
 	}
 	if !s.Out {
 		return c

@@ -81,7 +81,7 @@ func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
 		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
 		return cmd
 	}
-	if slices.ContainsFunc(o.Fields(), func(f op.Field) bool { return f.Complete == "sandbox" }) {
+	if slices.ContainsFunc(o.Fields(), func(f op.Field) bool { return f.Complete == "sandbox" || f.Complete == "copy" }) {
 		cmd.ValidArgsFunction = completeArgs(o.Fields())
 	}
 	in := AddFlags(cmd, strings.Join(o.CLI, " "), o.Fields())
@@ -228,7 +228,7 @@ var groups = []struct {
 	{"Run commands in sandboxes:", []string{"run", "session", "exec", "shell", "logs", "execute", "service", "wrap", "list", "forward", "network", "secret"}},
 	{"Keep sandboxes:", []string{"create", "status", "stop", "start", "rm", "pause", "resume", "stats", "prune"}},
 	{"Look at changes before they land:", []string{"try", "diff", "commit", "discard", "layers"}},
-	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
+	{"Work with the files of a workspace:", []string{"cp", "file", "patch", "workspace", "git"}},
 	{"Set up a project:", []string{"init", "trust"}},
 	{"Serve models:", []string{"mcp", "token"}},
 	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "cache", "version"}},

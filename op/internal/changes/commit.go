@@ -72,8 +72,9 @@ conflicts.`,
 		Examples: `  paddock commit --dry-run pd-k3v9q2mx7wzra
   paddock commit pd-k3v9q2mx7wzra src docs/guide.md
   paddock commit --accept .github/workflows pd-k3v9q2mx7wzra`,
-		Local: true,
-		Hints: op.Hints{Destructive: true, LongRunning: true, OpenWorld: true},
+		Local:   true,
+		Hints:   op.Hints{Destructive: true, LongRunning: true, OpenWorld: true},
+		Streams: op.Streams{Progress: true},
 	}
 }
 
@@ -132,8 +133,12 @@ func progress(stream *op.Stream) func(path string, files, allFiles int, bytes, a
 	if stream == nil || stream.Progress == nil {
 		return nil
 	}
-	return func(path string, files, allFiles int, _, _ int64) {
-		stream.Progress(float64(files), float64(allFiles), "copied "+name(path))
+	return func(path string, files, allFiles int, bytes, all int64) {
+		message := fmt.Sprintf("%d of %d files, %s of %s", files, allFiles, text.Size(bytes), text.Size(all))
+		if path != "" {
+			message += ", copied " + name(path)
+		}
+		stream.Progress(float64(bytes), float64(all), message)
 	}
 }
 

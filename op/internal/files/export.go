@@ -76,19 +76,14 @@ any size.`,
 
   # one directory of a sandbox that runs
   paddock workspace export --sandbox ID dist | tar -tz`,
-		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Out: true},
+		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Out: true, Progress: true},
 	}
 }
 
 func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
-	errs := []error{op.OneOf("format", in.Format, "tar.gz", "tar"), env.MayRead("output", in.Output)}
+	errs := []error{op.OneOf("format", in.Format, "tar.gz", "tar"), env.MayRead("output", in.Output), checkExclude(in.Exclude)}
 	if in.Output != "" && stream.Stdin == nil {
 		errs = append(errs, atTerminal("output", in.Output))
-	}
-	for i, pattern := range in.Exclude {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > 1024 {
-			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.Truncate(pattern, 80), Reason: "it is not a valid pattern"})
-		}
 	}
 	for i, p := range in.Paths {
 		field := fmt.Sprintf("paths[%d]", i)
@@ -96,6 +91,17 @@ func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
 			errs = append(errs, err)
 		} else if len(p) > 4096 {
 			errs = append(errs, &policy.FieldError{Field: field, Value: text.Truncate(p, 80), Reason: "it is longer than 4096 bytes"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkExclude checks the patterns of what is left out.
+func checkExclude(patterns []string) error {
+	errs := make([]error, 0, len(patterns))
+	for i, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > 1024 {
+			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.Truncate(pattern, 80), Reason: "it is not a valid pattern"})
 		}
 	}
 	return errors.Join(errs...)
@@ -113,7 +119,7 @@ func (in WorkspaceExportInput) Do(ctx context.Context, env *op.Env, stream *op.S
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		p := &packer{exclude: in.Exclude, paths: in.Paths, progress: stream.Progress}
+		p := &packer{exclude: in.Exclude, paths: in.Paths, meter: meter{progress: stream.Progress}}
 		if err := p.pack(ctx, s, to, in.Format); err != nil {
 			return err
 		}
@@ -175,9 +181,8 @@ func (out WorkspaceExportOutput) Tell(w io.Writer) error {
 // relative to the workspace.
 type packer struct {
 	paths, exclude []string
-	entries, bytes int64
-	seen           map[string]bool // names in the archive, since paths may overlap
-	progress       func(done, total float64, message string)
+	meter
+	seen map[string]bool // names in the archive, since paths may overlap
 }
 
 // pack writes the archive.
@@ -223,21 +228,22 @@ func (p *packer) path(ctx context.Context, s *registry.Sandbox, t *tar.Writer, f
 			at = ""
 		}
 	}
-	r := tar.NewReader(body)
-	for {
+	return packError(eachEntry(body, func(h *tar.Header, content io.Reader) error { return p.entry(t, h, at, content) }))
+}
+
+// eachEntry reads an archive of the agent to its end, and calls do with each entry.
+func eachEntry(body io.Reader, do func(*tar.Header, io.Reader) error) error {
+	for r := tar.NewReader(body); ; {
 		h, err := r.Next()
-		switch {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			_, err := io.Copy(io.Discard, body) // the rest of the last block: a short body is an error
-			return registry.Refusal("export "+from, err)
-		case err != nil:
-			return packError(err)
+			return err
 		}
-		if err := p.entry(t, h, at, r); err != nil {
-			return packError(err)
+		if err == nil {
+			err = do(h, r)
 		}
-		if p.progress != nil && p.entries%256 == 0 {
-			p.progress(float64(p.bytes), 0, fmt.Sprintf("%d entries", p.entries))
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -263,8 +269,7 @@ func (p *packer) entry(t *tar.Writer, h *tar.Header, at string, content io.Reade
 		return err
 	}
 	p.entries++
-	n, err := io.Copy(t, content)
-	p.bytes += n
+	_, err := io.Copy(t, p.content(content))
 	return err
 }
 

@@ -62,7 +62,7 @@ file_write.`,
 
   # into a directory of a sandbox that runs
   tar -cz . | paddock workspace import --sandbox ID --into src -`,
-		Hints: op.Hints{Destructive: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true},
+		Hints: op.Hints{Destructive: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Progress: true},
 	}
 }
 
@@ -83,7 +83,7 @@ func (in WorkspaceImportInput) Do(ctx context.Context, env *op.Env, stream *op.S
 	defer archive.Close()
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		q := wire.ExtractRequest{ArchiveSize: size, Destination: wire.Path(in.Destination)}
-		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, &upload{r: archive, total: size, progress: stream.Progress})
+		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, (&meter{all: size, progress: stream.Progress}).content(archive))
 		if err != nil {
 			return in.refused(err)
 		}
@@ -117,22 +117,6 @@ func (in WorkspaceImportInput) refused(err error) error {
 		told.Message = "cannot import into the workspace: " + told.Message
 	}
 	return told
-}
-
-// upload reports progress every 4 MiB of an archive.
-type upload struct {
-	r           io.Reader
-	done, total int64
-	progress    func(done, total float64, message string)
-}
-
-func (f *upload) Read(p []byte) (int, error) {
-	n, err := f.r.Read(p)
-	if before := f.done; f.progress != nil && (before+int64(n))>>22 != before>>22 {
-		f.progress(float64(before+int64(n)), float64(f.total), "bytes")
-	}
-	f.done += int64(n)
-	return n, err
 }
 
 // archive returns the archive to unpack, and its size in bytes.
