@@ -111,7 +111,7 @@ func (s *screen) linksIn(dir string) {
 				continue
 			}
 			for _, e := range es {
-				if e.Under == policy.Project && !e.Nested && !project || e.With != nil {
+				if e.Under == policy.Project && !e.Nested && !project || e.With != nil || e.Ending {
 					continue
 				}
 				s.follow(dir, e)

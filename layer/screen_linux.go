@@ -395,7 +395,7 @@ func (s *screen) judge(ch *Change, p string, e Entry, m matched, why string, sid
 	case e.Mode.IsDir():
 	case other != "" && (ch.Kind == Added || ch.Kind == Retyped || ch.Kind == Renamed):
 		s.add(ch, p, Hold, m.Tool, "it takes the place of "+other+": "+why)
-	case m.Source || e.Mode.IsRegular() && s.sameExecuted(ch, e, side, from):
+	case m.Source && (!m.Everywhere || ch.Kind == Added) || e.Mode.IsRegular() && s.sameExecuted(ch, e, side, from):
 		s.add(ch, p, Mark, m.Tool, why)
 	default:
 		s.add(ch, p, Hold, m.Tool, why)
