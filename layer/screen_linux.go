@@ -21,9 +21,10 @@ import (
 
 // Bounds of screening.
 const (
-	maxRead  = 1 << 20 // bytes of a file that is compared; a larger one is held back
-	maxLinks = 40      // links that one path leads over, as the kernel has it
-	maxSteps = 1 << 22 // names that are looked up to follow links; those in long paths count more
+	maxRead      = 1 << 20   // bytes of a file that is compared; a larger one is held back
+	maxLinks     = 40        // links that one path leads over, as the kernel has it
+	maxLinkBytes = 256 << 20 // of the paths of all links and directories that are looked for links
+	maxSteps     = 1 << 22   // names that are looked up to follow links; those in long paths count more
 )
 
 // Screen looks for changes that would run programs on the host, or steer those that run. It
