@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,14 +65,25 @@ func (o Options) act(ctx context.Context, verb, name string) (*found, *kept.Entr
 	defer cancel()
 	entry, err := kept.Act(ctx, f.root, f.id)
 	if err == nil {
-		if f.Record, err = kept.Read(f.root, f.id); err != nil {
+		var now *kept.Record
+		if now, err = kept.Read(f.root, f.id); err == nil {
+			f.Record = now
+		} else {
 			entry.Close()
 		}
+	}
+	if errors.Is(err, kept.ErrUnknown) || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, removedMeanwhile(verb, f.Called())
 	}
 	if err != nil {
 		return nil, nil, keptError(verb, name, f.root, err)
 	}
 	return f, entry, nil
+}
+
+// removedMeanwhile is the error of a sandbox that was there when it was looked for.
+func removedMeanwhile(verb, name string) error {
+	return &Error{Message: "cannot " + verb + " sandbox " + name + ": it was removed meanwhile", Code: wire.CodeNotFound}
 }
 
 // state returns the state of the sandbox, as far as that is seen without its lock. gone says
@@ -267,7 +279,7 @@ func (opts Options) stop(ctx context.Context, name string, force bool) (Listed, 
 	id, called := f.id, f.Name
 	f, entry, err := opts.act(ctx, "stop", id)
 	if errors.Is(err, ErrNotFound) { // it was removed meanwhile
-		return Listed{ID: id, Name: called, State: StateStopped}, nil
+		return Listed{ID: id, Name: called, State: StateStopped, End: &ListedEnd{At: time.Now().UTC(), Reason: "it was removed meanwhile", Proved: true}}, nil
 	}
 	if err != nil {
 		return Listed{}, err
@@ -383,6 +395,9 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		k.End = nil
 	}
 	f, entry, err := opts.act(ctx, "remove", k.ID)
+	if errors.Is(err, ErrNotFound) {
+		return k, removedMeanwhile("remove", k.Called())
+	}
 	if err != nil {
 		return k, err
 	}
