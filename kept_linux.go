@@ -352,7 +352,7 @@ func (f *found) awaitEnd(answered <-chan error, force bool) error {
 		late := time.Since(began) > endTime
 		if late && !force {
 			return &Error{Message: "cannot stop sandbox " + f.Called() + ": its keeper has not answered for " + endTime.String(), Code: wire.CodeBusy,
-				Hint: "try again, or end both: paddock rm --force " + f.Called()}
+				Hint: "try again, or end both: remove it with `force`"}
 		}
 		kill := late || !stopped.IsZero() && time.Since(stopped) > stoppedTime
 		for _, p := range holders {
