@@ -268,8 +268,8 @@ func Stop(ctx context.Context, name string, opts Options) (Listed, error) {
 }
 
 // stop is Stop; force also kills a keeper that does not answer.
-func (opts Options) stop(ctx context.Context, name string, force bool) (Listed, error) {
-	f, err := opts.find("stop", name)
+func (o Options) stop(ctx context.Context, name string, force bool) (Listed, error) {
+	f, err := o.find("stop", name)
 	if err != nil {
 		return Listed{}, err
 	}
@@ -277,7 +277,7 @@ func (opts Options) stop(ctx context.Context, name string, force bool) (Listed, 
 		return Listed{}, err
 	}
 	id, called := f.id, f.Name
-	f, entry, err := opts.act(ctx, "stop", id)
+	f, entry, err := o.act(ctx, "stop", id)
 	if errors.Is(err, ErrNotFound) { // it was removed meanwhile
 		return Listed{ID: id, Name: called, State: StateStopped, End: &ListedEnd{At: time.Now().UTC(), Reason: "it was removed meanwhile", Proved: true}}, nil
 	}
@@ -304,7 +304,7 @@ func (f *found) askForEnd(ctx context.Context, force bool) error {
 	}
 	conn, err := state.DialKeeper(ctx, state.Path(f.root, f.id))
 	if err != nil {
-		return nil //nolint:nilerr // nobody listens: the caller looks what is left
+		return nil // nobody listens: the caller looks what is left
 	}
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()

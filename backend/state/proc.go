@@ -54,7 +54,7 @@ func Holders(root, id string) (found []Process) {
 		}
 		for _, fd := range fds {
 			at := filepath.Join(dir, fd.Name())
-			if to, err := os.Readlink(at); err != nil || !strings.HasSuffix(to, filepath.Join("/", sandboxesDir, id, lockName)) {
+			if to, err := os.Readlink(at); err != nil || !strings.HasSuffix(to, "/"+filepath.Join(sandboxesDir, id, lockName)) {
 				continue // to look at what it leads to could wait for another host
 			}
 			var st unix.Stat_t

@@ -73,7 +73,7 @@ func TestKeptStoppedKeeper(t *testing.T) {
 			for _, args := range [][]string{{"list"}, {"status", "c"}, {"exec", "c", "--", "true"}, {"pause", "c"}, {"resume", "c"}} {
 				outputOf(t, inState(t, state, args...))
 			}
-			if out := outputOf(t, inState(t, state, end...)); !strings.Contains(out, "its keeper was killed; nothing of it is left") {
+			if out := outputOf(t, inState(t, state, end...)); !strings.Contains(out, "its keeper was killed; nothing runs in it any more") {
 				t.Errorf("the end is told as %q", out)
 			}
 			if isAlive(agent) || isAlive(keeper) {
