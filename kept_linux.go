@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,13 @@ import (
 
 // actTime is how long one process waits for another that acts on the same sandbox.
 const actTime = 60 * time.Second
+
+// How long the keeper of a sandbox may take for its end: one that was stopped by a signal is killed
+// after stoppedTime, one that does not answer after endTime, if that is asked for.
+const (
+	stoppedTime = 10 * time.Second
+	endTime     = 3 * time.Minute
+)
 
 // found is a sandbox of [Create], with its record.
 type found struct {
@@ -57,14 +65,25 @@ func (o Options) act(ctx context.Context, verb, name string) (*found, *kept.Entr
 	defer cancel()
 	entry, err := kept.Act(ctx, f.root, f.id)
 	if err == nil {
-		if f.Record, err = kept.Read(f.root, f.id); err != nil {
+		var now *kept.Record
+		if now, err = kept.Read(f.root, f.id); err == nil {
+			f.Record = now
+		} else {
 			entry.Close()
 		}
+	}
+	if errors.Is(err, kept.ErrUnknown) || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, removedMeanwhile(verb, f.Called())
 	}
 	if err != nil {
 		return nil, nil, keptError(verb, name, f.root, err)
 	}
 	return f, entry, nil
+}
+
+// removedMeanwhile is the error of a sandbox that was there when it was looked for.
+func removedMeanwhile(verb, name string) error {
+	return &Error{Message: "cannot " + verb + " sandbox " + name + ": it was removed meanwhile", Code: wire.CodeNotFound}
 }
 
 // state returns the state of the sandbox, as far as that is seen without its lock. gone says
@@ -246,18 +265,25 @@ func ListLasting(ctx context.Context, opts Options) ([]Listed, error) {
 
 // Stop ends a running sandbox of [Create] with everything in it, and keeps its record. It
 // returns how it ended; for one that does not run, how it ended before.
+//
+// A keeper that was stopped by a signal is killed after a while, which ends the sandbox, too.
 func Stop(ctx context.Context, name string, opts Options) (Listed, error) {
-	f, err := opts.find("stop", name)
+	return opts.stop(ctx, name, false)
+}
+
+// stop is Stop; force also kills a keeper that does not answer.
+func (o Options) stop(ctx context.Context, name string, force bool) (Listed, error) {
+	f, err := o.find("stop", name)
 	if err != nil {
 		return Listed{}, err
 	}
-	if err := f.askForEnd(ctx); err != nil {
+	if err := f.askForEnd(ctx, force); err != nil {
 		return Listed{}, err
 	}
 	id, called := f.id, f.Name
-	f, entry, err := opts.act(ctx, "stop", id)
+	f, entry, err := o.act(ctx, "stop", id)
 	if errors.Is(err, ErrNotFound) { // it was removed meanwhile
-		return Listed{ID: id, Name: called, State: StateStopped}, nil
+		return Listed{ID: id, Name: called, State: StateStopped, End: &ListedEnd{At: time.Now().UTC(), Reason: "it was removed meanwhile", Proved: true}}, nil
 	}
 	if err != nil {
 		return Listed{}, err
@@ -274,24 +300,85 @@ func Stop(ctx context.Context, name string, opts Options) (Listed, error) {
 }
 
 // askForEnd asks the keeper to end the sandbox, and returns once that is done. It does nothing
-// if there is no keeper.
-func (f *found) askForEnd(ctx context.Context) error {
+// if there is no keeper. A keeper that was stopped by a signal is killed, with force also one that
+// does not answer.
+func (f *found) askForEnd(ctx context.Context, force bool) error {
 	if f.Status != kept.Running || f.Boot != kept.Boot() {
 		return nil
 	}
 	conn, err := state.DialKeeper(ctx, state.Path(f.root, f.id))
 	if err != nil {
-		return nil //nolint:nilerr // nobody listens: the caller looks what is left
+		return nil // nobody listens: the caller looks what is left
 	}
-	answer, err := keep.AskForEnd(ctx, conn)
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var answer []byte
+	answered := make(chan error, 1)
+	go func() {
+		var err error
+		answer, err = keep.AskForEnd(asking, conn)
+		answered <- err
+	}()
+	err = f.awaitEnd(answered, force)
 	if err != nil && ctx.Err() != nil {
 		return &Error{Message: "cannot wait for the end of sandbox " + f.Called() + ": " + ctx.Err().Error()}
 	}
+	if silent := (*Error)(nil); errors.As(err, &silent) {
+		return silent
+	}
 	var told struct{ Error string }
-	if json.Unmarshal(answer, &told) == nil && told.Error != "" {
+	if err == nil && json.Unmarshal(answer, &told) == nil && told.Error != "" {
 		return &Error{Message: "cannot end sandbox " + f.Called() + ": " + text.Escape(told.Error)}
 	}
 	return nil
+}
+
+// errKilled says that the keeper was killed.
+var errKilled = errors.New("the keeper was killed")
+
+// awaitEnd waits for the answer of a keeper, and kills it if it has to.
+func (f *found) awaitEnd(answered <-chan error, force bool) error {
+	const pause = time.Second
+	began, stopped := time.Now(), time.Time{}
+	var before []state.Process // what is killed has the lock in two looks
+	for {
+		select {
+		case err := <-answered:
+			return err
+		case <-time.After(pause):
+		}
+		holders := state.Holders(f.root, f.id)
+		if !slices.ContainsFunc(holders, func(p state.Process) bool { return p.Stopped }) {
+			stopped = time.Time{}
+		} else if stopped.IsZero() {
+			stopped = time.Now()
+		}
+		late := time.Since(began) > endTime
+		if late && !force {
+			return &Error{Message: "cannot stop sandbox " + f.Called() + ": its keeper has not answered for " + endTime.String(), Code: wire.CodeBusy,
+				Hint: "try again, or end both: remove it with `force`"}
+		}
+		kill := late || !stopped.IsZero() && time.Since(stopped) > stoppedTime
+		for _, p := range holders {
+			same := func(o state.Process) bool { return o.PID == p.PID && o.Start == p.Start }
+			if kill && slices.ContainsFunc(before, same) && state.EndProcess(p.PID, p.Start) {
+				f.awaitDeath()
+				return errKilled
+			}
+		}
+		before = holders
+	}
+}
+
+// awaitDeath waits until the kernel has ended the agent of a keeper that was killed.
+func (f *found) awaitDeath() {
+	for range 500 {
+		r, err := state.Read(state.Path(f.root, f.id))
+		if err != nil || !state.Works(r.PID, r.Start) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // Remove removes the record of a stopped sandbox of [Create], and frees its name. With force it
@@ -305,13 +392,16 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		if !force {
 			return k, &Error{Message: "cannot remove sandbox " + k.Called() + ": it runs", Code: wire.CodeBusy, Hint: "end it first: paddock stop " + k.Called() + ", or remove it with `force`"}
 		}
-		if k, err = Stop(ctx, k.ID, opts); err != nil {
+		if k, err = opts.stop(ctx, k.ID, true); err != nil {
 			return k, err
 		}
 	} else {
 		k.End = nil
 	}
 	f, entry, err := opts.act(ctx, "remove", k.ID)
+	if errors.Is(err, ErrNotFound) {
+		return k, removedMeanwhile("remove", k.Called())
+	}
 	if err != nil {
 		return k, err
 	}

@@ -56,8 +56,9 @@ func (l *Layer) changes(ctx context.Context, most limits) ([]Change, error) {
 		return nil, &LostError{w.lost}
 	}
 	// Of the two of one path, what was deleted there comes first.
-	slices.SortStableFunc(w.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	return w.changes, nil
+	found := slices.Concat(w.changes...)
+	slices.SortStableFunc(found, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return found, nil
 }
 
 // walk is one walk over the upper directory, by several workers.
@@ -71,7 +72,7 @@ type walk struct {
 	todo    []dir
 	busy    int
 	err     error
-	changes []Change
+	changes [][]Change // of each directory
 	lost    []Rename
 }
 
@@ -122,7 +123,9 @@ func (w *walk) work(ctx context.Context) {
 
 		w.mu.Lock()
 		w.busy--
-		w.changes = append(w.changes, v.changes...)
+		if len(v.changes) > 0 {
+			w.changes = append(w.changes, v.changes)
+		}
 		w.lost = append(w.lost, v.lost...)
 		if w.err == nil {
 			w.err = err

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -83,8 +84,10 @@ func (e *PathError) Error() string {
 // landed, unless it is a [KeptError], or an [UnfinishedError]: then, as after a crash, [Recover]
 // brings the source to one of its two states.
 //
-// What lands has the owner that a file of the host's user would have there. Set-id bits, and all
-// attributes but those of users, do not land.
+// What lands has the owner and the permissions that a file of the host's user would have there: the
+// umask of this process is taken from what is new, and what was there keeps its own, as far as
+// commands have not taken them away or made a file executable. Set-id bits and attributes do not
+// land; the source's own attributes of users stay.
 func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions) (Result, error) {
 	if opt.OnConflict == "" {
 		opt.OnConflict = Fail
@@ -94,6 +97,10 @@ func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions)
 	}
 	opt.Paths, opt.Accept = cleaned(opt.Paths), cleaned(opt.Accept)
 	c := &commit{Layer: l, opt: opt, source: int(l.Source.Fd()), upper: int(l.Upper.Fd())}
+	var err error
+	if c.umask, err = readUmask(); err != nil {
+		return Result{}, err
+	}
 	if err := c.choose(ctx, changes); err != nil {
 		return Result{}, err
 	}
@@ -117,6 +124,7 @@ type commit struct {
 	opt           CommitOptions
 	source, upper int
 	doubt         bool // the clock was set back: times prove nothing
+	umask         fs.FileMode
 	chosen        []Change
 	units         []*unit
 	progress      Progress

@@ -336,7 +336,7 @@ func TestCommitDrops(t *testing.T) {
 	if err := os.Chmod(at, 0o755|fs.ModeSetuid|fs.ModeSetgid); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"user.overlay.opaque": "y", "user.kept": "yes"} {
+	for name, value := range map[string]string{"user.overlay.opaque": "y", "user.made": "inside"} {
 		if err := unix.Setxattr(at, name, []byte(value), 0); errors.Is(err, unix.ENOTSUP) {
 			t.Skip("the file system has no attributes of users here")
 		} else if err != nil {
@@ -360,8 +360,104 @@ func TestCommitDrops(t *testing.T) {
 	}
 	list := make([]byte, 4096)
 	n, err := unix.Listxattr(filepath.Join(l.source, "set"), list)
-	if got := strings.Trim(string(list[:max(n, 0)]), "\x00"); err != nil || got != "user.kept" {
-		t.Errorf("it has the attributes %q (%v), want user.kept alone", got, err)
+	if got := strings.Trim(string(list[:max(n, 0)]), "\x00"); err != nil || got != "" {
+		t.Errorf("it has the attributes %q (%v), want none", got, err)
+	}
+}
+
+// What lands has the permissions that the host's user gives, whatever commands gave it.
+func TestCommitModes(t *testing.T) {
+	const sticky = fs.ModeSticky
+	for _, c := range []struct {
+		name             string
+		umask            int
+		was, made, lands fs.FileMode // was 0: it is new
+	}{
+		{"new file", 0o022, 0, 0o666, 0o644},
+		{"new program", 0o022, 0, 0o777, 0o755},
+		{"new, and the user's alone", 0o077, 0, 0o755, 0o700},
+		{"new, closed by commands", 0o022, 0, 0o600, 0o600},
+		{"new directory/", 0o027, 0, fs.ModeDir | 0o777, fs.ModeDir | 0o750},
+		{"new, like tmp/", 0o022, 0, fs.ModeDir | sticky | 0o777, fs.ModeDir | sticky | 0o755},
+		{"opened", 0o022, 0o600, 0o666, 0o600},
+		{"a group's, made anew", 0o022, 0o664, 0o644, 0o664},
+		{"closed", 0o022, 0o664, 0o600, 0o620},
+		{"read-only", 0o022, 0o644, 0o444, 0o444},
+		{"a program now", 0o027, 0o644, 0o777, 0o754},
+		{"no program now", 0o022, 0o755, 0o644, 0o644},
+		{"opened directory/", 0o022, fs.ModeDir | 0o700, fs.ModeDir | 0o777, fs.ModeDir | 0o711},
+		{"a common directory/", 0o022, fs.ModeDir | sticky | 0o777, fs.ModeDir | 0o755, fs.ModeDir | sticky | 0o777},
+	} {
+		t.Run(strings.TrimSuffix(c.name, "/"), func(t *testing.T) {
+			l := newLab(t, nil)
+			kind, p := Added, strings.TrimSuffix(c.name, "/")
+			mode := func(side string, mode fs.FileMode) {
+				put(t, side+"/"+c.name, "of "+side)
+				if err := os.Chmod(side+"/"+p, mode&^fs.ModeDir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.was != 0 {
+				kind = Modified
+				mode(l.source, c.was)
+				l.begin()
+			}
+			mode(l.upper, c.made)
+			l.changed(kind, p, "")
+			old := unix.Umask(c.umask)
+			r, err := l.commit(CommitOptions{})
+			unix.Umask(old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fi, err := os.Stat(l.source + "/" + p); err != nil || fi.Mode() != c.lands {
+				t.Errorf("it has the mode %v (%v), want %v", fi.Mode(), err, c.lands)
+			}
+			if err := l.layer.Settle(r.Landed, t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			if rest, err := l.layer.Changes(t.Context()); err != nil || len(rest) > 0 {
+				t.Errorf("the layer still differs from its source: %v (%v)", rest, err)
+			}
+		})
+	}
+}
+
+// Attributes of users are the source's, and not those of commands.
+func TestCommitAttributes(t *testing.T) {
+	l := newLab(t, map[string]string{"edit": "old", "dir/in": "old"})
+	set := func(p, name, value string) {
+		t.Helper()
+		if err := unix.Setxattr(p, name, []byte(value), 0); errors.Is(err, unix.ENOTSUP) {
+			t.Skip("the file system has no attributes of users here")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range []string{"edit", "dir"} {
+		set(l.source+"/"+p, "user.own", "source's")
+	}
+	l.begin()
+	l.does(Modified, "edit", "new, and longer")
+	set(l.upper+"/edit", "user.own", "a command's")
+	set(l.upper+"/edit", "user.more", "a command's")
+	put(t, l.upper+"/moved/", "")
+	set(l.upper+"/moved", "user.own", "a command's")
+	l.changes = nil
+	l.changed(Modified, "edit", "")
+	l.changed(Deleted, "dir", "")
+	l.changed(Renamed, "moved", "dir")
+	l.land(CommitOptions{})
+	for _, p := range []string{"edit", "moved"} {
+		list, value := make([]byte, 4096), make([]byte, 4096)
+		n, err := unix.Listxattr(l.source+"/"+p, list)
+		if got := strings.Trim(string(list[:max(n, 0)]), "\x00"); err != nil || got != "user.own" {
+			t.Errorf("%s has the attributes %q (%v), want user.own alone", p, got, err)
+		}
+		n, err = unix.Getxattr(l.source+"/"+p, "user.own", value)
+		if got := string(value[:max(n, 0)]); err != nil || got != "source's" {
+			t.Errorf("%s has the attribute %q (%v), want the source's", p, got, err)
+		}
 	}
 }
 

@@ -214,13 +214,13 @@ func (c *commit) conflict(ctx context.Context, u *unit) (why string, err error) 
 
 // planMode plans the change of the permissions of a directory.
 func (c *commit) planMode(u *unit, st *unix.Stat_t) (why string) {
-	mode := landingMode(u.New.Mode, st.Mode)
+	mode := c.landingMode(u.New.Mode, &u.Old) | st.Mode&unix.S_ISGID
 	u.step.Deed, u.step.Old, u.step.New = chmod, st.Mode&0o7777, mode
-	if st.Mode&0o7777 == mode || u.Kind == Added {
+	if u.Kind == Added {
 		u.step = nil
 		return ""
 	}
-	if modeOf(st.Mode) != u.Old.Mode {
+	if st.Mode&0o7777 != mode && modeOf(st.Mode) != u.Old.Mode {
 		return whyChanged
 	}
 	return ""

@@ -24,13 +24,13 @@ type side struct {
 	entry Entry
 }
 
-func (f *file) oldSide(l *Layer) side { return side{l.source(), f.oldPath, f.old} }
+func (f *file) oldSide(l *Layer) side { return side{l.source(), f.oldPath, *f.old} }
 
 func (f *file) newSide(l *Layer) side {
 	if f.moved {
 		return f.oldSide(l)
 	}
-	return side{l.upper(), f.path, f.new}
+	return side{l.upper(), f.path, *f.new}
 }
 
 // content returns what a file has, or the target of a link. If it is not shown by lines, as it

@@ -131,8 +131,9 @@ func openUp(dir int, name string) (restore func()) {
 // Settle makes a layer fit its source after a commit: what has landed is taken out of the upper
 // directory, to the directory trash beside it, so that later changes of the source are not taken
 // for the layer's. A directory that was renamed has its new name in the source now. Below a
-// directory that hides the source's, files stay: without them they would be gone.
-func (l *Layer) Settle(landed []Change, trash string) error {
+// directory that hides the source's, files stay: without them they would be gone. What stays gets
+// the permissions that the source has.
+func (l *Layer) Settle(landed []Change, trash string) (err error) {
 	to, err := unix.Open(trash, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("cannot open the directory for what has landed: %w", err)
@@ -140,6 +141,11 @@ func (l *Layer) Settle(landed []Change, trash string) error {
 	defer func() { _ = unix.Close(to) }()
 	var errs []error
 	hiding, n := map[string]bool{}, 0
+	defer func() { // a directory after what is in it
+		for i := len(landed) - 1; err == nil && i >= 0; i-- {
+			err = l.align(&landed[i])
+		}
+	}()
 	for i := range landed {
 		switch c := &landed[i]; {
 		case c.Kind == Renamed:
@@ -155,6 +161,41 @@ func (l *Layer) Settle(landed []Change, trash string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// align gives what the upper directory still has of something that landed the permissions that it
+// has in the source.
+func (l *Layer) align(c *Change) error {
+	if !c.New.Mode.IsDir() && !c.New.Mode.IsRegular() {
+		return nil
+	}
+	now, err := look(int(l.Source.Fd()), c.Path)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return l.source().fail("look at", c.Path, err)
+	}
+	parent, name := splitPath(c.Path)
+	dir, err := reach(int(l.Upper.Fd()), parent, unix.O_PATH|unix.O_DIRECTORY)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return l.upper().fail("open", parent, err)
+	}
+	defer func() { _ = unix.Close(dir) }()
+	st, err := look(dir, name)
+	if gone(err) || err == nil && (st.Mode == now.Mode || st.Mode&unix.S_IFMT != now.Mode&unix.S_IFMT) {
+		return nil
+	}
+	if err == nil {
+		err = byHandle(dir, name, func(path string) error { return unix.Chmod(path, now.Mode&0o7777) })
+	}
+	if err != nil && !gone(err) {
+		return l.upper().fail("change the permissions of", c.Path, err)
+	}
+	return nil
 }
 
 // takeLanded moves what has landed to the trash. Where something was deleted, only the kernel's

@@ -14,10 +14,13 @@ import (
 type file struct {
 	path     string // "": it is gone
 	oldPath  string // "": it is new
-	old, new Entry
-	moved    bool // the new content is the source's, at oldPath
-	copied   bool // oldPath stays
+	old, new *Entry // of what is not there &Entry{}
+	moved    bool   // the new content is the source's, at oldPath
+	copied   bool   // oldPath stays
 }
+
+// absent is the entry of what is not there.
+var absent = &Entry{}
 
 // name returns the path that the file is sorted and named by.
 func (f *file) name() string {
@@ -31,8 +34,8 @@ func (f *file) name() string {
 // What was deleted or renamed as a directory is read in the source.
 func (l *Layer) files(ctx context.Context, changes []Change, most limits) ([]file, error) {
 	x := l.expand(ctx, changes, most)
-	for _, c := range changes {
-		if err := x.change(c); err != nil {
+	for i := range changes {
+		if err := x.change(&changes[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -80,24 +83,24 @@ func (l *Layer) expand(ctx context.Context, changes []Change, most limits) *expa
 	return x
 }
 
-func (x *expansion) change(c Change) error {
+func (x *expansion) change(c *Change) error {
 	from := c.OldPath()
 	switch c.Kind {
 	case Renamed:
 		return x.renamedDir(c, func(path, at string, e Entry, empty bool) error {
 			if !e.Mode.IsDir() || empty && !x.parents[path] {
-				x.files = append(x.files, file{path: path, oldPath: at, old: e, new: e, moved: true, copied: true})
+				x.files = append(x.files, file{path: path, oldPath: at, old: &e, new: &e, moved: true, copied: true})
 			}
 			return nil
 		})
 	case Modified:
-		x.files = append(x.files, file{path: c.Path, oldPath: from, old: c.Old, new: c.New, copied: from != c.Path})
+		x.files = append(x.files, file{path: c.Path, oldPath: from, old: &c.Old, new: &c.New, copied: from != c.Path})
 		return nil
 	}
 	if c.Kind != Added && c.From == "" { // else it never was at this path: it is not in what was renamed
 		err := x.walk(from, c.Old, 0, func(at string, e Entry, empty bool) error {
 			if !e.Mode.IsDir() || empty {
-				x.files = append(x.files, file{oldPath: at, old: e})
+				x.files = append(x.files, file{oldPath: at, old: &e, new: absent})
 			}
 			return nil
 		})
@@ -106,14 +109,14 @@ func (x *expansion) change(c Change) error {
 		}
 	}
 	if c.Kind != Deleted && (!c.New.Mode.IsDir() || !x.parents[c.Path]) {
-		x.files = append(x.files, file{path: c.Path, new: c.New})
+		x.files = append(x.files, file{path: c.Path, old: absent, new: &c.New})
 	}
 	return nil
 }
 
 // renamedDir calls do for what a renamed directory still has of the source, with where it is
 // there, but not for the directory itself if it has anything.
-func (x *expansion) renamedDir(c Change, do func(path, at string, e Entry, empty bool) error) error {
+func (x *expansion) renamedDir(c *Change, do func(path, at string, e Entry, empty bool) error) error {
 	return x.walk(c.From, c.Old, 0, func(at string, e Entry, empty bool) error {
 		path := c.Path + at[len(c.From):]
 		if at == c.From && !empty {
@@ -201,7 +204,7 @@ func (x *expansion) pair() {
 	drop := make([]bool, len(x.files))
 	for i := range x.files {
 		f := &x.files[i]
-		if at, ok := deleted[f.oldPath]; ok && f.copied && gitMode(f.old) != 0 {
+		if at, ok := deleted[f.oldPath]; ok && f.copied && gitMode(*f.old) != 0 {
 			f.copied, drop[at] = false, true
 			delete(deleted, f.oldPath)
 		}

@@ -18,6 +18,9 @@ import (
 // the changes, and those of the source, by default only those in the directories above changes.
 func (s *screen) findLinks(ctx context.Context, changes []Change) error {
 	for i := range changes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		dir, _ := splitPath(changes[i].Path)
 		for !s.linked[dir] {
 			s.linksIn(dir)
@@ -32,6 +35,9 @@ func (s *screen) findLinks(ctx context.Context, changes []Change) error {
 		return err
 	}
 	for _, p := range links {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if dir, _ := splitPath(p); !s.linked[dir] {
 			s.linksIn(dir)
 		}
@@ -39,6 +45,9 @@ func (s *screen) findLinks(ctx context.Context, changes []Change) error {
 	for more, n := true, 0; more && n < maxLinks; n++ { // a link can stand in what another one leads to
 		more = false
 		for _, p := range links {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			m, ok := s.obeyed(p, shape{}) // as what it leads to
 			if !ok {
 				continue
@@ -51,9 +60,10 @@ func (s *screen) findLinks(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-// allLinks returns the links of the source. What it is not allowed to look into has none.
+// allLinks returns the links of the source. What it is not allowed to look into has none. Of
+// more than are kept it cannot be told where they lead.
 func (s *screen) allLinks(ctx context.Context) (links []string, err error) {
-	stack := []string{""}
+	stack, kept := []string{""}, 0
 	for len(stack) > 0 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -72,9 +82,15 @@ func (s *screen) allLinks(ctx context.Context) (links []string, err error) {
 			switch at := joinPath(dir, e.Name()); {
 			case e.Type()&fs.ModeSymlink != 0:
 				links = append(links, at)
+				kept += len(at)
 			case e.IsDir() && (!git || e.Name() != "objects"):
 				stack = append(stack, at)
+				kept += len(at)
 			}
+		}
+		if kept > maxLinkBytes {
+			s.steps = maxSteps + 1
+			return nil, nil
 		}
 	}
 	slices.Sort(links)
@@ -111,7 +127,7 @@ func (s *screen) linksIn(dir string) {
 				continue
 			}
 			for _, e := range es {
-				if e.Under == policy.Project && !e.Nested && !project || e.With != nil {
+				if e.Under == policy.Project && !e.Nested && !project || e.With != nil || e.Ending {
 					continue
 				}
 				s.follow(dir, e)

@@ -112,7 +112,7 @@ func (p *patch) findStuck(files []file) {
 			continue
 		}
 		_, inGit := gitDir(f.oldPath)
-		if !inGit && gitMode(f.old) != 0 {
+		if !inGit && gitMode(*f.old) != 0 {
 			continue
 		}
 		if !f.old.Mode.IsDir() {
@@ -174,7 +174,7 @@ func gitMode(e Entry) int {
 
 // file writes the change of one file.
 func (p *patch) file(f *file) error {
-	oldMode, newMode := gitMode(f.old), gitMode(f.new)
+	oldMode, newMode := gitMode(*f.old), gitMode(*f.new)
 	if f.oldPath != "" && oldMode == 0 || f.path != "" && newMode == 0 {
 		p.notKept(f)
 	}
@@ -182,9 +182,9 @@ func (p *patch) file(f *file) error {
 	case oldMode == 0 && newMode == 0:
 		return nil
 	case oldMode == 0:
-		return p.diff(&file{path: f.path, new: f.new, moved: f.moved})
+		return p.diff(&file{path: f.path, old: absent, new: f.new, moved: f.moved})
 	case newMode == 0:
-		return p.diff(&file{oldPath: f.oldPath, old: f.old})
+		return p.diff(&file{oldPath: f.oldPath, old: f.old, new: absent})
 	}
 	return p.diff(f)
 }
@@ -252,7 +252,7 @@ func (s side) marked(prefix string) string {
 
 // header writes the lines before the content, and reports whether they alone are a change.
 func (p *patch) header(w *strings.Builder, f *file) bool {
-	oldMode, newMode := gitMode(f.old), gitMode(f.new)
+	oldMode, newMode := gitMode(*f.old), gitMode(*f.new)
 	from, to := f.oldPath, f.path
 	if from == "" {
 		from = to

@@ -3,6 +3,7 @@
 package layer
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -66,6 +67,9 @@ var inventory = sync.OnceValue(func() entries {
 		e := entry{&list[i], strings.Split(list[i].Path, "/")}
 		to := map[policy.Under]map[string][]entry{policy.Project: all.project, policy.GitDir: all.git, policy.Home: all.home}[e.Under]
 		first := foldName(e.parts[0])
+		if e.Ending && len(e.parts) == 1 {
+			first = "*" + first
+		}
 		to[first] = append(to[first], e)
 		if e.With != nil {
 			all.siblings = append(all.siblings, e)
@@ -207,6 +211,9 @@ func (s *screen) inGitDir(dir string, names []string, is shape) (matched, bool) 
 // obeyed unasked.
 func (s *screen) match(by map[string][]entry, dir string, names []string, is shape, applies func(*policy.Obeyed) bool) (found matched, ok bool) {
 	list := by[foldName(names[0])]
+	if more := by["*"+foldName(path.Ext(names[0]))]; more != nil {
+		list = slices.Concat(list, more)
+	}
 	if s.folding {
 		for first, more := range by {
 			if first != foldName(names[0]) && s.same(dir, names[0], more[0].parts[0]) {
@@ -231,11 +238,15 @@ func (e entry) fits(s *screen, dir string, names []string, is shape) (matched, b
 	m := matched{Obeyed: e.Obeyed}
 	n := 0
 	for ; n < min(len(e.parts), len(names)); n++ {
-		if e.parts[n] == names[n] {
+		name := names[n]
+		if e.Ending && n == len(e.parts)-1 {
+			name = path.Ext(name)
+		}
+		if e.parts[n] == name {
 			continue
 		}
 		at := strings.Join(append([]string{dir}, names[:n]...), "/")
-		alike := foldName(e.parts[n]) == foldName(names[n]) && (e.Class == policy.Unasked || s.folding)
+		alike := foldName(e.parts[n]) == foldName(name) && (e.Class == policy.Unasked || s.folding)
 		if !alike && !s.same(strings.TrimPrefix(at, "/"), names[n], e.parts[n]) {
 			return m, false
 		}
@@ -281,6 +292,14 @@ func executed(name string, text []byte) string {
 			}
 		}
 		return strings.Join(lines, "\n")
+	case ".python-version", ".python-versions":
+		if !strings.ContainsAny(string(text), `/\`) { // versions alone
+			return ""
+		}
+	case "tsconfig.json", "jsconfig.json", "analysis_options.yaml":
+		if !slices.ContainsFunc([]string{"plugins", "extends", "include:", `\`}, func(word string) bool { return strings.Contains(string(text), word) }) {
+			return ""
+		}
 	}
 	return string(text)
 }

@@ -21,9 +21,10 @@ import (
 
 // Bounds of screening.
 const (
-	maxRead  = 1 << 20 // bytes of a file that is compared; a larger one is held back
-	maxLinks = 40      // links that one path leads over, as the kernel has it
-	maxSteps = 1 << 22 // names that are looked up to follow links; those in long paths count more
+	maxRead      = 1 << 20   // bytes of a file that is compared; a larger one is held back
+	maxLinks     = 40        // links that one path leads over, as the kernel has it
+	maxLinkBytes = 256 << 20 // of the paths of all links and directories that are looked for links
+	maxSteps     = 1 << 22   // names that are looked up to follow links; those in long paths count more
 )
 
 // Screen looks for changes that would run programs on the host, or steer those that run. It
@@ -395,7 +396,7 @@ func (s *screen) judge(ch *Change, p string, e Entry, m matched, why string, sid
 	case e.Mode.IsDir():
 	case other != "" && (ch.Kind == Added || ch.Kind == Retyped || ch.Kind == Renamed):
 		s.add(ch, p, Hold, m.Tool, "it takes the place of "+other+": "+why)
-	case m.Source || e.Mode.IsRegular() && s.sameExecuted(ch, e, side, from):
+	case m.Source && (!m.Everywhere || ch.Kind == Added) || e.Mode.IsRegular() && s.sameExecuted(ch, e, side, from):
 		s.add(ch, p, Mark, m.Tool, why)
 	default:
 		s.add(ch, p, Hold, m.Tool, why)

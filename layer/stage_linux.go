@@ -23,27 +23,57 @@ type item struct {
 	from  string // in the layer, or in the source
 	upper bool
 	entry Entry
+	old   *Entry // of the same type in the source, at was; nil: it is new
+	was   string
 	sum   []byte // of what was copied
 }
 
-// landingMode returns the permissions that land: without set-id bits, but for the set-group-id
-// bit that a directory has from the one it is in.
-func landingMode(mode fs.FileMode, was uint32) uint32 {
-	bits := uint32(mode.Perm())
-	if mode.IsDir() {
-		if mode&fs.ModeSticky != 0 {
-			bits |= unix.S_ISVTX
-		}
-		bits |= was & unix.S_ISGID
+// changedItem returns the item of a change.
+func changedItem(ch *Change) item {
+	i := item{path: ch.Path, from: ch.Path, upper: true, entry: ch.New}
+	if ch.Kind == Modified || ch.Kind == Renamed {
+		i.old, i.was = &ch.Old, ch.OldPath()
 	}
-	return bits
+	return i
+}
+
+// landingMode returns the permissions that land. Commands give them to what is new, less what the
+// host's user would not give. What the source has keeps its own: commands take permissions away,
+// but not that of others to write, which their own umask takes whenever they write a file anew;
+// they add none but to execute. Set-id bits do not land.
+func (c *commit) landingMode(mode fs.FileMode, old *Entry) uint32 {
+	bits := mode.Perm() &^ c.umask
+	if old != nil {
+		was := old.Mode.Perm()
+		bits = was&(mode.Perm()|0o022) | bits&0o111
+	}
+	if mode.IsDir() && (mode&fs.ModeSticky != 0 || old != nil && old.Mode&fs.ModeSticky != 0) {
+		return uint32(bits) | unix.S_ISVTX
+	}
+	return uint32(bits)
+}
+
+// readUmask returns the permissions that this process does not give to what it makes. Asking the
+// kernel would change them for an instant, also for other threads.
+func readUmask() (fs.FileMode, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the umask: %w", err)
+	}
+	_, line, _ := strings.Cut(string(text), "\nUmask:")
+	line, _, _ = strings.Cut(line, "\n")
+	mask, err := strconv.ParseUint(strings.TrimSpace(line), 8, 9)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the umask in /proc/self/status: %w", err)
+	}
+	return fs.FileMode(mask), nil
 }
 
 // list lists the items of a unit, a directory before what is in it.
 func (c *commit) list(ctx context.Context, u *unit) error {
 	if u.Kind != Renamed {
 		for _, ch := range append([]Change{u.Change}, u.below...) {
-			u.items = append(u.items, item{path: ch.Path, from: ch.Path, upper: true, entry: ch.New})
+			u.items = append(u.items, changedItem(&ch))
 		}
 		return nil
 	}
@@ -65,7 +95,7 @@ func (c *commit) list(ctx context.Context, u *unit) error {
 				continue
 			}
 			if ch.Kind != Deleted {
-				u.items = append(u.items, item{path: ch.Path, from: ch.Path, upper: true, entry: ch.New})
+				u.items = append(u.items, changedItem(&ch))
 			}
 			delete(byPath, ch.Path)
 		}
@@ -77,26 +107,24 @@ func (c *commit) list(ctx context.Context, u *unit) error {
 // It takes what it lists from the changes.
 func (c *commit) merge(ctx context.Context, u *unit, renamed Change, changes map[string]Change) error {
 	delete(changes, renamed.Path)
-	u.items = append(u.items, item{path: renamed.Path, from: renamed.Path, upper: true, entry: renamed.New})
+	u.items = append(u.items, changedItem(&renamed))
 	return walkTree(ctx, c.source, renamed.From, func(rel string, st *unix.Stat_t) error {
 		if rel == renamed.From {
 			return nil
 		}
 		p := renamed.Path + strings.TrimPrefix(rel, renamed.From)
-		i := item{path: p, from: rel}
 		if ch, changed := changes[p]; changed {
 			if ch.Kind == Renamed || ch.Kind == Deleted {
 				return fs.SkipDir
 			}
 			delete(changes, p)
-			i.from, i.upper, i.entry = p, true, ch.New
-			u.items = append(u.items, i)
+			u.items = append(u.items, changedItem(&ch))
 			if !ch.New.Mode.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		i.entry = Entry{Mode: modeOf(st.Mode), Size: st.Size, Identity: identityOf(st)}
+		i := item{path: p, from: rel, was: rel, entry: Entry{Mode: modeOf(st.Mode), Size: st.Size, Identity: identityOf(st)}}
 		i.entry.ModTime = i.entry.Identity.Mtime
 		if i.entry.Mode&fs.ModeSymlink != 0 {
 			var err error
@@ -104,6 +132,8 @@ func (c *commit) merge(ctx context.Context, u *unit, renamed Change, changes map
 				return err
 			}
 		}
+		own := i.entry
+		i.old = &own
 		if i.entry.Mode&(fs.ModeDevice|fs.ModeSocket) == 0 {
 			u.items = append(u.items, i)
 		}
@@ -156,13 +186,13 @@ func (c *commit) stage(ctx context.Context, u *unit) error {
 	}
 	for n := len(u.items) - 1; n >= 0; n-- { // a directory after what is in it
 		if i := u.items[n]; i.entry.Mode.IsDir() {
-			if err := finishDir(parent, at(i), i, who); err != nil {
+			if err := c.finishDir(parent, at(i), i, who); err != nil {
 				return fmt.Errorf("cannot copy %s: %w", text.QuoteName(i.path), err)
 			}
 		}
 	}
 	if u.step.Deed == exchange && u.New.Mode.IsRegular() {
-		if err := keepACL(parent, name, temp); err != nil {
+		if err := keepACL(parent, name, temp, c.landingMode(u.New.Mode, u.items[0].old)); err != nil {
 			return fmt.Errorf("cannot copy the access control list of %s: %w", text.QuoteName(u.Path), err)
 		}
 	}
@@ -225,7 +255,7 @@ func setTimes(dir int, name string, e Entry) error {
 }
 
 // finishDir gives a directory its owner, permissions and times.
-func finishDir(root int, rel string, i item, who *owner) error {
+func (c *commit) finishDir(root int, rel string, i item, who *owner) error {
 	fd, err := reach(root, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -238,14 +268,16 @@ func finishDir(root int, rel string, i item, who *owner) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
+	if err := c.keepAttributes(fd, &i); err != nil {
+		return err
+	}
 	if err := setTimes(fd, ".", i.entry); err != nil { // while it can be entered
 		return err
 	}
-	return unix.Fchmod(fd, landingMode(i.entry.Mode, st.Mode))
+	return unix.Fchmod(fd, c.landingMode(i.entry.Mode, i.old)|st.Mode&unix.S_ISGID) // which it has from the directory it is in
 }
 
-// copy copies a regular file with its holes, permissions and times, and the attributes that a
-// user may set.
+// copy copies a regular file with its holes, permissions and times.
 func (c *commit) copy(ctx context.Context, dir int, name string, i *item, who *owner) error {
 	side := c.source
 	if i.upper {
@@ -278,13 +310,13 @@ func (c *commit) copy(ctx context.Context, dir int, name string, i *item, who *o
 	if now, err := look(int(in.Fd()), ""); err != nil || identityOf(&now) != identityOf(&st) {
 		return errors.Join(&ChangedError{Path: i.from, Source: !i.upper}, err)
 	}
-	if err := copyAttributes(fd, int(in.Fd())); err != nil {
+	if err := c.keepAttributes(fd, i); err != nil {
 		return err
 	}
 	if err := who.give(fd, ""); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(fd, landingMode(i.entry.Mode, 0)); err != nil {
+	if err := unix.Fchmod(fd, c.landingMode(i.entry.Mode, i.old)); err != nil {
 		return err
 	}
 	c.progress.Path, c.progress.Files = i.path, c.progress.Files+1
@@ -367,14 +399,27 @@ func (c *commit) copyHashed(ctx context.Context, out, in *os.File, size int64, h
 	return out.Truncate(size)
 }
 
-// copyAttributes copies the attributes that users set, but none that an overlay would obey.
-func copyAttributes(to, from int) error {
+// keepAttributes gives what lands the attributes of users that the source has at its place. Those
+// that commands gave it stay behind: programs of the host believe some of them, such as where a
+// file was loaded from.
+func (c *commit) keepAttributes(to int, i *item) error {
+	if i.old == nil {
+		return nil
+	}
+	from, err := reach(c.source, i.was, unix.O_RDONLY|unix.O_NONBLOCK)
+	if gone(err) || errors.Is(err, unix.EACCES) { // what its owner cannot read has none to be read, either
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(from) }()
 	list := make([]byte, 64<<10)
 	n, err := unix.Flistxattr(from, list)
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
 	if err != nil {
-		if errors.Is(err, unix.ENOTSUP) {
-			return nil
-		}
 		return err
 	}
 	value := make([]byte, 64<<10)
@@ -395,8 +440,8 @@ func copyAttributes(to, from int) error {
 
 const accessList = "system.posix_acl_access"
 
-// keepACL gives a file the access control list of the one that it replaces.
-func keepACL(parent int, was, now string) error {
+// keepACL gives a file the access control list of the one that it replaces, within its permissions.
+func keepACL(parent int, was, now string, mode uint32) error {
 	value := make([]byte, 64<<10)
 	n := 0
 	err := byHandle(parent, was, func(path string) (err error) {
@@ -409,7 +454,9 @@ func keepACL(parent int, was, now string) error {
 	if err != nil {
 		return err
 	}
-	return byHandle(parent, now, func(path string) error { return unix.Setxattr(path, accessList, value[:n], 0) })
+	return byHandle(parent, now, func(path string) error {
+		return errors.Join(unix.Setxattr(path, accessList, value[:n], 0), unix.Chmod(path, mode))
+	})
 }
 
 // byHandle calls f with a path that leads to a file of a directory, whatever its permissions are.

@@ -53,10 +53,10 @@ func (l *Layer) stat(ctx context.Context, f *file) (stat, error) {
 	if f.path != "" && f.oldPath != "" && f.path != f.oldPath {
 		s.name = Quote(f.oldPath) + " => " + s.name
 	}
-	for _, e := range []Entry{f.old, f.new} {
+	for _, e := range []*Entry{f.old, f.new} {
 		if e.Mode.IsDir() {
 			s.other = "directory"
-		} else if gitMode(e) == 0 && e != (Entry{}) {
+		} else if gitMode(*e) == 0 && *e != (Entry{}) {
 			s.other = "special file"
 		}
 	}

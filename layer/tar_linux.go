@@ -85,7 +85,7 @@ func (a *archive) change(c Change, replaced bool) error {
 			return err
 		}
 	}
-	return a.renamedDir(c, func(path, at string, e Entry, _ bool) error {
+	return a.renamedDir(&c, func(path, at string, e Entry, _ bool) error {
 		switch {
 		case at == c.From:
 			return nil

@@ -428,6 +428,15 @@ func (l *lateError) Is(target error) bool { return target == paddock.ErrTimeout 
 // ending are the signals that interrupt a start.
 var ending = map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGTERM": 15}
 
+// Interrupted returns the error of what a signal of this name has interrupted, or nil if the signal
+// ends nothing.
+func Interrupted(name string) error {
+	if number, ends := ending[name]; ends {
+		return &InterruptedError{name, number}
+	}
+	return nil
+}
+
 // OpenFor opens a sandbox for one command with a time limit. The start has the same limit.
 // A terminating signal interrupts the start, since no command runs yet that could get it;
 // other signals wait for the command ([Stream.EarlySignals]).
@@ -465,8 +474,8 @@ func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
 		for {
 			select {
 			case name := <-s.Signals:
-				if number, ends := ending[name]; ends {
-					cancel(&InterruptedError{name, number})
+				if err := Interrupted(name); err != nil {
+					cancel(err)
 				} else {
 					s.early = append(s.early, name)
 				}

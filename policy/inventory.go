@@ -2,14 +2,18 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"sync"
 )
 
 // Obeyed is a file or directory that programs of the host execute or obey.
 type Obeyed struct {
 	// Path is relative to what Under says. It has no patterns.
-	Path  string
-	Under Under
+	Path string
+	// Ending means that the last name of Path is how names end. Such an entry is never
+	// read-only; below a directory it counts in the changes of an overlay alone.
+	Ending bool
+	Under  Under
 	// Dir means that the entry is a directory. A directory with the name of a file does
 	// not count, and vice versa.
 	Dir   bool
@@ -33,7 +37,8 @@ type Obeyed struct {
 	// daily use.
 	With []string
 	// Source means that people write it as they write programs, and run it by its name. A
-	// change of one is marked, and not held back, when changes are committed from a layer.
+	// change of one is marked, and not held back, when changes are committed from a layer. With
+	// Everywhere a tool writes it, once: a change of one that was there is held back.
 	Source bool
 	// Tool is the program that obeys it. Why says when it does, or how.
 	Tool, Why string
@@ -77,7 +82,7 @@ func (o Obeyed) Name() string {
 }
 
 // ReadOnly reports whether it is made read-only if it exists.
-func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil }
+func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil && !o.Ending }
 
 // ProtectedPaths returns the names of the paths that are read-only inside a sandbox unless
 // [Workspace].Unprotected opens them: first those of a repository's own directory, then of
@@ -120,7 +125,7 @@ var (
 func inventory() []Obeyed {
 	inventoryOnce.Do(func() {
 		inventoryList = slices.Concat(gitDirEntries(), projectGit(), projectHooks(), projectEditors(), projectAgents(),
-			projectTools(), homeSessions(), homeTools())
+			projectTools(), projectStarts(), projectCheckers(), projectBuilds(), homeSessions(), homeTools())
 	})
 	return inventoryList
 }
@@ -182,6 +187,23 @@ func source(list []Obeyed) []Obeyed {
 		list[i].Source = true
 	}
 	return list
+}
+
+// ending marks entries as how names end.
+func ending(list []Obeyed) []Obeyed {
+	for i := range list {
+		list[i].Ending = true
+	}
+	return list
+}
+
+// forms returns the names that a file has in different languages; "" is the name itself.
+func forms(name string, endings ...string) []string {
+	names := make([]string, len(endings))
+	for i, e := range endings {
+		names[i] = strings.TrimSuffix(name+"."+e, ".")
+	}
+	return names
 }
 
 // gitDirEntries returns the entries of a repository's own directory, which count
@@ -248,9 +270,12 @@ func projectHooks() []Obeyed {
 			".lefthook-local.yml", ".lefthook-local.yaml", ".lefthook-local.toml", ".lefthook-local.json",
 			".config/lefthook.yml", ".config/lefthook.yaml", ".config/lefthook.toml", ".config/lefthook.json"),
 		unaskedDirs(Project, "lefthook", "the lefthook hook runs its scripts at each commit", ".lefthook", ".lefthook-local"),
+		unasked(Project, "husky", "hooks that an older husky has installed run what it lists at each commit", ".huskyrc", ".huskyrc.json", ".huskyrc.yaml", ".huskyrc.yml", ".huskyrc.js"),
+		unasked(Project, "trunk", "trunk's hooks and editors run the actions and linters it names", ".trunk/trunk.yaml", ".trunk/user.yaml"),
+		named(Project, "commitlint", "a hook that calls commitlint loads it", append(forms(".commitlintrc", "", "json", "yaml", "yml", "js", "cjs", "mjs", "ts"), forms("commitlint.config", "js", "cjs", "mjs", "ts")...)...),
 		unasked(Project, "overcommit", "the overcommit hook runs what it lists at each commit", ".overcommit.yml"),
 		unasked(Project, "captainhook", "the captainhook hook runs what it lists at each commit", "captainhook.json"),
-		unasked(Project, "grumphp", "the grumphp hook runs what it lists at each commit", "grumphp.yml"),
+		unasked(Project, "grumphp", "the grumphp hook runs what it lists at each commit", "grumphp.yml", "grumphp.yml.dist", "grumphp.yaml", "grumphp.yaml.dist"),
 		unasked(Project, "hk", "the hk hook runs what it lists at each commit", "hk.pkl"),
 		named(Project, "lint-staged", "a hook that calls lint-staged runs what it lists",
 			".lintstagedrc", ".lintstagedrc.json", ".lintstagedrc.yaml", ".lintstagedrc.yml", ".lintstagedrc.js", ".lintstagedrc.mjs", ".lintstagedrc.cjs",
@@ -262,7 +287,8 @@ func projectHooks() []Obeyed {
 // projectEditors returns the files that shells, editors and Paddock itself obey in a project.
 func projectEditors() []Obeyed {
 	shells := everywhere(slices.Concat(
-		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc"),
+		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc", ".envrc.local"),
+		unasked(Project, "shells", "autoenv, rvm and pkgx run it when a shell enters the directory", ".autoenv", ".autoenv.zsh", ".rvmrc", ".pkgx.yaml", ".pkgx.yml", "pkgx.yaml", "pkgx.yml"),
 		unasked(Project, "mise", "mise runs its hooks when a shell enters the directory",
 			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", "mise/config.toml", "mise/config.local.toml", ".rtx.toml", ".rtx.local.toml"),
 		unaskedDirs(Project, "mise", "mise runs its hooks when a shell enters the directory", ".mise", ".config/mise"),
@@ -271,7 +297,13 @@ func projectEditors() []Obeyed {
 		unasked(Project, "Paddock", "sandboxes over the directory are made as it says, once it is trusted", ".paddock.yaml"),
 		named(Project, "mise, asdf", "it chooses the versions of the programs that a shell finds", ".tool-versions"),
 		namedDirs(Project, "mise", "mise run runs its files", "mise-tasks", ".mise-tasks"),
-		named(Project, "nix", "nix, and direnv where .envrc says so, evaluate it", "flake.nix", "shell.nix", "default.nix", "devenv.nix", "devenv.yaml"),
+		named(Project, "nix", "nix, and direnv where .envrc says so, evaluate it", "flake.nix", "shell.nix", "default.nix", "devenv.nix", "devenv.local.nix", "devenv.yaml", "devenv.local.yaml"),
+		named(Project, "devbox", "devbox, and direnv where .envrc says so, run its hooks", "devbox.json"),
+		namedDirs(Project, "flox", "flox runs its hooks", ".flox/env"),
+		named(Project, "shells", "shims run the versions it names, from where it says", ".prototools", "aqua.yaml", ".aqua.yaml"),
+		named(Project, "hermit", "shells take programs and variables from it", "bin/hermit", "bin/activate-hermit"),
+		named(Project, "tmux", "tmuxinator and tmuxp run its commands", ".tmuxinator.yml", ".tmuxp.yaml", ".tmuxp.yml", ".tmuxp.json"),
+		source(named(Project, "shells", "tools and plugins of shells take variables from it", ".env")),
 		unaskedDirs(Project, "VS Code", "VS Code runs its tasks, and programs its settings name, when the folder opens", ".vscode"),
 		unaskedDirs(Project, "JetBrains", "JetBrains editors run its start-up tasks and tools", ".idea"),
 		unaskedDirs(Project, "Zed", "Zed runs the language servers and tasks it names", ".zed"),
@@ -279,6 +311,23 @@ func projectEditors() []Obeyed {
 		unaskedDirs(Project, "editors", "editors run its initializeCommand on the host", ".devcontainer"),
 		unasked(Project, "editors", "editors run its initializeCommand on the host", ".devcontainer.json"),
 		unasked(Project, "Vim", "Vim and Neovim run it where exrc is set", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua"),
+		unasked(Project, "Vim", "plugins of Vim and Neovim run it, or the language servers it names, when a file beside or below it is opened",
+			".lazy.lua", ".lvimrc", ".local.vimrc", ".ycm_extra_conf.py", ".neoconf.json", ".vim/coc-settings.json"),
+		unaskedDirs(Project, "Theia", "Theia runs the tasks and programs it names", ".theia"),
+		unaskedDirs(Project, "Visual Studio", "Visual Studio runs the tasks it names", ".vs"),
+		unasked(Project, "Kate", "Kate starts the language servers it names", ".kateproject"),
+		unasked(Project, "lua", "editors' language server loads the plugin it names", ".luarc.json", ".luarc.jsonc"),
+		unasked(Project, "rust-analyzer", "rust-analyzer runs the commands it names in editors", "rust-analyzer.toml", ".rust-analyzer.toml"),
+		unasked(Project, "haskell", "editors' language server runs the commands it names", "hie.yaml"),
+		unasked(Project, "clojure", "editors' language server runs the commands it names", ".lsp/config.edn"),
+		unasked(Project, "Swift", "editors start the build server it names", "buildServer.json"),
+		namedDirs(Project, "editors", "editors start the build servers it names", ".bsp"),
+		namedDirs(Project, "JetBrains", "JetBrains editors offer its run configurations", ".run", ".fleet"),
+		named(Project, "Vim", "Vim runs it with -S, and plugins when a directory is opened", "Session.vim"),
+		named(Project, "Vim", "plugins of Vim run the commands and debuggers it names", ".vimspector.json", ".projections.json"),
+		ending(named(Project, "VS Code", "VS Code runs its tasks, and programs its settings name, once it is opened", ".code-workspace")),
+		ending(named(Project, "Sublime Text", "Sublime Text runs its build systems and language servers, once it is opened", ".sublime-project")),
+		ending(named(Project, "desktop", "the desktop runs the command it names, once it is opened", ".desktop")),
 		unasked(Project, "Emacs", "Emacs obeys it when a file beside or below it is opened", ".dir-locals.el", ".dir-locals-2.el"),
 	)))
 }
@@ -306,6 +355,13 @@ func projectAgents() []Obeyed {
 		unaskedDirs(Project, "Droid", "Droid runs the hooks and MCP servers it names", ".factory"),
 		unaskedDirs(Project, "Junie", "Junie starts the MCP servers it names", ".junie"),
 		unaskedDirs(Project, "Amazon Q", "Amazon Q starts the MCP servers it names", ".amazonq"),
+		unaskedDirs(Project, "Trae", "Trae starts the MCP servers it names", ".trae"),
+		unaskedDirs(Project, "Augment", "Augment runs the commands and MCP servers it names", ".augment"),
+		unaskedDirs(Project, "OpenHands", "OpenHands runs its scripts", ".openhands"),
+		unaskedDirs(Project, "pi", "pi loads its extensions", ".pi"),
+		unaskedDirs(Project, "Antigravity", "Antigravity obeys its workflows", ".agent"),
+		unaskedDirs(Project, "Tabnine", "Tabnine starts the MCP servers it names", ".tabnine"),
+		named(Project, "Conductor", "Conductor runs its scripts for each worktree", "conductor.json"),
 		unasked(Project, "Crush", "Crush starts the MCP and language servers it names", "crush.json", ".crush.json"),
 		namedDirs(Project, "coding agents", "coding agents run the scripts of skills in it", ".agents"),
 	))
@@ -327,28 +383,37 @@ func projectTools() []Obeyed {
 		namedDirs(Project, "bundler", "bundler takes its settings from it", ".bundle"),
 		namedDirs(Project, "maven", "maven loads the extensions and options it names", ".mvn"),
 		namedDirs(Project, "gradle", "the wrapper runs what is in it", "gradle/wrapper"),
-		named(Project, "pip", "pip takes packages from where it says", "pip.conf", "uv.toml"),
+		named(Project, "pip", "pip takes packages from where it says", "pip.conf", "uv.toml", "poetry.toml", "pdm.toml", ".pixi/config.toml"),
 		source(nested(named(Project, "make", "make runs its commands", "Makefile", "makefile", "GNUmakefile"))),
 		source(nested(named(Project, "just", "just runs its commands", "justfile", "Justfile", ".justfile"))),
 		source(nested(named(Project, "task", "task runs its commands", "Taskfile.yml", "Taskfile.yaml"))),
 		nested(named(Project, "npm", "npm, pnpm, yarn and bun run its scripts, some of them at installation", "package.json")),
 		nested(named(Project, "npm", "npm builds by it at installation, and runs the commands in it", "binding.gyp")),
 		nested(named(Project, "python", "pip and test runners run it", "setup.py", "conftest.py")),
-		source(nested(named(Project, "python", "pip and test runners run it", "setup.cfg", "pyproject.toml", "noxfile.py", "tox.ini", "tasks.py"))),
-		nested(named(Project, "python", "python runs it when it starts, where it searches for modules", "sitecustomize.py", "usercustomize.py")),
+		source(nested(named(Project, "python", "pip and test runners run it", "setup.cfg", "pyproject.toml", "noxfile.py", "tox.ini", "tasks.py", "pytest.ini", ".pytest.ini", ".coveragerc", "manage.py", "fabfile.py", "dodo.py", "hatch_build.py", "Pipfile", "pixi.toml"))),
+		everywhere(named(Project, "python", "python runs it when it starts, where it searches for modules", "sitecustomize.py", "usercustomize.py")),
+		source(everywhere(ending(named(Project, "python", "python runs its lines that begin with import when it starts", "site-packages/.pth", "dist-packages/.pth")))),
+		source(everywhere(named(Project, "python", "python takes its home and modules from where it says, and editors run that python", "pyvenv.cfg"))),
+		source(everywhere(named(Project, "python", "shells run it when the environment is entered, and editors in each terminal",
+			"bin/activate", "bin/activate.csh", "bin/activate.fish", "bin/activate.nu", "bin/activate.xsh", "bin/activate_this.py", "bin/Activate.ps1", "bin/activate.ps1"))),
+		nested(named(Project, "python", "uv runs the python it names, which may be a file beside it", ".python-version", ".python-versions")),
+		named(Project, "pdm", "pdm runs the python it names", ".pdm-python"),
 		nested(named(Project, "cargo", "cargo runs it when it builds", "build.rs")),
-		source(nested(named(Project, "cmake", "cmake runs its commands", "CMakeLists.txt", "CMakePresets.json"))),
+		source(nested(named(Project, "cmake", "cmake runs its commands", "CMakeLists.txt", "CMakePresets.json", "CMakeUserPresets.json"))),
 		source(nested(named(Project, "meson", "meson runs its commands", "meson.build"))),
 		source(nested(named(Project, "bazel", "bazel runs its rules", "BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel"))),
 		named(Project, "bazel", "bazel obeys its options, whatever it is called for", ".bazelrc"),
+		named(Project, "bazel", "bazelisk runs it, or the bazel it names, instead of bazel", "tools/bazel", ".bazeliskrc", ".bazelversion"),
 		source(nested(named(Project, "gradle", "gradle runs it", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties", "gradlew"))),
 		source(nested(named(Project, "maven", "maven runs its plugins", "pom.xml", "mvnw"))),
 		source(nested(named(Project, "rake", "rake and bundler run it", "Rakefile", "Gemfile"))),
 		nested(named(Project, "composer", "composer runs its scripts", "composer.json")),
-		source(nested(named(Project, "docker", "docker runs its commands, or mounts what it names", "Dockerfile", "Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"))),
+		source(nested(named(Project, "docker", "docker runs its commands, or mounts what it names", "Dockerfile", "Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml", "docker-bake.hcl"))),
+		nested(named(Project, "docker", "docker compose adds it to the file beside it, and mounts what it names", "compose.override.yaml", "compose.override.yml", "docker-compose.override.yml", "docker-compose.override.yaml")),
 		source(named(Project, "vagrant", "vagrant runs it", "Vagrantfile")),
 		named(Project, "CI", "a machine of the project runs it", ".gitlab-ci.yml", ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml", "appveyor.yml", "cloudbuild.yaml"),
 		namedDirs(Project, "CI", "a machine of the project runs it", ".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".circleci", ".buildkite", ".woodpecker", ".ci"),
+		named(Project, "CI", "a machine of the project runs it when somebody opens it there", ".gitpod.yml", ".gitpod.Dockerfile", ".replit", ".idx/dev.nix", ".codesandbox/tasks.json"),
 		named(Project, "pre-commit", "other projects' hooks run what it lists", ".pre-commit-hooks.yaml"),
 	)
 }

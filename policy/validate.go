@@ -27,7 +27,7 @@ const (
 // The bounds of the spec's lists.
 const (
 	maxMounts    = 256
-	maxUnprotect = 256
+	maxUnprotect = 1024
 )
 
 // Base is the context that a spec is resolved in.
@@ -163,7 +163,7 @@ func (r *resolver) workspace(w Workspace, elsewhere bool) Workspace {
 	choose(r, "workspace.access", &w.Access, "rw", "ro")
 	w.Unprotected = slices.Clone(w.Unprotected)
 	if len(w.Unprotected) > maxUnprotect {
-		r.refuse("workspace.unprotected", "", "it has more than 256 entries", "")
+		r.refuse("workspace.unprotected", "", "it has more than 1024 entries", "")
 	} else {
 		r.opened("workspace.unprotected", w.Unprotected)
 	}

@@ -113,7 +113,7 @@ func TestResolveErrors(t *testing.T) {
 		{Spec{Level: "landlock", Limits: Limits{Tmp: 2 * MiB}}, `limits.tmp "2MiB": the landlock level keeps temporary files on the host's disk, unbounded`},
 		{Spec{Workspace: Workspace{Access: "wo"}}, `workspace.access "wo": it must be "rw" or "ro"`},
 		{Spec{Workspace: Workspace{Unprotected: []string{"*", ".git/x"}}}, `workspace.unprotected[1] ".git/x": it is not a protected path`},
-		{Spec{Workspace: Workspace{Unprotected: make([]string, 257)}}, `workspace.unprotected: it has more than 256 entries`},
+		{Spec{Workspace: Workspace{Unprotected: make([]string, 1025)}}, `workspace.unprotected: it has more than 1024 entries`},
 		{workspace("/"), `workspace.source "/": the whole host cannot be a workspace`},
 		{workspace("//../."), `workspace.source "//../.": the whole host cannot be a workspace`},
 		{workspace("../../.."), `workspace.source "../../..": the whole host cannot be a workspace`},

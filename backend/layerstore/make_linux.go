@@ -103,7 +103,9 @@ func (h *Held) make(source int) error {
 		err = os.Mkdir(h.Journal(), 0o700)
 	}
 	if err == nil && h.Place != h.dir {
-		err = os.Mkdir(h.Place, 0o700)
+		if err := os.Mkdir(h.Place, 0o700); err != nil {
+			return hostpath.Refuse("workspace.layers", filepath.Dir(h.Place), "no layer can be made in it: "+hostpath.Reason(err), "name a directory of your own on a file system for files")
+		}
 	}
 	if err == nil {
 		err = os.Mkdir(h.top(), 0o700)

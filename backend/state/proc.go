@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,46 @@ func Alive(pid int, start uint64) bool {
 func Works(pid int, start uint64) bool {
 	letter, now, err := stat(pid)
 	return err == nil && now == start && letter != 'Z'
+}
+
+// Process is a process of this host, told from later ones with its pid.
+type Process struct {
+	PID     int
+	Start   uint64
+	Stopped bool // by a signal, as SIGSTOP
+}
+
+// Holders returns the processes that have the lock of a sandbox open, which this process may look
+// into: its owner, and for an instant those that look whether it has one.
+func Holders(root, id string) (found []Process) {
+	var lock unix.Stat_t
+	if unix.Stat(filepath.Join(Path(root, id), lockName), &lock) != nil {
+		return nil
+	}
+	pids, _ := filepath.Glob("/proc/[1-9]*/fd")
+	for _, dir := range pids {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		letter, start, err := stat(pid)
+		fds, ferr := os.ReadDir(dir)
+		if err != nil || ferr != nil {
+			continue
+		}
+		for _, fd := range fds {
+			at := filepath.Join(dir, fd.Name())
+			if to, err := os.Readlink(at); err != nil || !strings.HasSuffix(to, "/"+filepath.Join(sandboxesDir, id, lockName)) {
+				continue // to look at what it leads to could wait for another host
+			}
+			var st unix.Stat_t
+			if unix.Stat(at, &st) == nil && st.Dev == lock.Dev && st.Ino == lock.Ino {
+				found = append(found, Process{pid, start, letter == 'T' || letter == 't'})
+				break
+			}
+		}
+	}
+	return found
 }
 
 // StartTime returns the start time of a process. Together with the pid it identifies the process.

@@ -58,6 +58,31 @@ func isAlive(pid int) bool {
 	return err == nil && !strings.Contains(string(text), ") Z ")
 }
 
+// A keeper that was stopped by a signal delays nothing but the end of its sandbox, and that only for a
+// while: then the kernel ends both.
+func TestKeptStoppedKeeper(t *testing.T) {
+	boxtest.RequireWalls(t)
+	for _, end := range [][]string{{"stop", "c"}, {"rm", "--force", "c"}} {
+		t.Run(end[0], func(t *testing.T) {
+			state := t.TempDir()
+			agent, keeper := keptIn(t, state, t.TempDir())
+			if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = syscall.Kill(keeper, syscall.SIGKILL) })
+			for _, args := range [][]string{{"list"}, {"status", "c"}, {"exec", "c", "--", "true"}, {"pause", "c"}, {"resume", "c"}} {
+				outputOf(t, inState(t, state, args...))
+			}
+			if out := outputOf(t, inState(t, state, end...)); !strings.Contains(out, "its keeper was killed; nothing runs in it any more") {
+				t.Errorf("the end is told as %q", out)
+			}
+			if isAlive(agent) || isAlive(keeper) {
+				t.Error("the agent, or its keeper, is alive")
+			}
+		})
+	}
+}
+
 // A keeper or an agent that is killed ends its sandbox: nothing of it runs, lists say why, what
 // its commands left is reported, and it starts again.
 func TestKeptEndsWithItsProcesses(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +46,27 @@ func TestTryAsks(t *testing.T) {
 				if out, err := paddockCommand(t, "discard", id).CombinedOutput(); err != nil {
 					t.Errorf("%v: %s", err, out)
 				}
+			}
+		})
+	}
+}
+
+// A signal that asks the program to end while it waits for an answer ends it, and keeps the changes.
+func TestTryInterrupted(t *testing.T) {
+	boxtest.RequireWalls(t)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			ws := t.TempDir()
+			s := startTerminal(t, "try", "-w", ws, "--", "sh", "-c", "echo new > made")
+			s.expect(`\[commit/discard/keep\] $`)
+			if err := s.cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			s.expect(`the changes are kept in layer pd-[a-z0-9]+`)
+			s.exit(128 + int(sig))
+			id := layerOf(t, ws)
+			if out, err := paddockCommand(t, "discard", id).CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
 			}
 		})
 	}

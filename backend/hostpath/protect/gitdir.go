@@ -283,7 +283,9 @@ func (p *protector) findNested(top string) error {
 			names.Dirs = names.Dirs[:max(0, maxSearched-searched-len(queue))]
 		}
 		for _, name := range names.Dirs {
-			queue = append(queue, place{filepath.Join(here.dir, name), here.depth + 1, p.beyond || inside || slices.Contains(madeDirs, name)})
+			if at := filepath.Join(here.dir, name); !p.covered[at] {
+				queue = append(queue, place{at, here.depth + 1, p.beyond || inside || slices.Contains(madeDirs, name)})
+			}
 		}
 	}
 	return p.ctx.Err()

@@ -87,6 +87,7 @@ type protector struct {
 	entered  map[string]bool // directories that their owners may enter, see closed
 	met      map[string]bool // those that a comparison finds by their names
 	reported map[string]bool // mounts of protected paths that Opened reports
+	covered  map[string]bool // directories of Paddock's own, which no command of this sandbox sees
 	out      Protection
 
 	repositories []*repository
@@ -112,7 +113,13 @@ type protector struct {
 // or the backend has no walls, Protect returns only the paths to compare.
 func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, reported: map[string]bool{}}
+		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, reported: map[string]bool{}, covered: map[string]bool{}}
+	covers, _ := hostpath.Covers(req, mounts) // where one cannot be covered, the backend refuses the start
+	for _, c := range covers {
+		if c.Hidden && c.Dir {
+			p.covered[c.Path] = true
+		}
+	}
 	var dirs []string // among them
 	for _, m := range mounts {
 		if m.Writable && !m.Copied && m.Stored == nil {

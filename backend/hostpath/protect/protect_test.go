@@ -677,3 +677,27 @@ func TestProtectRelative(t *testing.T) {
 		}
 	}
 }
+
+// A directory for layers that the sandbox does not see has nothing to protect; that it is named like
+// one, or holds what a layer holds, says nothing.
+func TestProtectCovered(t *testing.T) {
+	root := tree(t, slices.Concat(repo("ws/real/paddock-x/sub/.git"), repo("ws/fake/paddock-x/sub/.git"))...)
+	if err := os.Chmod(root+"/ws/real", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	closed := root + "/ws/real/paddock-x/0/work/work"
+	if err := errors.Join(os.MkdirAll(closed, 0o755), os.Chmod(closed, 0)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) })
+	p, err := protectIn(t, root, func(req *backend.Request) {
+		req.Own = []backend.OwnFile{{Path: root + "/ws/real", Field: "workspace.layers", What: "a directory for layers", Hidden: true, Dir: true, Spare: true}}
+	}, "ws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guards, _, _ := relative(root, p)
+	if text := strings.Join(guards, " "); strings.Contains(text, "real/") || !strings.Contains(text, "fake/paddock-x/sub/.git/config") {
+		t.Errorf("guards %q", guards)
+	}
+}

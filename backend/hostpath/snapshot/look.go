@@ -163,9 +163,15 @@ func (l *look) entriesIn(ctx context.Context, p place, t task) {
 	}
 	firsts := l.matcher.firsts(t.what, t.depth == 0 || t.now.Git)
 	for _, name := range t.now.hits {
-		for _, o := range firsts[name] {
+		list, endings := named(firsts, name)
+		for _, o := range list {
 			if !t.cache || o.Everywhere || t.now.Git && o.Class == policy.Unasked {
 				l.entry(ctx, p, o)
+			}
+		}
+		for _, o := range endings {
+			if !t.cache || o.Everywhere {
+				l.at(ctx, p, name, o, 0)
 			}
 		}
 	}

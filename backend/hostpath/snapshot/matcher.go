@@ -56,7 +56,13 @@ var Inventory = sync.OnceValue(func() *matcher {
 		Parts: make(map[string]bool, len(inventory))}
 	for i := range inventory {
 		o := &inventory[i]
-		first, _, _ := strings.Cut(o.Path, "/")
+		first, _, below := strings.Cut(o.Path, "/")
+		if o.Ending {
+			if below {
+				continue
+			}
+			first = "*" + first
+		}
 		switch o.Under {
 		case policy.GitDir:
 			m.git = append(m.git, o)
@@ -90,6 +96,14 @@ func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
 		return m.root
 	}
 	return m.nested
+}
+
+// named returns the entries of firsts whose paths begin with a name, and those that are how it ends.
+func named(firsts map[string][]*policy.Obeyed, name string) (list, endings []*policy.Obeyed) {
+	if ext := filepath.Ext(name); ext != "" && ext != name {
+		endings = firsts["*"+ext]
+	}
+	return firsts[name], endings
 }
 
 // around finds the paths below a root that matter because of the directories above it, and

@@ -213,7 +213,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 		if kind == unix.DT_UNKNOWN {
 			kind = dirfd.TypeOf(fd, string(name))
 		}
-		if _, ok := firsts[string(name)]; ok {
+		if list, endings := named(firsts, string(name)); list != nil || endings != nil {
 			n.hits = append(n.hits, string(name))
 		}
 		switch kind {
@@ -228,7 +228,10 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 		w.cut(t.depth, "there are too many")
 	}
 	if t.what == plain && t.depth > 0 && !n.Git {
-		n.hits = slices.DeleteFunc(n.hits, func(name string) bool { return w.matcher.nested[name] == nil })
+		n.hits = slices.DeleteFunc(n.hits, func(name string) bool {
+			list, endings := named(w.matcher.nested, name)
+			return list == nil && endings == nil
+		})
 	}
 	n.bare = !t.top && (n.marks.bare() || t.what == modules && n.Head)
 	if t.what == written && n.marks.bare() && err == nil { // commands have given the directory above it the names of a repository

@@ -34,6 +34,9 @@ type CommitOutput struct {
 	// Overwritten are those that landed nevertheless, because that was asked for.
 	Conflicts   []Conflict `json:"conflicts,omitempty"`
 	Overwritten []Conflict `json:"overwritten,omitempty"`
+	// HistoryLanded reports that git's objects, branches or index landed while something was
+	// held back: git can write that from them.
+	HistoryLanded bool `json:"history_landed,omitempty"`
 	// Kept reports that the layer is still there, because it has Left more changes.
 	Kept bool `json:"kept"`
 	Left int  `json:"left"`
@@ -104,6 +107,7 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	}
 	done, err := l.Commit(ctx, what)
 	out.Landed, out.Held, out.Marked, out.Left = changesOf(done.Landed), findingsOf(done.Held), findingsOf(done.Marked), done.Left
+	out.HistoryLanded = len(out.Held) > 0 && slices.ContainsFunc(out.Landed, isHistory)
 	to := &out.Conflicts
 	if in.OnConflict == "overwrite" {
 		to = &out.Overwritten
@@ -126,6 +130,13 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	}
 	out.Kept = false
 	return out, nil
+}
+
+// isHistory reports whether a change is of what git checks files out from.
+func isHistory(c Change) bool {
+	_, in, found := strings.Cut("/"+c.Path+"/", "/.git/")
+	first, _, _ := strings.Cut(in, "/")
+	return found && slices.Contains([]string{"objects", "refs", "packed-refs", "reftable", "index", "modules"}, first)
 }
 
 // progress returns what tells how far a commit is, or nil.
@@ -164,6 +175,9 @@ func (out CommitOutput) Render(w io.Writer) error {
 			verb = "would land"
 		}
 		fmt.Fprintf(&b, "%s %s\n", text.Count(len(out.Landed), "change"), verb)
+	}
+	if out.HistoryLanded {
+		b.WriteString("git's history lands, too: if it has what is held back, git checkout, reset and stash write that\n")
 	}
 	if len(out.Held) > 0 {
 		var accept []string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
@@ -45,6 +46,8 @@ and at a terminal you are asked what becomes of them:
 Without a terminal they are kept, and the id is printed. Nothing of the workspace is
 read-only for the command: .git/hooks can be changed, too, and lands only if you accept
 it by name.
+
+A signal that ends this program keeps the changes.
 
 Do not edit the directory while the command runs. Exit status: that of the command; 125
 if its changes could not be shown, or did not land although you asked for it.`,
@@ -89,11 +92,60 @@ func (in TryInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	if out.Sandbox == "" { // nothing was started
 		return out, err
 	}
-	ctx = context.WithoutCancel(ctx) // what was done is shown, however the command ended
+	ctx, end := untilSignal(context.WithoutCancel(ctx), stream.Signals) // what was done is shown, however the command ended
+	defer end()
 	if derr := in.decide(ctx, env, stream, &out); derr != nil {
+		if ctx.Err() != nil {
+			out.Decided, derr = "kept", context.Cause(ctx)
+		}
 		return out, fmt.Errorf("the changes are kept in layer %s: %w", out.Sandbox, derr)
 	}
 	return out, err
+}
+
+// untilSignal returns a context that ends with the first signal that asks this program to end. An
+// interrupt that came before was meant for the command.
+func untilSignal(ctx context.Context, signals <-chan string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	end := sync.OnceFunc(func() { close(done); cancel(nil) })
+	asked := func(name string) bool {
+		if err := op.Interrupted(name); err != nil {
+			cancel(err)
+		}
+		return ctx.Err() != nil
+	}
+	for queued := len(signals); queued > 0; queued-- {
+		if name := <-signals; name != "SIGINT" {
+			asked(name)
+		}
+	}
+	go func() {
+		for {
+			select {
+			case name := <-signals:
+				if asked(name) {
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, end
+}
+
+// unless calls do, and returns its error, unless the context ends before: then it goes on by
+// itself, since it waits for a person.
+func unless(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // decide shows the changes, and does with them what the person at the terminal says.
@@ -129,14 +181,20 @@ func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, o
 		return err
 	}
 	out.Changes, out.Findings = changesOf(found), findingsOf(findings)
-	if err := in.show(ctx, l, notes, out.Findings); err != nil {
+	if err := unless(ctx, func() error { return in.show(ctx, l, notes, findingsOf(findings)) }); err != nil {
 		return err
 	}
 	answer := "keep"
 	if stream.Choose != nil && stream.Stdout != nil {
-		if answer, err = stream.Choose("What becomes of the changes?", "commit", "discard", "keep"); err != nil {
+		chosen := make(chan string, 1)
+		if err := unless(ctx, func() error {
+			word, err := stream.Choose("What becomes of the changes?", "commit", "discard", "keep")
+			chosen <- word
+			return err
+		}); err != nil {
 			return err
 		}
+		answer = <-chosen
 	}
 	switch answer {
 	case "commit":

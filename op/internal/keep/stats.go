@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -53,6 +54,9 @@ verified.`,
 	}
 }
 
+// answerTime is how long an agent may take to say what runs in its sandbox.
+const answerTime = 5 * time.Second
+
 func (in StatsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StatsOutput, error) {
 	out := StatsOutput{Sandboxes: []SandboxUse{}}
 	all := len(in.Names) == 0
@@ -81,6 +85,8 @@ func (in StatsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StatsOu
 }
 
 func statsOf(ctx context.Context, name string, env *op.Env) (SandboxUse, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	s, err := paddock.Attach(ctx, name, env.Options)
 	if err != nil {
 		return SandboxUse{}, err

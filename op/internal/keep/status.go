@@ -24,8 +24,10 @@ type StatusOutput struct {
 	Name   string            `json:"name,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	// Principal is whose it is, if a server made it: then Name is that principal's for it.
-	Principal string          `json:"principal,omitempty"`
-	State     string          `json:"state"` // running, paused, ending, stopped
+	Principal string `json:"principal,omitempty"`
+	State     string `json:"state"` // running, paused, ending, stopped
+	// Silent reports that its agent does not answer.
+	Silent    bool            `json:"silent,omitempty"`
 	Backend   string          `json:"backend"`
 	Workspace string          `json:"workspace"` // its directory on this host
 	Network   string          `json:"network"`
@@ -75,9 +77,12 @@ func (in StatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Status
 	if k.State != paddock.StateRunning && k.State != paddock.StatePaused {
 		return out, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	s, err := paddock.Attach(ctx, k.ID, env.Options)
 	if err != nil {
-		return out, nil // it has ended meanwhile: what is known is the answer
+		out.Silent = ctx.Err() != nil
+		return out, nil // else it has ended meanwhile: what is known is the answer
 	}
 	defer func() { _ = s.Close() }() // this only detaches
 	iso := s.Isolation()
@@ -85,6 +90,7 @@ func (in StatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Status
 	if use, err := useOf(ctx, s); err == nil {
 		out.Use = &use
 	}
+	out.Silent = ctx.Err() != nil
 	return out, nil
 }
 
@@ -95,6 +101,9 @@ func (out StatusOutput) Render(w io.Writer) error {
 		name = out.Name + " (" + out.ID + ")"
 	}
 	t.Line("sandbox %s is %s", name, out.State)
+	if out.Silent {
+		t.Line("its agent does not answer")
+	}
 	if out.Principal != "" {
 		t.Line("made by a server for %s", text.Label(out.Principal))
 	}
