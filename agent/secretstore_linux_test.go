@@ -223,7 +223,7 @@ func TestSecretStoreRefuses(t *testing.T) {
 		many = append(many, fmt.Sprintf(`"N%d":"value"`, i))
 	}
 	for i := range 3 {
-		big = append(big, fmt.Sprintf(`"B%d":"%s"`, i, strings.Repeat("x", 60<<10)))
+		big = append(big, fmt.Sprintf(`"B%d":%q`, i, strings.Repeat("x", 60<<10)))
 	}
 	names := strings.TrimSuffix(strings.Repeat(`"KEPT",`, 65), ",")
 	for name, c := range map[string]struct{ request, code, message string }{
