@@ -111,19 +111,19 @@ func All() []op.Op {
 		op.Of[files.WorkspaceExportInput](),
 		op.Of[sandbox.PlanInput](),
 		op.Of[wrap.WrapInput](),
-		op.Of[changes.TryInput](),
-		op.Of[changes.DiffInput](),
-		op.Of[changes.CommitInput](),
-		op.Of[changes.DiscardInput](),
-		op.Of[changes.LayersInput](),
 		op.Of[admin.PolicyCheckInput](),
 		op.Of[admin.PolicyListInput](),
 	}, lastingOps(), host.Ops(), operators())
 }
 
-// lastingOps returns what is about sandboxes that outlive their creators.
+// lastingOps returns what is about layers, and sandboxes that outlive their creators.
 func lastingOps() []op.Op {
 	return []op.Op{
+		op.Of[changes.TryInput](),
+		op.Of[changes.DiffInput](),
+		op.Of[changes.CommitInput](),
+		op.Of[changes.DiscardInput](),
+		op.Of[changes.LayersInput](),
 		op.Of[keep.CreateInput](),
 		op.Of[keep.StatusInput](),
 		op.Of[keep.StatsInput](),
