@@ -416,6 +416,9 @@ type InterruptedError struct {
 // Error returns a text with the signal.
 func (i *InterruptedError) Error() string { return "interrupted by " + i.Name }
 
+// Is reports that an interrupt cancels what is being done, as the end of a context does.
+func (*InterruptedError) Is(target error) bool { return target == context.Canceled }
+
 // lateError is the error of a start that took longer than its time limit.
 type lateError struct{ limit registry.TimeLimit }
 
