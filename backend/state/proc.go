@@ -37,6 +37,9 @@ type Process struct {
 // Holders returns the processes that have the lock of a sandbox open, which this process may look
 // into: its owner, and for an instant those that look whether it has one.
 func Holders(root, id string) (found []Process) {
+	if p, ok := parentOfAgent(root, id); ok {
+		return []Process{p}
+	}
 	var lock unix.Stat_t
 	if unix.Stat(filepath.Join(Path(root, id), lockName), &lock) != nil {
 		return nil
@@ -65,6 +68,32 @@ func Holders(root, id string) (found []Process) {
 		}
 	}
 	return found
+}
+
+// parentOfAgent returns the keeper of a sandbox, which is the parent of its agent. An ordinary user
+// may not look into what a keeper has open.
+func parentOfAgent(root, id string) (p Process, ok bool) {
+	r, err := Read(Path(root, id))
+	if err != nil || !Works(r.PID, r.Start) {
+		return p, false
+	}
+	text, err := readProc(fmt.Sprintf("/proc/%d/stat", r.PID), 1<<10)
+	if err != nil {
+		return p, false
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 2 {
+		return p, false
+	}
+	if p.PID, err = strconv.Atoi(fields[1]); err != nil {
+		return p, false
+	}
+	if name, err := readProc(fmt.Sprintf("/proc/%d/comm", p.PID), 64); err != nil || string(name) != "paddock-keeper\n" {
+		return p, false
+	}
+	letter, start, err := stat(p.PID)
+	p.Start, p.Stopped = start, letter == 'T' || letter == 't'
+	return p, err == nil
 }
 
 // StartTime returns the start time of a process. Together with the pid it identifies the process.
