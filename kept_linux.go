@@ -86,8 +86,8 @@ func removedMeanwhile(verb, name string) error {
 	return &Error{Message: "cannot " + verb + " sandbox " + name + ": it was removed meanwhile", Code: wire.CodeNotFound}
 }
 
-// state returns the state of the sandbox, as far as that is seen without its lock. gone says
-// that it runs by its record and that nothing of it lives.
+// state returns the state of the sandbox, as far as it can be seen without its lock. gone says
+// that its record has it running, but no process of it is alive.
 func (f *found) state(ctx context.Context) (now string, gone bool) {
 	if f.Status != kept.Running {
 		return StateStopped, false

@@ -69,7 +69,7 @@ func statusField(pid int, name string) int64 {
 	return fileNumber(fmt.Sprintf("/proc/%d/status", pid), name)
 }
 
-// fileNumber is the number after a name and a colon in a file of /proc, and 0 where there is none.
+// fileNumber returns the number after a name and a colon in a file of /proc, or 0.
 func fileNumber(path, name string) int64 {
 	data, _ := os.ReadFile(path)
 	for line := range strings.Lines(string(data)) {

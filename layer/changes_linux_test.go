@@ -337,7 +337,7 @@ func TestSparseLayer(t *testing.T) {
 	}
 }
 
-// Root reads what commands made unreadable; others are told which directory it is.
+// Root can read what commands made unreadable; for others the error names the directory.
 func TestClosedDirectories(t *testing.T) {
 	o := newOverlay(t, UserMarks)
 	o.below(t, `echo a >f; chmod 600 f`)

@@ -197,7 +197,7 @@ func TestTarOfMarks(t *testing.T) {
 	}
 }
 
-// A sparse file of a tebibyte is told by its size, and never read.
+// A sparse file of a tebibyte is shown by its size, and never read.
 func TestOutputOfSparseLayer(t *testing.T) {
 	o := newOverlay(t, UserMarks)
 	path := filepath.Join(o.upper(), "large")

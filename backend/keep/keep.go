@@ -141,7 +141,7 @@ func (k *Keeper) close() {
 	_ = unix.Close(k.socket)
 	k.socket = -1
 	_ = k.wake.Close()
-	go func(pid, pidfd int) { // so that it is no zombie, should this process live on
+	go func(pid, pidfd int) { // reaps it, in case this process goes on
 		for {
 			if _, err := syscall.Wait4(pid, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
 				break

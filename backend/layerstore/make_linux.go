@@ -256,7 +256,7 @@ func (s Store) Sweep(ctx context.Context, runs func(id string) bool) {
 				continue
 			}
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > halfMade && !exists(filepath.Join(dir, removingName)) {
-				_ = os.RemoveAll(dir) // as above; nothing of it is elsewhere before there is a record
+				_ = os.RemoveAll(dir) // as above; before there is a record, nothing exists elsewhere
 			}
 		}
 		if err != nil || !r.Ends {

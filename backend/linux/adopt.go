@@ -28,7 +28,7 @@ type legacy struct {
 	Scope     bool              `json:"scope,omitempty"` // the service manager has made the group
 	Bare      bool              `json:"bare,omitempty"`
 	Copied    map[string]string `json:"copied,omitempty"` // nil: there is no file for them
-	Egress    int               `json:"egress,omitempty"` // the pid of its process; 0: there is none, and no files
+	Egress    int               `json:"egress,omitempty"` // the pid of its process; 0 without one
 	Isolation policy.Isolation  `json:"isolation"`
 	Created   time.Time         `json:"created"`
 }

@@ -12,7 +12,7 @@ import (
 
 var errElsewhere = errors.New(elsewhere.Problem)
 
-// Layer is a layer; there is none here.
+// Layer stands for a layer, which this system does not have.
 type Layer struct{}
 
 func Make(context.Context, string, New) (Held, error)               { return nil, errElsewhere }

@@ -10,7 +10,7 @@ import (
 // DefaultBackend returns the backend of Options without one.
 func DefaultBackend() backend.Backend { return linux.New() }
 
-// Named returns the id of the sandbox that has this name, or the name if there is none.
+// Named returns the id of the sandbox with this name, or the name if no sandbox has it.
 func Named(dir, name string) string {
 	if id, err := kept.Find(dir, name); err == nil {
 		return id
