@@ -17,13 +17,13 @@ import (
 
 // Alive reports whether the process with this pid and start time lives, be it as a zombie.
 func Alive(pid int, start uint64) bool {
-	_, now, err := stat(pid)
+	_, _, now, err := stat(pid)
 	return err == nil && now == start
 }
 
 // Works reports whether the process with this pid and start time lives and has not ended.
 func Works(pid int, start uint64) bool {
-	letter, now, err := stat(pid)
+	letter, _, now, err := stat(pid)
 	return err == nil && now == start && letter != 'Z'
 }
 
@@ -50,7 +50,7 @@ func Holders(root, id string) (found []Process) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		letter, start, err := stat(pid)
+		letter, _, start, err := stat(pid)
 		fds, ferr := os.ReadDir(dir)
 		if err != nil || ferr != nil {
 			continue
@@ -77,45 +77,38 @@ func parentOfAgent(root, id string) (p Process, ok bool) {
 	if err != nil || !Works(r.PID, r.Start) {
 		return p, false
 	}
-	text, err := readProc(fmt.Sprintf("/proc/%d/stat", r.PID), 1<<10)
-	if err != nil {
-		return p, false
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 2 {
-		return p, false
-	}
-	if p.PID, err = strconv.Atoi(fields[1]); err != nil {
+	if _, p.PID, _, err = stat(r.PID); err != nil {
 		return p, false
 	}
 	if name, err := readProc(fmt.Sprintf("/proc/%d/comm", p.PID), 64); err != nil || string(name) != "paddock-keeper\n" {
 		return p, false
 	}
-	letter, start, err := stat(p.PID)
+	letter, _, start, err := stat(p.PID)
 	p.Start, p.Stopped = start, letter == 'T' || letter == 't'
 	return p, err == nil
 }
 
 // StartTime returns the start time of a process. Together with the pid it identifies the process.
 func StartTime(pid int) (uint64, error) {
-	_, start, err := stat(pid)
+	_, _, start, err := stat(pid)
 	return start, err
 }
 
-// stat reads the state of a process, a letter, and its start time, fields 3 and 22 of
-// /proc/PID/stat (proc_pid_stat(5)).
-func stat(pid int) (letter byte, start uint64, err error) {
+// stat reads the state of a process, a letter, its parent and its start time, fields 3, 4 and 22
+// of /proc/PID/stat (proc_pid_stat(5)).
+func stat(pid int) (letter byte, parent int, start uint64, err error) {
 	text, err := readProc(fmt.Sprintf("/proc/%d/stat", pid), 1<<10)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	const afterName = 22 - 2 // the name, in parentheses, may contain anything
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < afterName {
-		return 0, 0, errors.New("cannot parse /proc/PID/stat")
+		return 0, 0, 0, errors.New("cannot parse /proc/PID/stat")
 	}
-	start, err = strconv.ParseUint(fields[afterName-1], 10, 64)
-	return fields[0][0], start, err
+	parent, err = strconv.Atoi(fields[1])
+	start, startErr := strconv.ParseUint(fields[afterName-1], 10, 64)
+	return fields[0][0], parent, start, errors.Join(err, startErr)
 }
 
 // ReadProc reads a whole file of /proc, as os.ReadFile does, but mostly in one call: the
