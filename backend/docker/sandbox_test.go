@@ -309,7 +309,11 @@ func TestCopy(t *testing.T) {
 
 func TestCopyTooLarge(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e *engines.Engine) {
-		req := request(t, e, func(s *policy.Spec) { s.Workspace.Mode, s.Limits.Disk = policy.ModeCopy, 1<<20 })
+		const mark = "dev.paddock.test=copy-too-large" // other tests may use the same engine at this moment
+		req := request(t, e, func(s *policy.Spec) {
+			s.Workspace.Mode, s.Limits.Disk = policy.ModeCopy, 1<<20
+			s.Docker.ExtraRunArgs = append(slices.Clone(s.Docker.ExtraRunArgs), "--label", mark)
+		})
 		if err := os.WriteFile(req.Spec.Workspace.Source+"/big", make([]byte, 3<<20), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +324,7 @@ func TestCopyTooLarge(t *testing.T) {
 		// Where it is asked twice to remove a container, as with --rm, docker lists it
 		// once more for a moment after it was gone.
 		testkit.Eventually(t, "nothing is left", func() bool { // busy engines take longer
-			left, err := e.Run(t.Context(), nil, "ps", "--all", "--quiet", "--filter", "label="+label)
+			left, err := e.Run(t.Context(), nil, "ps", "--all", "--quiet", "--filter", "label="+mark)
 			return err == nil && left == ""
 		})
 	})

@@ -685,7 +685,7 @@ func TestProtectCovered(t *testing.T) {
 	if err := os.Chmod(root+"/ws/real", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	closed := filepath.Join(root, "ws/real/paddock-x/0", "work", "work")
+	closed := filepath.Join(root, "ws", "real", "paddock-x", "0", "work", "work")
 	if err := errors.Join(os.MkdirAll(closed, 0o755), os.Chmod(closed, 0)); err != nil {
 		t.Fatal(err)
 	}
