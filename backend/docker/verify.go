@@ -69,18 +69,20 @@ func (e *engine) inspect(ctx context.Context, name string) (*inspected, error) {
 	return &found[0], nil
 }
 
-// removalTime is how long an engine may take to remove a container that has ended, and
-// removalPause the time between two checks: each engine would need other arguments to
-// wait for it.
+// removalTime is how long an engine may take to remove a container that has ended,
+// removalPause the time between two checks, as each engine would need other arguments to
+// wait for it, and removalAgain the time until it is asked to remove the container again.
 const (
 	removalTime  = 10 * time.Second
 	removalPause = 20 * time.Millisecond
+	removalAgain = time.Second
 )
 
 // gone reports whether a sandbox's container has ended: it does not exist any more or, if
 // it is not to be removed, is not running. An engine removes a container of --rm by itself,
 // possibly while another process asks for the removal. That process gets an answer at once,
-// although the container stays in the list until it is removed; so gone waits for that.
+// although the container stays in the list until it is removed; so gone waits for that. A busy
+// engine may fail to remove it, keeps it as dead, and removes it once it is asked again.
 func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, removalTime)
 	defer cancel()
@@ -88,6 +90,8 @@ func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
 	if c.keep { // only those that run
 		args = slices.Delete(args, 1, 2)
 	}
+	again := time.NewTicker(removalAgain)
+	defer again.Stop()
 	for {
 		text, err := e.ask(ctx, args...)
 		if err != nil {
@@ -99,6 +103,10 @@ func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
 		select {
 		case <-ctx.Done():
 			return false, nil
+		case <-again.C:
+			if !c.keep {
+				_, _ = e.ask(ctx, "rm", "--force", "--volumes", c.name())
+			}
 		case <-time.After(removalPause):
 		}
 	}

@@ -2,8 +2,11 @@ package docker
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // made is what a docker and a podman say of a container that is as asked for.
@@ -78,5 +81,18 @@ func TestVerifyFinds(t *testing.T) {
 		if _, err := verified(t, b, text); err == nil {
 			t.Errorf("%s is explained by words that have nothing to do with it", tt.new)
 		}
+	}
+}
+
+// An engine that lists a container which has ended, because it failed to remove it, is asked again.
+func TestGoneAsksAgain(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\ncase $1 in rm) echo \"$*\" >>$0.asked ;; ps) [ -e $0.asked ] || echo ID ;; esac\n"
+	testkit.Write(t, dir+"/docker", script, 0o755)
+	e := &engine{client: &client{binary: dir + "/docker", name: "docker"}}
+	gone, err := e.gone(t.Context(), &container{id: "ID"})
+	asked, _ := os.ReadFile(dir + "/docker.asked")
+	if !gone || err != nil || string(asked) != "rm --force --volumes paddock-ID\n" {
+		t.Errorf("%v, %v, asked %q", gone, err, asked)
 	}
 }

@@ -134,9 +134,9 @@ func isKey(text string) bool {
 
 // Errors that callers distinguish.
 var (
-	ErrTaken   = errors.New("there is a sandbox of that name")
+	ErrTaken   = errors.New("the name is taken")
 	ErrMany    = errors.New("the principal has as many as it can have")
-	ErrUnknown = errors.New("there is no sandbox of that name")
+	ErrUnknown = errors.New("no such sandbox")
 	ErrBusy    = errors.New("another process is acting on it")
 )
 
