@@ -54,7 +54,7 @@ func Create(ctx context.Context, spec Spec, opts Options, what Lasting) (*Sandbo
 	entry, err := kept.ReserveOf(l.state, opts.ID, r.Key(), what.Most)
 	switch {
 	case errors.Is(err, kept.ErrTaken):
-		return nil, &Error{Message: "cannot create sandbox " + what.Name + ": there is one of that name", Code: wire.CodeExists,
+		return nil, &Error{Message: "cannot create sandbox " + what.Name + ": the name is taken", Code: wire.CodeExists,
 			Hint: "choose another name, or remove it: paddock rm " + what.Name}
 	case errors.Is(err, kept.ErrMany):
 		return nil, &Error{Message: fmt.Sprintf("cannot create sandbox %s: there are %d already", what.Name, what.Most), Code: wire.CodeBusy, Hint: "remove one"}
@@ -107,7 +107,7 @@ func (w Lasting) check() error {
 		return &policy.FieldError{Field: "name", Reason: "it is missing"}
 	case w.Name != "" && !kept.ValidName(w.Name):
 		return &policy.FieldError{Field: "name", Value: w.Name,
-			Reason: "a name has 1 to 64 letters, digits, dots, lines and underscores, the first of them a letter or a digit, and is not an id"}
+			Reason: "a name has 1 to 64 letters, digits, dots, hyphens and underscores, starts with a letter or digit, and is not an id"}
 	case w.Idle < 0:
 		return &policy.FieldError{Field: "idle", Value: w.Idle.String(), Reason: "it must be above 0"}
 	case w.Life < 0:
@@ -282,7 +282,7 @@ func keptError(verb, name, dir string, err error) error {
 	}
 	switch {
 	case errors.Is(err, kept.ErrUnknown), errors.Is(err, fs.ErrNotExist):
-		return &Error{Message: "cannot " + verb + " sandbox " + name + ": there is none of that name", Code: wire.CodeNotFound, Hint: "paddock list shows those that run, with `all` every one"}
+		return &Error{Message: "cannot " + verb + " sandbox " + name + ": no such sandbox", Code: wire.CodeNotFound, Hint: "paddock list shows those that run, with `all` every one"}
 	case errors.Is(err, kept.ErrBusy):
 		return &Error{Message: "cannot " + verb + " sandbox " + name + ": " + err.Error(), Code: wire.CodeBusy, Hint: "try again"}
 	}

@@ -8,7 +8,7 @@ import (
 
 // Lasting says how a sandbox of [Create] is called, and how long it lasts.
 type Lasting struct {
-	// Name is its name: 1 to 64 letters, digits, dots, lines and underscores, the first of them
+	// Name is its name: 1 to 64 letters, digits, dots, hyphens and underscores, the first of them
 	// a letter or a digit. Default: none; its id names it.
 	Name string
 	// Labels are for its user, and for filters of lists.

@@ -50,8 +50,7 @@ func NameOr(field, name string, made bool) (string, error) {
 		return "", &policy.FieldError{Field: field, Reason: "it is missing: calls find it by its name"}
 	}
 	if !registry.ValidName(name) {
-		return "", &policy.FieldError{Field: field, Value: name,
-			Reason: "a name has 1 to 64 letters, digits, dots, lines and underscores, the first of them a letter or a digit"}
+		return "", &policy.FieldError{Field: field, Value: name, Reason: registry.NameRule}
 	}
 	return name, nil
 }

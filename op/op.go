@@ -189,7 +189,7 @@ type Failer interface {
 // Death is the part of an output about the end of processes.
 type Death struct {
 	SurvivorsKilled int  `json:"survivors_killed"` // processes that outlived the ended command, and were killed
-	DeathProved     bool `json:"death_proved"`     // nothing of it is left
+	DeathProved     bool `json:"death_proved"`     // all its processes are gone
 }
 
 // NewDeath returns a Death.

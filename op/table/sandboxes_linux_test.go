@@ -47,7 +47,7 @@ func TestSandboxCreate(t *testing.T) {
 	if out := well[exec.ExecAnswer](t, env, "exec", fields{"sandbox": "lab.1", "command": "ulimit -n"}); out.Stdout != "99\n" {
 		t.Errorf("%+v", out)
 	}
-	if _, err := try[any](t.Context(), t, env, "sandbox_create", fields{"name": "lab.1"}); err == nil || !strings.Contains(err.Error(), "there is one of that name") {
+	if _, err := try[any](t.Context(), t, env, "sandbox_create", fields{"name": "lab.1"}); err == nil || !strings.Contains(err.Error(), "the name is taken") {
 		t.Error(err)
 	}
 	if _, err := try[any](t.Context(), t, env, "sandbox_create", fields{"name": "x", "workspace": "/nonesuch"}); err == nil {

@@ -132,7 +132,7 @@ func TestSandboxOfTwoServers(t *testing.T) {
 	s := full(t)
 	a, b := startStdio(t, s), startStdio(t, s)
 	a.call(t, "sandbox_create", map[string]any{"name": "box"})
-	if said := b.refused(t, "sandbox_create", map[string]any{"name": "box"}); !strings.Contains(said, "there is one of that name") {
+	if said := b.refused(t, "sandbox_create", map[string]any{"name": "box"}); !strings.Contains(said, "the name is taken") {
 		t.Errorf("the name again: %s", said)
 	}
 	b.call(t, "exec", map[string]any{"sandbox": "box", "command": "echo of-b >/tmp/x"})

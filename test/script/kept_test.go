@@ -148,7 +148,7 @@ func TestKeptActedOnAtOnce(t *testing.T) {
 	boxtest.RequireWalls(t)
 	state, workspace := t.TempDir(), t.TempDir()
 	keptIn(t, state, workspace)
-	allowed := []string{"it runs", "it was removed meanwhile", "there is none of that name", "it is stopped", "there is one of that name", "its keeper did not end it",
+	allowed := []string{"it runs", "it was removed meanwhile", "no such sandbox", "it is stopped", "the name is taken", "its keeper did not end it",
 		"another process", "has ended", "has started it meanwhile", "cannot reach the agent", "connection ended", "it is paused", "cannot read the agent's answer"}
 	for range 4 {
 		var wait sync.WaitGroup

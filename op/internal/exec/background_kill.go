@@ -55,9 +55,9 @@ func (out BackgroundKillOutput) Render(w io.Writer) error {
 	case !out.Killed:
 		t.Line("%s has ended before: %s", out.Exec, out.how())
 	case out.DeathProved:
-		t.Line("%s was ended with all that it had started; nothing of it is left", out.Exec)
+		t.Line("%s has ended; all its processes are gone", out.Exec)
 	default:
-		t.Line("%s was ended; it is not proved that nothing of it is left", out.Exec)
+		t.Line("%s has ended; it is not proved that all its processes are gone", out.Exec)
 	}
 	return t.Err
 }

@@ -475,7 +475,7 @@ func (out ExecAnswer) said() []string {
 		say("it left processes running, which were ended: %d", n)
 	}
 	if out.State == registry.Exited && !out.DeathProved {
-		say("it is not proved that nothing of it is left")
+		say("it is not proved that all its processes are gone")
 	}
 	if out.Blocked != "" {
 		say("the rule %s ended the output", out.Blocked)

@@ -110,9 +110,9 @@ func (out ExecKillOutput) Render(w io.Writer) error {
 	case out.State == registry.Running:
 		t.Line("exec %s was sent %s and runs", out.Exec, out.Sent)
 	case out.Killed && out.DeathProved:
-		t.Line("exec %s was ended with all that it had started; nothing of it is left", out.Exec)
+		t.Line("exec %s has ended; all its processes are gone", out.Exec)
 	case out.Killed:
-		t.Line("exec %s was ended; it is not proved that nothing of it is left", out.Exec)
+		t.Line("exec %s has ended; it is not proved that all its processes are gone", out.Exec)
 	default:
 		t.Line("exec %s has ended", out.Exec)
 	}

@@ -107,7 +107,7 @@ var ErrManySandboxes = &paddock.Error{Message: "cannot open another sandbox: too
 
 // ErrSandboxExists returns the error of a name that is taken.
 func ErrSandboxExists(name string) error {
-	return &paddock.Error{Message: "cannot create sandbox " + name + ": there is one of that name", Code: wire.CodeExists,
+	return &paddock.Error{Message: "cannot create sandbox " + name + ": the name is taken", Code: wire.CodeExists,
 		Hint: "use it, choose another name, or end it with sandbox_delete"}
 }
 
@@ -121,8 +121,7 @@ func (s *Sandboxes) Create(principal, name string, kept bool) (*Slot, error) {
 		name = "s" + strings.ToLower(rand.Text()[:7])
 	}
 	if !ValidName(name) {
-		return nil, &policy.FieldError{Field: "name", Value: name,
-			Reason: "a name has 1 to 64 letters, digits, dots, lines and underscores, the first of them a letter or a digit"}
+		return nil, &policy.FieldError{Field: "name", Value: name, Reason: NameRule}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -113,7 +113,7 @@ func (s *Sessions) Reserve(principal, id string) (SessionKey, error) {
 		key.ID = strings.ToLower(rand.Text())
 	}
 	if !ValidName(key.ID) {
-		return key, &paddock.Error{Message: "cannot open session " + fmt.Sprintf("%q", id) + ": its name may have 64 letters, digits, dots, lines and underscores, the first of them a letter or a digit"}
+		return key, &paddock.Error{Message: "cannot open session " + fmt.Sprintf("%q", id) + ": " + NameRule}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Sessions) Reserve(principal, id string) (SessionKey, error) {
 	case s.closed:
 		return key, ErrNoSessions
 	case taken:
-		return key, &paddock.Error{Message: "cannot open session " + key.ID + ": there is one of that name", Code: wire.CodeExists}
+		return key, &paddock.Error{Message: "cannot open session " + key.ID + ": the name is taken", Code: wire.CodeExists}
 	case own >= maxPrincipalSessions || len(s.open) >= maxSessions:
 		return key, &paddock.Error{Message: "cannot open another session: too many are open", Hint: "session_close ends one", Code: wire.CodeBusy}
 	}
@@ -138,6 +138,9 @@ func (s *Sessions) Reserve(principal, id string) (SessionKey, error) {
 	s.open[key] = nil
 	return key, nil
 }
+
+// NameRule says which names [ValidName] allows.
+const NameRule = "a name has 1 to 64 letters, digits, dots, hyphens and underscores, and starts with a letter or a digit"
 
 // ValidName reports whether a sandbox, session, shell or service may have the name.
 func ValidName(id string) bool {

@@ -95,7 +95,7 @@ func deleteKept(ctx context.Context, env *op.Env, name string) (SandboxDeleteOut
 
 func (out SandboxDeleteOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
-	t.Line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "nothing of it is left", false: "it is not proved that nothing of it is left"}[out.DeathProved])
+	t.Line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "all its processes are gone", false: "it is not proved that all its processes are gone"}[out.DeathProved])
 	if note := out.Left.Note(); note != "" {
 		t.Line("%s", note)
 	}
