@@ -10,11 +10,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 )
@@ -215,13 +215,11 @@ func (out PrivilegeListOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "no privileges are granted")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, p := range out.Principals {
-		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", p.Principal, p.Mask, text.OrNone(strings.Join(p.Names, " "))); err != nil {
-			return err
+	return output.Table(w, func(row output.Row) {
+		for _, p := range out.Principals {
+			row("%s\t%s\t%s", p.Principal, p.Mask, text.OrNone(strings.Join(p.Names, " ")))
 		}
-	}
-	return table.Flush()
+	})
 }
 
 // privileges opens the store of privileges.

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
 	"github.com/paddock-dev/paddock/privilege"
@@ -269,15 +269,11 @@ func (out TokenListOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "there are no tokens")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, t := range out.Tokens {
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\tmade %s\texpires %s\n",
-			t.ID, t.Principal, t.Workspace, t.Created.Format(time.DateOnly), expiryText(t))
-		if err != nil {
-			return err
+	return output.Table(w, func(row output.Row) {
+		for _, t := range out.Tokens {
+			row("%s\t%s\t%s\tmade %s\texpires %s", t.ID, t.Principal, t.Workspace, t.Created.Format(time.DateOnly), expiryText(t))
 		}
-	}
-	return table.Flush()
+	})
 }
 
 type TokenRevokeInput struct {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 )
 
 type LayersInput struct{}
@@ -72,22 +72,21 @@ func (out LayersOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "no layer is kept")
 		return err
 	}
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tSTATE\tBEGAN\tWORKSPACE\tCOMMAND")
-	for _, l := range out.Layers {
-		began := "-"
-		if !l.Began.IsZero() {
-			began = l.Began.Local().Format("2006-01-02 15:04")
+	t := output.Teller{W: w}
+	t.Err = output.Table(w, func(row output.Row) {
+		row("ID\tSTATE\tBEGAN\tWORKSPACE\tCOMMAND")
+		for _, l := range out.Layers {
+			began := "-"
+			if !l.Began.IsZero() {
+				began = l.Began.Local().Format("2006-01-02 15:04")
+			}
+			row("%s\t%s\t%s\t%s\t%s", l.ID, l.State, began, text.Escape(text.OrDash(l.Workspace)), text.Label(text.OrDash(strings.Join(l.Command, " "))))
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", l.ID, l.State, began, text.Escape(text.OrDash(l.Workspace)), text.Label(text.OrDash(strings.Join(l.Command, " "))))
-	}
-	_ = table.Flush() // a Builder cannot fail
+	})
 	for _, l := range out.Layers {
 		if l.Error != "" {
-			fmt.Fprintf(&b, "%s: %s\n", l.ID, text.Escape(l.Error))
+			t.Line("%s: %s", l.ID, text.Escape(l.Error))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return t.Err
 }

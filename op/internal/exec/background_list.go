@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -112,15 +112,12 @@ func (out BackgroundListOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "no command was started in the background")
 		return err
 	}
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tSTATE\tSTARTED\tTIME\tOUTPUT\tCOMMAND")
-	for _, x := range out.Execs {
-		took := (time.Duration(x.DurationMS) * time.Millisecond).Round(time.Second / 10)
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", text.Escape(x.Exec), x.how(), x.StartedAt.UTC().Format(time.RFC3339), took,
-			policy.Size(x.StdoutBytes+x.StderrBytes), text.Escape(text.Truncate(strings.ReplaceAll(x.Command, "\n", " "), 80)))
-	}
-	_ = table.Flush() // a Builder cannot fail
-	_, err := io.WriteString(w, b.String())
-	return err
+	return output.Table(w, func(row output.Row) {
+		row("ID\tSTATE\tSTARTED\tTIME\tOUTPUT\tCOMMAND")
+		for _, x := range out.Execs {
+			took := (time.Duration(x.DurationMS) * time.Millisecond).Round(time.Second / 10)
+			row("%s\t%s\t%s\t%s\t%s\t%s", text.Escape(x.Exec), x.how(), x.StartedAt.UTC().Format(time.RFC3339), took,
+				policy.Size(x.StdoutBytes+x.StderrBytes), text.Escape(text.Truncate(strings.ReplaceAll(x.Command, "\n", " "), 80)))
+		}
+	})
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -129,13 +127,10 @@ func (out StatsOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "no sandbox that stays runs")
 		return err
 	}
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "SANDBOX\tCOMMANDS\tSHELLS\tSERVICES\tPROCESSES\tMEMORY\tCPU")
-	for _, s := range out.Sandboxes {
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\t%d.%03ds\n", text.Escape(s.Sandbox), s.Commands, s.Shells, s.Services, s.Processes, policy.Size(s.MemoryBytes), s.CPUMS/1000, s.CPUMS%1000)
-	}
-	_ = table.Flush() // a Builder cannot fail
-	_, err := io.WriteString(w, b.String())
-	return err
+	return output.Table(w, func(row output.Row) {
+		row("SANDBOX\tCOMMANDS\tSHELLS\tSERVICES\tPROCESSES\tMEMORY\tCPU")
+		for _, s := range out.Sandboxes {
+			row("%s\t%d\t%d\t%d\t%d\t%s\t%d.%03ds", text.Escape(s.Sandbox), s.Commands, s.Shells, s.Services, s.Processes, policy.Size(s.MemoryBytes), s.CPUMS/1000, s.CPUMS%1000)
+		}
+	})
 }

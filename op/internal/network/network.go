@@ -9,12 +9,12 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -111,17 +111,7 @@ func (out NetworkOutput) Render(w io.Writer) error {
 	if len(n.Allow)+len(n.HostPorts) == 0 {
 		b.WriteString("no host can be reached\n")
 	}
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, rule := range n.Allow {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, Opening(rule))
-	}
-	if len(n.HostPorts) > 0 {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s, of this host\n", policy.HostName, Ports(n.HostPorts))
-	}
-	for _, deny := range n.Deny {
-		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
-	}
-	_ = table.Flush() // a Builder cannot fail
+	WriteRules(&b, n)
 	published()
 	fmt.Fprintf(&b, "since its start: %d connections, %d refused, %s sent, %s received\n", out.Connections, out.Denied, policy.Size(out.Sent), policy.Size(out.Received))
 	if n.Limits.BytesOut > 0 {
@@ -129,6 +119,21 @@ func (out NetworkOutput) Render(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// WriteRules writes which hosts are open and which are closed, a line each.
+func WriteRules(b *strings.Builder, n policy.Network) {
+	_ = output.Table(b, func(row output.Row) { // a Builder cannot fail
+		for _, rule := range n.Allow {
+			row("  open\t%s\t%s", rule.Host, Opening(rule))
+		}
+		if len(n.HostPorts) > 0 {
+			row("  open\t%s\t%s, of this host's own loopback", policy.HostName, Ports(n.HostPorts))
+		}
+		for _, deny := range n.Deny {
+			row("  closed\t%s\t%s", deny.Host, text.OrDash(text.Escape(deny.Reason)))
+		}
+	})
 }
 
 // Ports returns ports for people.

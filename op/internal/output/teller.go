@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -24,6 +25,22 @@ func (t *Teller) Line(format string, args ...any) {
 	if t.Err == nil {
 		_, t.Err = fmt.Fprintf(t.W, format+"\n", args...)
 	}
+}
+
+// Row adds a row to a table; tabs separate its cells.
+type Row = func(format string, args ...any)
+
+// Table writes the rows that fill adds in aligned columns, without spaces at the ends of lines.
+func Table(w io.Writer, fill func(row Row)) error {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fill(func(format string, args ...any) { _, _ = fmt.Fprintf(table, format+"\n", args...) })
+	_ = table.Flush() // a Builder cannot fail
+	t := Teller{W: w}
+	for line := range strings.Lines(b.String()) {
+		t.Line("%s", strings.TrimRight(line, " \n"))
+	}
+	return t.Err
 }
 
 // Text writes output below a title, unless it is empty.

@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -93,17 +92,14 @@ func (out CacheListOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "no cache is kept")
 		return err
 	}
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "TOOL\tSIZE\tLAST USED\tPRINCIPAL\tWORKSPACE")
-	for _, c := range out.Caches {
-		used := c.LastUsed.Local().Format("2006-01-02 15:04")
-		if c.InUse {
-			used = "in use"
+	return output.Table(w, func(row output.Row) {
+		row("TOOL\tSIZE\tLAST USED\tPRINCIPAL\tWORKSPACE")
+		for _, c := range out.Caches {
+			used := c.LastUsed.Local().Format("2006-01-02 15:04")
+			if c.InUse {
+				used = "in use"
+			}
+			row("%s\t%s\t%s\t%s\t%s", text.Escape(c.Tool), c.size(), used, text.OrDash(text.Escape(c.Principal)), text.Escape(cmp.Or(c.Workspace, c.Dir)))
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Escape(c.Tool), c.size(), used, text.OrDash(text.Escape(c.Principal)), text.Escape(cmp.Or(c.Workspace, c.Dir)))
-	}
-	_ = table.Flush() // a Builder cannot fail
-	_, err := io.WriteString(w, trimLines(b.String()))
-	return err
+	})
 }

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 )
@@ -180,36 +180,24 @@ func renderReport(w io.Writer, report backend.Report) error {
 		fmt.Fprintf(&b, "not available here: %s\n", strings.Join(without, "; "))
 	}
 	b.WriteString("\n")
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, f := range report.Features {
-		// A Builder cannot fail, so neither can the table before its Flush.
-		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", f.Name, map[bool]string{true: "ok", false: "missing"}[f.OK], f.Detail)
-	}
-	_, _ = fmt.Fprint(table, "\n")
-	for _, a := range report.Abilities {
-		lacks := ""
-		if len(a.Missing) > 0 {
-			lacks = "missing: " + strings.Join(a.Missing, ", ")
+	_ = output.Table(&b, func(row output.Row) { // a Builder cannot fail
+		for _, f := range report.Features {
+			row("  %s\t%s\t%s", f.Name, map[bool]string{true: "ok", false: "missing"}[f.OK], f.Detail)
 		}
-		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", a.Name, map[bool]string{true: "yes", false: "no"}[a.OK], lacks)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+		row("")
+		for _, a := range report.Abilities {
+			lacks := ""
+			if len(a.Missing) > 0 {
+				lacks = "missing: " + strings.Join(a.Missing, ", ")
+			}
+			row("  %s\t%s\t%s", a.Name, map[bool]string{true: "yes", false: "no"}[a.OK], lacks)
+		}
+	})
 	for _, f := range report.Features {
 		if !f.OK && f.Remedy != "" && !slices.Contains(missing, f.Name) {
 			fmt.Fprintf(&b, "\n%s: %s\n", f.Name, f.Remedy)
 		}
 	}
-	_, err := io.WriteString(w, trimLines(b.String()))
+	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// trimLines removes the spaces that a table writes for an empty last cell.
-func trimLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimRight(line, " ")
-	}
-	return strings.Join(lines, "\n")
 }

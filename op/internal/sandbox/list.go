@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/keep"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -219,34 +219,33 @@ func (out ListOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "no sandbox runs")
 		return err
 	}
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tNAME\tUP\tBACKEND\tPROCESSES\tWORKSPACE\tRUNNING")
-	for _, s := range out.Sandboxes {
-		var names []string
-		for _, tree := range s.Running {
-			names = append(names, strings.TrimPrefix(tree.Kind+" ", "exec ")+tree.Name)
+	t := output.Teller{W: w}
+	t.Err = output.Table(w, func(row output.Row) {
+		row("ID\tNAME\tUP\tBACKEND\tPROCESSES\tWORKSPACE\tRUNNING")
+		for _, s := range out.Sandboxes {
+			var names []string
+			for _, tree := range s.Running {
+				names = append(names, strings.TrimPrefix(tree.Kind+" ", "exec ")+tree.Name)
+			}
+			what := strings.Join(names, ", ")
+			if s.State != "ready" {
+				what = strings.TrimSuffix(s.State+": "+s.Ended, ": ")
+			}
+			up := s.Uptime.String()
+			if s.State == paddock.StateStopped || s.State == paddock.StateDamaged {
+				up = "-"
+			}
+			name := text.OrDash(s.Name)
+			if s.Principal != "" {
+				name += " of " + text.Label(s.Principal)
+			}
+			row("%s\t%s\t%s\t%s\t%d\t%s\t%s", s.ID, name, up, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
 		}
-		what := strings.Join(names, ", ")
-		if s.State != "ready" {
-			what = strings.TrimSuffix(s.State+": "+s.Ended, ": ")
-		}
-		up := s.Uptime.String()
-		if s.State == paddock.StateStopped || s.State == paddock.StateDamaged {
-			up = "-"
-		}
-		name := text.OrDash(s.Name)
-		if s.Principal != "" {
-			name += " of " + text.Label(s.Principal)
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, name, up, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
-	}
-	_ = table.Flush() // a Builder cannot fail
+	})
 	for _, s := range out.Sandboxes {
 		for _, p := range s.Published {
-			fmt.Fprintf(&b, "%s leads to port %d of %s\n", p.URL, p.Port, s.ID)
+			t.Line("%s leads to port %d of %s", p.URL, p.Port, s.ID)
 		}
 	}
-	_, err := io.WriteString(w, trimLines(b.String()))
-	return err
+	return t.Err
 }

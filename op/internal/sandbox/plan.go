@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/network"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -122,11 +122,11 @@ func (out PlanOutput) Render(w io.Writer) error {
 	writeSteps(&b, p.Spawn)
 	if len(p.Redaction) > 0 {
 		b.WriteString("\nreplaced in all that commands print\n")
-		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, r := range p.Redaction {
-			_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", r.Name, r.Strategy, cmp.Or(text.Escape(r.Pattern), r.Type))
-		}
-		_ = table.Flush() // a Builder cannot fail
+		_ = output.Table(&b, func(row output.Row) { // a Builder cannot fail
+			for _, r := range p.Redaction {
+				row("  %s\t%s\t%s", r.Name, r.Strategy, cmp.Or(text.Escape(r.Pattern), r.Type))
+			}
+		})
 	}
 	b.WriteString("\nthen holds\n")
 	writeHolds(&b, p.Holds)
@@ -139,7 +139,7 @@ func (out PlanOutput) Render(w io.Writer) error {
 	if slices.Contains(out.Protected, ".git/config") {
 		b.WriteString("  config and hooks of nested repositories, 64 at most, which cannot be removed then (--unprotect DIR/.git opens one, .git/modules those of submodules)\n")
 	}
-	_, err := io.WriteString(w, trimLines(b.String()))
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
@@ -155,17 +155,7 @@ func writeNetwork(b *strings.Builder, n policy.Network) {
 		return
 	}
 	b.WriteString("\nthe network, by name\n")
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for _, rule := range n.Allow {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s\n", rule.Host, network.Opening(rule))
-	}
-	if len(n.HostPorts) > 0 {
-		_, _ = fmt.Fprintf(table, "  open\t%s\t%s, of this host's own loopback\n", policy.HostName, network.Ports(n.HostPorts))
-	}
-	for _, deny := range n.Deny {
-		_, _ = fmt.Fprintf(table, "  closed\t%s\t%s\n", deny.Host, text.OrDash(text.Escape(deny.Reason)))
-	}
-	_ = table.Flush() // a Builder cannot fail
+	network.WriteRules(b, n)
 	if len(n.Allow)+len(n.HostPorts) == 0 {
 		b.WriteString("  no host is open\n")
 	}
@@ -179,14 +169,14 @@ func writeNetwork(b *strings.Builder, n policy.Network) {
 
 // writeSteps writes a numbered, aligned line for each step, with its reason.
 func writeSteps(b *strings.Builder, steps []confine.Step) {
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for i, s := range steps {
-		_, _ = fmt.Fprintf(table, "%3d  %s\t%s\t%s\n", i+1, s.Do, object(s), s.Why)
-		for _, r := range s.Rules {
-			_, _ = fmt.Fprintf(table, "     \t%s %s\t\n", r.Access, r.Path)
+	_ = output.Table(b, func(row output.Row) { // a Builder cannot fail
+		for i, s := range steps {
+			row("%3d  %s\t%s\t%s", i+1, s.Do, object(s), s.Why)
+			for _, r := range s.Rules {
+				row("     \t%s %s\t", r.Access, r.Path)
+			}
 		}
-	}
-	_ = table.Flush() // a Builder cannot fail
+	})
 }
 
 // object returns a step's arguments, as one cell of the table.
@@ -229,45 +219,45 @@ func object(s confine.Step) string {
 
 // writeHolds writes the isolation that holds.
 func writeHolds(b *strings.Builder, h policy.Isolation) {
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	row := func(name, value string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text.OrNone(value)) }
-	row("level", h.Level)
-	row("namespaces", joined(h.Namespaces))
-	row("user", fmt.Sprintf("%d inside is %d outside", h.UIDInside, h.UIDHost))
-	if len(h.KeptGroups) > 0 {
-		row("kept groups", strings.Trim(fmt.Sprint(h.KeptGroups), "[]"))
-	}
-	row("file owners", h.Identity)
-	if h.SSHAgent != nil {
-		row("SSH agent", h.SSHAgent.String())
-	}
-	if len(h.Caches) > 0 {
-		row("caches that stay", joined(h.Caches))
-	}
-	if len(h.Downloads) > 0 {
-		row("downloads of yours", joined(h.Downloads))
-	}
-	if h.Home != "" {
-		row("HOME", h.Home)
-	}
-	row("network", op.NetworkNote(h))
-	row("capabilities", h.Capabilities)
-	row("no new privileges", strconv.FormatBool(h.NoNewPrivs))
-	row("seccomp", h.Seccomp)
-	row("landlock", h.Landlock)
-	row("cgroup", h.Cgroup)
-	row("nested user namespaces", "denied by "+text.OrNone(h.NestedUserns))
-	row("proof of death", h.Death)
-	for _, t := range h.Toolchains {
-		row("toolchain "+text.Escape(t.Name), text.Escape(strings.Join(t.Dirs, " ")))
-	}
-	for _, name := range slices.Sorted(maps.Keys(h.Limits)) {
-		row("limit "+name, h.Limits[name])
-	}
-	for _, name := range h.Degraded {
-		row("degraded", name)
-	}
-	_ = table.Flush() // a Builder cannot fail
+	_ = output.Table(b, func(add output.Row) { // a Builder cannot fail
+		row := func(name, value string) { add("  %s\t%s", name, text.OrNone(value)) }
+		row("level", h.Level)
+		row("namespaces", joined(h.Namespaces))
+		row("user", fmt.Sprintf("%d inside is %d outside", h.UIDInside, h.UIDHost))
+		if len(h.KeptGroups) > 0 {
+			row("kept groups", strings.Trim(fmt.Sprint(h.KeptGroups), "[]"))
+		}
+		row("file owners", h.Identity)
+		if h.SSHAgent != nil {
+			row("SSH agent", h.SSHAgent.String())
+		}
+		if len(h.Caches) > 0 {
+			row("caches that stay", joined(h.Caches))
+		}
+		if len(h.Downloads) > 0 {
+			row("downloads of yours", joined(h.Downloads))
+		}
+		if h.Home != "" {
+			row("HOME", h.Home)
+		}
+		row("network", op.NetworkNote(h))
+		row("capabilities", h.Capabilities)
+		row("no new privileges", strconv.FormatBool(h.NoNewPrivs))
+		row("seccomp", h.Seccomp)
+		row("landlock", h.Landlock)
+		row("cgroup", h.Cgroup)
+		row("nested user namespaces", "denied by "+text.OrNone(h.NestedUserns))
+		row("proof of death", h.Death)
+		for _, t := range h.Toolchains {
+			row("toolchain "+text.Escape(t.Name), text.Escape(strings.Join(t.Dirs, " ")))
+		}
+		for _, name := range slices.Sorted(maps.Keys(h.Limits)) {
+			row("limit "+name, h.Limits[name])
+		}
+		for _, name := range h.Degraded {
+			row("degraded", name)
+		}
+	})
 	if len(h.Lost) > 0 {
 		b.WriteString("\nnot kept\n")
 	}

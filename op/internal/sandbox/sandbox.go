@@ -5,15 +5,14 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 )
 
@@ -107,11 +106,9 @@ func (SandboxListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Sand
 }
 
 func (out SandboxListOutput) Render(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range out.Sandboxes {
-		if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%d running\n", s.Name, s.State, s.Backend, s.Running); err != nil {
-			return err
+	return output.Table(w, func(row output.Row) {
+		for _, s := range out.Sandboxes {
+			row("%s\t%s\t%s\t%d running", s.Name, s.State, s.Backend, s.Running)
 		}
-	}
-	return t.Flush()
+	})
 }

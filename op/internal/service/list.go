@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -74,16 +74,12 @@ func (out ServiceListOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "there are no services")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range out.Services {
-		if _, err := fmt.Fprintf(t, "%s\t%s\n", s.line(), text.Truncate(strings.ReplaceAll(s.Command, "\n", " "), 80)); err != nil {
-			return err
+	return output.Table(w, func(row output.Row) {
+		for _, s := range out.Services {
+			row("%s\t%s", s.line(), text.Truncate(strings.ReplaceAll(s.Command, "\n", " "), 80))
 		}
-	}
-	if out.NotShown > 0 {
-		if _, err := fmt.Fprintf(t, "and %d more\n", out.NotShown); err != nil {
-			return err
+		if out.NotShown > 0 {
+			row("and %d more", out.NotShown)
 		}
-	}
-	return t.Flush()
+	})
 }

@@ -3,12 +3,11 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 )
 
 type SessionListInput struct{}
@@ -60,11 +59,9 @@ func (SessionListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Sess
 }
 
 func (out SessionListOutput) Render(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range out.Sessions {
-		if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.SessionID, s.State, s.Backend, s.Cwd); err != nil {
-			return err
+	return output.Table(w, func(row output.Row) {
+		for _, s := range out.Sessions {
+			row("%s\t%s\t%s\t%s", s.SessionID, s.State, s.Backend, s.Cwd)
 		}
-	}
-	return t.Flush()
+	})
 }

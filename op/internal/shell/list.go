@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -52,11 +52,9 @@ func (out ShellListOutput) Render(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "no shell is open")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range out.Shells {
-		if _, err := fmt.Fprintf(t, "%s\t%s\t%s\n", s.ShellID, s.State, s.Cwd); err != nil {
-			return err
+	return output.Table(w, func(row output.Row) {
+		for _, s := range out.Shells {
+			row("%s\t%s\t%s", s.ShellID, s.State, s.Cwd)
 		}
-	}
-	return t.Flush()
+	})
 }
