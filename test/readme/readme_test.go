@@ -155,6 +155,7 @@ func (s step) run(t *testing.T, script, before string, row row, c command) {
 	}
 	if c.shown != nil && s.instead == "" {
 		shown := regexp.MustCompile(pattern(c.shown))
+		out = degraded.ReplaceAllString(strings.ReplaceAll(out, "\r\n", "\n"), "") // of a terminal: all, with returns
 		errOut = degraded.ReplaceAllString(errOut, "")
 		if !shown.MatchString(out+errOut) && !shown.MatchString(errOut+out) {
 			t.Errorf("%s: printed\n%s\nand %s shows\n%s", text, printed, c.paper, strings.Join(c.shown, "\n"))
@@ -212,8 +213,8 @@ func login(t *testing.T, script string, s step) (out, errOut string, status int)
 }
 
 func marked(text string) string {
-	if _, after, ok := strings.Cut(text, mark); ok {
-		text = strings.TrimPrefix(strings.TrimPrefix(after, "\r"), "\n")
+	if i := strings.LastIndex(text, mark); i >= 0 { // a terminal shows it twice
+		text = strings.TrimPrefix(strings.TrimPrefix(text[i+len(mark):], "\r"), "\n")
 	}
 	return text
 }
