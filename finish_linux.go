@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"sync"
@@ -118,17 +119,27 @@ func encoded(c Changes) json.RawMessage {
 }
 
 // write writes into the record how the sandbox has ended, or removes that, if its time was up and
-// it was to be removed then.
+// it was to be removed then. A sandbox whose layer has changes stays, since nobody has seen them.
 func (e *ending) write(entry *kept.Entry, end *kept.End) error {
 	r, err := kept.Read(e.root, e.id)
 	if err != nil {
 		return err
 	}
 	if r.Then == kept.ThenRemove && (e.reason == reasons[order.TooOld] || e.reason == reasons[order.TooIdle]) && end.Error == "" {
-		if err := removeLayer(context.Background(), e.root, e.id); err != nil {
+		changes, err := unlanded(context.Background(), e.root, e.id)
+		switch {
+		case errors.Is(err, fs.ErrPermission): // of what commands closed
+			end.Reason += "; it was not removed, as it has changes that have not landed"
+		case err != nil:
 			return err
+		case changes > 0:
+			end.Reason += "; it was not removed, as it has changes that have not landed: " + strconv.Itoa(changes)
+		default:
+			if err := removeLayer(context.Background(), e.root, e.id); err != nil {
+				return err
+			}
+			return entry.Remove(r.Key())
 		}
-		return entry.Remove(r.Key())
 	}
 	r.Status, r.End = kept.Stopped, end
 	return entry.Write(*r)

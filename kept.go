@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"errors"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -81,6 +82,9 @@ func (k Listed) Called() string {
 	}
 	return k.ID
 }
+
+// ErrUnlanded is in the error of [Remove] for a sandbox whose layer has changes.
+var ErrUnlanded = errors.New("changes in the layer have not landed")
 
 // ListedEnd is how a sandbox has ended.
 type ListedEnd struct {

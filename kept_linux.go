@@ -410,7 +410,12 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		return k, &Error{Message: "cannot remove sandbox " + f.Called() + ": another process has started it meanwhile", Code: wire.CodeBusy}
 	}
 	if !force {
-		if err = f.hasLanded(ctx, opts); err != nil {
+		n, err := unlanded(ctx, f.root, f.id)
+		if err = layerError(f.Called(), err); err == nil && n > 0 {
+			err = &explained{&Error{Message: "cannot remove sandbox " + f.Called() + ": it has changes that have not landed: " + strconv.Itoa(n), Code: wire.CodeBusy,
+				Hint: "paddock diff " + f.Called() + " shows them, paddock rm --force " + f.Called() + " discards them"}, ErrUnlanded}
+		}
+		if err != nil {
 			entry.Close()
 			return k, err
 		}
@@ -425,25 +430,19 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 	return k, nil
 }
 
-// hasLanded returns an error if the sandbox's layer has changes.
-func (f *found) hasLanded(ctx context.Context, opts Options) error {
-	if f.Spec.Workspace.Mode != policy.ModeOverlay {
-		return nil
-	}
-	l, err := OpenLayer(ctx, f.id, opts)
-	if layers.IsUnknown(err) { // it was removed by hand
-		return nil
+// unlanded returns how many changes the layer of a sandbox has that does not run: 0 if it has no
+// layer, or none any more.
+func unlanded(ctx context.Context, root, id string) (int, error) {
+	l, err := layers.Open(ctx, root, id)
+	if layers.IsUnknown(err) {
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer l.Close()
 	changes, err := l.Changes(ctx)
-	if err == nil && len(changes) > 0 {
-		err = &Error{Message: "cannot remove sandbox " + f.Called() + ": it has " + strconv.Itoa(len(changes)) + " changes that have not landed", Code: wire.CodeBusy,
-			Hint: "paddock diff " + f.Called() + " shows them; remove it with `force`"}
-	}
-	return err
+	return len(changes), err
 }
 
 // removeLayer removes the layer of a sandbox that does not run, if it has one.

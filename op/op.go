@@ -50,6 +50,9 @@ type Desc struct {
 	// Opens means that the operation opens a new sandbox. Its first audit record then has
 	// the sandbox's id.
 	Opens bool
+	// Each operations do the same to several things. If it fails for some, the output, which comes
+	// with the error, says what was done to the others.
+	Each bool
 	// Alias is another name of its command.
 	Alias string
 	// Profile is the smallest set of tools for models that has the operation.

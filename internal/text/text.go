@@ -45,12 +45,12 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, units[0])
 }
 
-// Count returns a number of things: "1 file", "2 files", "3 processes".
+// Count returns a number of things: "1 file", "2 files", "3 processes", "4 sandboxes".
 func Count[N int | int64](n N, what string) string {
 	switch {
 	case n == 1:
 		return "1 " + what
-	case strings.HasSuffix(what, "s"):
+	case strings.HasSuffix(what, "s"), strings.HasSuffix(what, "x"):
 		what += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, what)

@@ -72,6 +72,25 @@ func TestTryInterrupted(t *testing.T) {
 	}
 }
 
+// At a terminal prune shows what it would remove, and asks.
+func TestPruneAsks(t *testing.T) {
+	boxtest.RequireWalls(t)
+	for _, name := range []string{"prune1", "prune2"} {
+		outputOf(t, paddockCommand(t, "create", name, "--label", "prune=asks", "--cache", "none"))
+		outputOf(t, paddockCommand(t, "stop", name))
+	}
+	for _, tt := range []struct {
+		answer, says string
+		status       int
+	}{{"n\r", "would remove prune1.*would remove prune2", 1}, {"y\r", "sandbox prune1 is removed.*sandbox prune2 is removed", 0}} {
+		s := startTerminal(t, "prune", "--filter", "label=prune=asks")
+		s.expect(`(?s)pd-[a-z0-9]+  prune1.*pd-[a-z0-9]+  prune2.*Remove 2 sandboxes\? \[y/N\] $`)
+		s.send(tt.answer)
+		s.expect("(?s)" + tt.says)
+		s.exit(tt.status)
+	}
+}
+
 // layerOf returns the id of the layer over a workspace, or "".
 func layerOf(t *testing.T, ws string) string {
 	t.Helper()

@@ -117,9 +117,14 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 			return nil
 		}
 	}
-	if err != nil {
+	if err != nil && (!o.Each || out == nil) {
 		return err
 	}
+	return errors.Join(err, a.show(o, out, asJSON))
+}
+
+// show prints the result of an operation.
+func (a *App) show(o op.Op, out any, asJSON bool) error {
 	out = op.RenderHints(out, op.FlagHint)
 	if s, ok := out.(op.Statuser); ok {
 		a.status = s.ExitStatus()

@@ -47,7 +47,8 @@ and every command with --sandbox takes its name.
 
 --idle ends it once nothing has run in it for that time and nobody has asked it
 anything, --lifetime once it has run for so long. Both clocks also run while the
-machine sleeps. --then remove removes it then, and its record.
+machine sleeps. --then remove removes it then, and its record; one with changes that
+have not landed is stopped.
 
 Values of --env and --env-pass are not stored, since they may be secret: "paddock
 start" wants them again.`,

@@ -34,8 +34,8 @@ can notice it. Time limits of commands and the sandbox's own lifetime keep runni
 
 A paused sandbox takes no command; it can be ended.`,
 		Examples: "  paddock pause web\n  paddock resume web",
-		Local:    true,
-		Hints:    op.Hints{Idempotent: true, Control: true},
+		Local:    true, Each: true,
+		Hints: op.Hints{Idempotent: true, Control: true},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -24,6 +25,8 @@ type PruneOutput struct {
 	Removed []Ended `json:"removed"`
 	// Offered are those that would be removed, if nobody agreed.
 	Offered []string `json:"offered,omitempty"`
+	// Unlanded are those that stay, because they have changes that have not landed.
+	Unlanded []string `json:"unlanded,omitempty"`
 }
 
 func (PruneInput) Desc() op.Desc {
@@ -31,13 +34,14 @@ func (PruneInput) Desc() op.Desc {
 		Name: "prune", CLI: []string{"prune"},
 		Summary: "Remove all stopped persistent sandboxes",
 		Doc: `Remove the records of all stopped sandboxes of "paddock create", and free their names.
-Those that run stay, and so do workspaces. It asks first; without a terminal it
-removes nothing unless --yes is given, and lists what it would remove.
+Those that run stay, those with changes that have not landed, and workspaces. It
+asks first; without a terminal it removes nothing unless --yes is given, and lists
+what it would remove.
 
 Exit status: 0; 1 if something could be removed and nobody agreed.`,
 		Examples: "  paddock prune --older 24h\n  paddock prune --filter label=ci=yes --yes",
-		Local:    true,
-		Hints:    op.Hints{Destructive: true, Idempotent: true},
+		Local:    true, Each: true,
+		Hints: op.Hints{Destructive: true, Idempotent: true},
 	}
 }
 
@@ -60,10 +64,11 @@ func (in PruneInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Pr
 	}
 	agreed := in.Yes
 	if !agreed && len(chosen) > 0 && stream.Ask != nil {
+		var question strings.Builder
 		for _, k := range chosen {
-			_, _ = fmt.Fprintf(stream.Stderr, "%s  %s\n", k.ID, text.Escape(k.Name))
+			fmt.Fprintf(&question, "%s  %s\n", k.ID, text.Escape(k.Name))
 		}
-		if agreed, err = stream.Ask(fmt.Sprintf("Remove these %d sandboxes?", len(chosen))); err != nil {
+		if agreed, err = stream.Ask(question.String() + "Remove " + text.Count(len(chosen), "sandbox") + "?"); err != nil {
 			return out, err
 		}
 	}
@@ -78,6 +83,8 @@ func (in PruneInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Pr
 		case err == nil:
 			env.RecordSandbox(k.ID)
 			out.Removed = append(out.Removed, newEnded(removed))
+		case errors.Is(err, paddock.ErrUnlanded):
+			out.Unlanded = append(out.Unlanded, k.Called())
 		case !errors.Is(err, paddock.ErrNotFound): // else another process has removed it
 			errs = append(errs, err)
 		}
@@ -96,7 +103,10 @@ func (out PruneOutput) Render(w io.Writer) error {
 	for _, name := range out.Offered {
 		t.Line("would remove %s", name)
 	}
-	if len(out.Removed)+len(out.Offered) == 0 {
+	for _, name := range out.Unlanded {
+		t.Line("sandbox %s stays: it has changes that have not landed", name)
+	}
+	if len(out.Removed)+len(out.Offered)+len(out.Unlanded) == 0 {
 		t.Line("there is no stopped sandbox to remove")
 	}
 	return t.Err

@@ -23,8 +23,8 @@ func (ResumeInput) Desc() op.Desc {
 		Summary:  "Let the commands of paused sandboxes continue",
 		Doc:      `Let the commands of sandboxes continue that "paddock pause" has stopped. For one that is not paused nothing happens.`,
 		Examples: "  paddock resume web",
-		Local:    true,
-		Hints:    op.Hints{Idempotent: true, Control: true},
+		Local:    true, Each: true,
+		Hints: op.Hints{Idempotent: true, Control: true},
 	}
 }
 

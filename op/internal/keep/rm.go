@@ -26,8 +26,8 @@ func (RemoveInput) Desc() op.Desc {
 runs is refused, unless --force ends it first. Workspaces stay: they are directories
 of the host.`,
 		Examples: "  paddock rm web\n  paddock rm --force web",
-		Local:    true,
-		Hints:    op.Hints{Frees: true, Destructive: true},
+		Local:    true, Each: true,
+		Hints: op.Hints{Frees: true, Destructive: true},
 	}
 }
 

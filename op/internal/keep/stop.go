@@ -48,8 +48,8 @@ does not run, how it ended before is printed.
 What the commands have left that programs of the host execute or obey is printed, as
 after "paddock run".`,
 		Examples: "  paddock stop web",
-		Local:    true,
-		Hints:    op.Hints{Frees: true, Destructive: true, Idempotent: true},
+		Local:    true, Each: true,
+		Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true},
 	}
 }
 

@@ -111,7 +111,7 @@ func (in SandboxCreateInput) lasting(spec policy.Spec, keeps bool) (what paddock
 		}
 		return what, &policy.FieldError{Field: field, Reason: "this sandbox ends with the server: its backend is another than linux, or it publishes ports", Hint: "leave it out"}
 	}
-	what.Idle, what.Remove = idleDefault, spec.Workspace.Mode != policy.ModeOverlay
+	what.Idle, what.Remove = idleDefault, true
 	if err = keep.SetTimes(&what, in.Idle, in.Life); err == nil {
 		what.Labels, err = keep.Labels(in.Labels)
 	}
