@@ -247,7 +247,7 @@ func TestChangesOfAKilledOwner(t *testing.T) {
 		s := newChangesSite(t, "true")
 		s.kill(t, "echo x > plain")
 		for range 3 {
-			if _, stderr := s.paddock(t, "run", "--", "true"); strings.Contains(stderr, "whose paddock was killed") {
+			if _, stderr := s.paddock(t, "run", "--", "true"); strings.Contains(stderr, "which ended unattended") {
 				t.Errorf("it says %s", stderr)
 			}
 		}
@@ -281,7 +281,7 @@ func TestChangesOfAKilledOwner(t *testing.T) {
 			}
 			wg.Wait()
 		}
-		if n := strings.Count(all.String(), "whose paddock was killed"); n != 1 {
+		if n := strings.Count(all.String(), "which ended unattended"); n != 1 {
 			t.Errorf("it is told %d times: %s", n, all.String())
 		}
 	})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,9 +49,10 @@ func (a *App) Env() (*op.Env, error) {
 	}
 	where := a.where()
 	self, _ := os.Executable() // without it the one beside the agent ends sandboxes
+	options := paddock.Options{Program: self, Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH"),
+		Caches: paddock.CacheOptions{Auto: true, Host: true}, Toolchains: func(paddock.Mount) bool { return true }}
 	return &op.Env{
-		Options: paddock.Options{Program: self, Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH"),
-			Caches: paddock.CacheOptions{Auto: true, Host: true}, Toolchains: func(paddock.Mount) bool { return true }},
+		Options:  options,
 		Backends: backends(),
 		Audit:    log,
 		Warn: func(err error) { // the operation goes on
@@ -58,7 +60,11 @@ func (a *App) Env() (*op.Env, error) {
 		},
 		Planted: func(p op.Planted) { // each operation prints what its own sandboxes left
 			if p.Late {
-				text := fmt.Sprintf("sandbox %s, whose paddock was killed, in %q\n%s", p.Sandbox, p.Workspace, p.Text)
+				name := p.Sandbox
+				if k, err := paddock.Find(context.Background(), name, options); err == nil { // its keeper ended it
+					name = k.Called()
+				}
+				text := fmt.Sprintf("sandbox %s, which ended unattended, in %q\n%s", name, p.Workspace, p.Text)
 				fmt.Fprintln(os.Stderr, "paddock: "+strings.ReplaceAll(text, "\n", "\npaddock: "))
 			}
 		},
