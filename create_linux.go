@@ -49,7 +49,7 @@ func Create(ctx context.Context, spec Spec, opts Options, what Lasting) (*Sandbo
 	if err != nil {
 		return nil, err
 	}
-	kept.Sweep(l.state)
+	sweepKept(ctx, l.state)
 	r := l.record(opts.ID, what)
 	entry, err := kept.ReserveOf(l.state, opts.ID, r.Key(), what.Most)
 	switch {
@@ -231,6 +231,15 @@ func (s *Sandbox) handOver(keeper *keep.Keeper, l *lasting, entry *kept.Entry, r
 		return err
 	}
 	defer socket.Close()
+	running, err := state.Read(state.Path(l.state, s.ID()))
+	if err == nil {
+		r.Agent = state.Process{PID: running.PID, Start: running.Start}
+		r.Keeper.PID = keeper.PID()
+		r.Keeper.Start, err = state.StartTime(r.Keeper.PID)
+	}
+	if err != nil {
+		return keptError("create", s.ID(), l.state, err)
+	}
 	order := order.Kept{Process: given.Process, Idle: r.Idle, Life: r.Life, Argv: []string{"paddock", EndVerb, l.state, r.ID}, Env: endEnv()}
 	if order.From, order.To, err = entry.Prepare(r); err != nil {
 		return keptError("create", s.ID(), l.state, err)

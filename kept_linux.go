@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,15 +96,13 @@ func (f *found) state(ctx context.Context) (now string, gone bool) {
 	if f.Boot != kept.Boot() {
 		return StateStopped, true
 	}
-	dir := state.Path(f.root, f.id)
-	r, err := state.Read(dir)
-	if err == nil && state.Works(r.PID, r.Start) {
+	if f.Agent.Works() {
 		if state.Paused(f.root, f.id) {
 			return StatePaused, false
 		}
 		return StateRunning, false
 	}
-	if conn, err := state.DialKeeper(ctx, dir); err == nil {
+	if conn, err := state.DialKeeper(ctx, state.Path(f.root, f.id)); err == nil {
 		_ = conn.Close()
 		return StateEnding, false
 	}
@@ -121,10 +120,14 @@ func (f *found) settle(ctx context.Context, entry *kept.Entry) error {
 		why = "the host was restarted"
 	}
 	proved := linux.EndAbandoned(f.root, f.id)
-	if !proved && state.Exists(state.Path(f.root, f.id)) {
-		return nil // another process is ending it
+	if !proved {
+		if state.Exists(state.Path(f.root, f.id)) {
+			return nil // another process is ending it
+		}
+		// Somebody has removed its directory.
+		proved = f.Boot != kept.Boot() || f.kill() && f.Spec.Level != policy.LevelLandlock
 	}
-	f.Status, f.End = kept.Stopped, &kept.End{At: time.Now().UTC(), Reason: why, Proved: true}
+	f.Status, f.End = kept.Stopped, &kept.End{At: time.Now().UTC(), Reason: why, Proved: proved}
 	return entry.Write(*f.Record)
 }
 
@@ -239,12 +242,18 @@ func Find(ctx context.Context, name string, opts Options) (Listed, error) {
 	return newListed(f.Record, now), nil
 }
 
+// sweepKept removes what is left of a [Create] that was killed.
+func sweepKept(ctx context.Context, root string) {
+	kept.Sweep(root, func(id string) error { return layers.Erase(ctx, root, id) })
+}
+
 // ListLasting returns the sandboxes of [Create], the oldest first, whether they run or not.
 func ListLasting(ctx context.Context, opts Options) ([]Listed, error) {
 	root, _, err := opts.stateDir()
 	if err != nil {
 		return nil, err
 	}
+	sweepKept(ctx, root)
 	records, damaged := kept.List(root)
 	all := make([]Listed, len(records), len(records)+len(damaged))
 	state.Each(len(records), func(i int) {
@@ -294,7 +303,7 @@ func (o Options) stop(ctx context.Context, name string, force bool) (Listed, err
 	}
 	now, _ := f.state(ctx)
 	if now != StateStopped {
-		return Listed{}, &Error{Message: "cannot stop sandbox " + name + ": its keeper did not end it", Hint: "try again; paddock status " + f.Called() + " says what runs"}
+		return Listed{}, &Error{Message: "cannot stop sandbox " + name + ": its keeper did not end it", Hint: "try again, or end it by force: paddock rm --force " + f.Called()}
 	}
 	return newListed(f.Record, now), nil
 }
@@ -308,6 +317,9 @@ func (f *found) askForEnd(ctx context.Context, force bool) error {
 	}
 	conn, err := state.DialKeeper(ctx, state.Path(f.root, f.id))
 	if err != nil {
+		if force {
+			_ = f.kill()
+		}
 		return nil // nobody listens: the caller looks what is left
 	}
 	asking, cancel := context.WithCancel(ctx)
@@ -340,15 +352,13 @@ var errKilled = errors.New("the keeper was killed")
 func (f *found) awaitEnd(answered <-chan error, force bool) error {
 	const pause = time.Second
 	began, stopped := time.Now(), time.Time{}
-	var before []state.Process // what is killed has the lock in two looks
 	for {
 		select {
 		case err := <-answered:
 			return err
 		case <-time.After(pause):
 		}
-		holders := state.Holders(f.root, f.id)
-		if !slices.ContainsFunc(holders, func(p state.Process) bool { return p.Stopped }) {
+		if !f.Keeper.IsStopped() {
 			stopped = time.Time{}
 		} else if stopped.IsZero() {
 			stopped = time.Now()
@@ -358,33 +368,24 @@ func (f *found) awaitEnd(answered <-chan error, force bool) error {
 			return &Error{Message: "cannot stop sandbox " + f.Called() + ": its keeper has not answered for " + endTime.String(), Code: wire.CodeBusy,
 				Hint: "try again, or end both: remove it with `force`"}
 		}
-		kill := late || !stopped.IsZero() && time.Since(stopped) > stoppedTime
-		for _, p := range holders {
-			same := func(o state.Process) bool { return o.PID == p.PID && o.Start == p.Start }
-			if kill && slices.ContainsFunc(before, same) && state.EndProcess(p.PID, p.Start) {
-				f.awaitDeath()
-				return errKilled
-			}
+		if late || !stopped.IsZero() && time.Since(stopped) > stoppedTime {
+			_ = f.kill()
+			return errKilled
 		}
-		before = holders
 	}
 }
 
-// awaitDeath waits until the kernel has ended the agent of a keeper that was killed.
-func (f *found) awaitDeath() {
-	for range 500 {
-		r, err := state.Read(state.Path(f.root, f.id))
-		if err != nil || !state.Works(r.PID, r.Start) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
+// kill kills the keeper and the agent, whose end is that of everything inside, and reports whether
+// both have ended.
+func (f *found) kill() bool { return f.Keeper.End() && f.Agent.End() }
 
 // Remove removes the record of a stopped sandbox of [Create], and frees its name. With force it
 // ends one that runs first: only then the result has an End.
 func Remove(ctx context.Context, name string, force bool, opts Options) (Listed, error) {
 	k, err := Find(ctx, name, opts)
+	if err != nil && force && state.IsID(name) {
+		return opts.removeDamaged(ctx, name, err)
+	}
 	if err != nil {
 		return Listed{}, err
 	}
@@ -420,7 +421,11 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 			return k, err
 		}
 	}
-	if err := removeLayer(ctx, f.root, f.id); err != nil {
+	err = removeLayer(ctx, f.root, f.id)
+	if err != nil && force && !layers.IsInUse(err) { // its record is damaged
+		err = layers.Erase(ctx, f.root, f.id)
+	}
+	if err != nil {
 		entry.Close()
 		return k, layerError(f.Called(), err)
 	}
@@ -428,6 +433,44 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		return k, keptError("remove", f.Called(), f.root, err)
 	}
 	return k, nil
+}
+
+// removeDamaged ends and removes a sandbox of [Create] whose record cannot be read, or is gone,
+// which unknown says.
+func (o Options) removeDamaged(ctx context.Context, id string, unknown error) (Listed, error) {
+	root, _, err := o.stateDir()
+	if err != nil {
+		return Listed{}, err
+	}
+	dir := state.Path(root, id)
+	if !state.Exists(kept.Dir(root, id)) && !state.Exists(filepath.Join(dir, state.LegacyName)) {
+		return Listed{}, unknown // nor is what runs there, if anything, one of Create
+	}
+	entry, err := kept.Act(ctx, root, id) // else it is being made
+	if err == nil {
+		entry.Close() // for its keeper
+	} else if !errors.Is(err, kept.ErrUnknown) {
+		return Listed{}, keptError("remove", id, root, err)
+	}
+	if r, err := state.Read(dir); err == nil {
+		_ = state.EndProcess(r.PID, r.Start) // then its keeper ends, too
+	}
+	for end := time.Now().Add(endTime); state.Exists(dir) && !linux.EndAbandoned(root, id); time.Sleep(10 * time.Millisecond) {
+		if ctx.Err() != nil || time.Now().After(end) {
+			return Listed{}, &Error{Message: "cannot remove sandbox " + id + ": its keeper has not ended", Code: wire.CodeBusy}
+		}
+	}
+	if err := layers.Erase(ctx, root, id); err != nil {
+		return Listed{}, layerError(id, err)
+	}
+	entry, err = kept.Act(ctx, root, id)
+	if err == nil {
+		err = entry.Remove("")
+	}
+	if err != nil && !errors.Is(err, kept.ErrUnknown) {
+		return Listed{}, keptError("remove", id, root, err)
+	}
+	return Listed{ID: id, State: StateStopped}, nil
 }
 
 // unlanded returns how many changes the layer of a sandbox has that does not run: 0 if it has no
@@ -474,6 +517,9 @@ func Start(ctx context.Context, name string, env map[string]string, opts Options
 		return nil, err
 	}
 	s, err := f.start(ctx, entry, env, opts)
+	if layers.IsUnknown(err) {
+		err = &Error{Message: "cannot start sandbox " + f.Called() + ": its layer was removed, with what had changed", Hint: "remove it: paddock rm " + f.Called()}
+	}
 	if err != nil {
 		entry.Close()
 		return nil, err

@@ -89,6 +89,9 @@ func (k *Keeper) start(c *clone.Command) error {
 	return nil
 }
 
+// PID returns the pid of the keeper.
+func (k *Keeper) PID() int { return k.pid }
+
 func failed(op, object string, err error) error { return backend.Failed("keeper", op, object, err, "") }
 
 // ask sends a message and returns the answer.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -204,6 +205,30 @@ func (h *Held) Remove(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("cannot remove layer %s: %w", h.ID, err)
+	}
+	return nil
+}
+
+// Erase removes what there is of a layer whose record cannot be read. It does nothing if there is
+// none; the error is [ErrInUse] while a sandbox has it mounted.
+func (s Store) Erase(ctx context.Context, id string) error {
+	dir := filepath.Join(s.dir, id)
+	lock, err := takeLock(dir, os.O_CREATE)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove layer %s: %w", id, err)
+	}
+	defer lock.Close()
+	at := []string{dir}
+	for _, place := range s.Places() {
+		at = append(at, filepath.Join(place, placePrefix+id))
+	}
+	for _, dir := range slices.Backward(at) { // that with the lock at last
+		if err := removal.Here(ctx, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot remove layer %s: %w", id, err)
+		}
 	}
 	return nil
 }

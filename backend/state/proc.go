@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,64 +28,21 @@ func Works(pid int, start uint64) bool {
 
 // Process is a process of this host, told from later ones with its pid.
 type Process struct {
-	PID     int
-	Start   uint64
-	Stopped bool // by a signal, as SIGSTOP
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // its start time
 }
 
-// Holders returns the processes that have the lock of a sandbox open, which this process may look
-// into: its owner, and for an instant those that look whether it has one.
-func Holders(root, id string) (found []Process) {
-	if p, ok := parentOfAgent(root, id); ok {
-		return []Process{p}
-	}
-	var lock unix.Stat_t
-	if unix.Stat(filepath.Join(Path(root, id), lockName), &lock) != nil {
-		return nil
-	}
-	pids, _ := filepath.Glob("/proc/[1-9]*/fd")
-	for _, dir := range pids {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		letter, _, start, err := stat(pid)
-		fds, ferr := os.ReadDir(dir)
-		if err != nil || ferr != nil {
-			continue
-		}
-		for _, fd := range fds {
-			at := filepath.Join(dir, fd.Name())
-			if to, err := os.Readlink(at); err != nil || !strings.HasSuffix(to, "/"+filepath.Join(sandboxesDir, id, lockName)) {
-				continue // to look at what it leads to could wait for another host
-			}
-			var st unix.Stat_t
-			if unix.Stat(at, &st) == nil && st.Dev == lock.Dev && st.Ino == lock.Ino {
-				found = append(found, Process{pid, start, letter == 'T' || letter == 't'})
-				break
-			}
-		}
-	}
-	return found
+// Works reports whether it lives and has not ended.
+func (p Process) Works() bool { return Works(p.PID, p.Start) }
+
+// IsStopped reports whether a signal such as SIGSTOP has stopped it.
+func (p Process) IsStopped() bool {
+	letter, _, now, err := stat(p.PID)
+	return err == nil && now == p.Start && (letter == 'T' || letter == 't')
 }
 
-// parentOfAgent returns the keeper of a sandbox, which is the parent of its agent. An ordinary user
-// may not look into what a keeper has open.
-func parentOfAgent(root, id string) (p Process, ok bool) {
-	r, err := Read(Path(root, id))
-	if err != nil || !Works(r.PID, r.Start) {
-		return p, false
-	}
-	if _, p.PID, _, err = stat(r.PID); err != nil {
-		return p, false
-	}
-	if name, err := readProc(fmt.Sprintf("/proc/%d/comm", p.PID), 64); err != nil || string(name) != "paddock-keeper\n" {
-		return p, false
-	}
-	letter, _, start, err := stat(p.PID)
-	p.Start, p.Stopped = start, letter == 'T' || letter == 't'
-	return p, err == nil
-}
+// End is [EndProcess].
+func (p Process) End() (ended bool) { return EndProcess(p.PID, p.Start) }
 
 // StartTime returns the start time of a process. Together with the pid it identifies the process.
 func StartTime(pid int) (uint64, error) {

@@ -122,6 +122,14 @@ func Open(ctx context.Context, dir, id string) (*Layer, error) {
 	return &Layer{held: h}, nil
 }
 
+// Erase removes a layer, whether its record can be read or not. It does nothing if there is none.
+func Erase(ctx context.Context, dir, id string) error {
+	if !awaitEnd(ctx, dir, id) {
+		return layerstore.ErrInUse
+	}
+	return layerstore.In(dir).Erase(ctx, id)
+}
+
 // Look opens a layer to read it while its sandbox runs. Nothing is recorded, and each change or
 // removal of it is an error.
 func Look(dir, id string) (*Layer, error) {

@@ -61,7 +61,7 @@ func TestKeptSurvivesKills(t *testing.T) {
 		rounds = 20
 	}
 	state, workspace, mark := t.TempDir(), t.TempDir(), newMark()
-	create := []string{"create", "c", "--cache", "none", "-w", workspace, "-e", "MARK=" + mark}
+	create := []string{"create", "c", "--cache", "none", "-w", workspace, "--workspace-mode", "overlay", "-e", "MARK=" + mark}
 	for i := range rounds {
 		now := ""
 		testkit.Eventually(t, "what was begun by a killed process has ended", func() bool {
@@ -103,10 +103,11 @@ func TestKeptSurvivesKills(t *testing.T) {
 		left, _ := filepath.Glob(state + "/sandboxes/*")
 		half, _ := filepath.Glob(state + "/kept/pd-*")
 		names, _ := filepath.Glob(state + "/names/*")
-		if len(left)+len(half)+len(names) > 0 {
-			t.Log(len(left), len(half), names)
+		layers, _ := filepath.Glob(state + "/layers/pd-*")
+		if len(left)+len(half)+len(names)+len(layers) > 0 {
+			t.Log(len(left), len(half), names, layers)
 			time.Sleep(time.Second)
 		}
-		return len(left)+len(half)+len(names) == 0
+		return len(left)+len(half)+len(names)+len(layers) == 0
 	})
 }

@@ -184,6 +184,54 @@ func TestKeptActedOnAtOnce(t *testing.T) {
 	}
 }
 
+// Whatever somebody has removed or damaged of a sandbox's state, rm --force ends and removes it.
+func TestKeptDamaged(t *testing.T) {
+	boxtest.RequireWalls(t)
+	for _, tt := range []struct {
+		name   string
+		damage string // of files in the state directory, by their patterns
+		text   string // what the file is then; "": it is removed
+		flags  []string
+	}{
+		{"record removed", "kept/pd-*/record.json", "", nil},
+		{"record damaged", "kept/pd-*/record.json", "{", nil},
+		{"directory removed", "sandboxes/pd-*", "", nil},
+		{"socket removed", "sandboxes/pd-*/keeper.sock", "", nil},
+		{"state damaged", "sandboxes/pd-*/state.json", "{", nil},
+		{"layer's record damaged", "layers/pd-*/record.json", "{", []string{"--workspace-mode", "overlay"}},
+		{"layer removed", "layers/pd-*", "", []string{"--workspace-mode", "overlay"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			state, workspace := t.TempDir(), t.TempDir()
+			agent, keeper := keptIn(t, state, workspace, tt.flags...)
+			outputOf(t, inState(t, state, "exec", "-d", "c", "--", "sleep", "1000"))
+			found, _ := filepath.Glob(state + "/" + tt.damage)
+			ids, _ := filepath.Glob(state + "/kept/pd-*")
+			if len(found) != 1 || len(ids) != 1 {
+				t.Fatalf("%q, %q", found, ids)
+			}
+			err := os.RemoveAll(found[0])
+			if tt.text != "" {
+				err = os.WriteFile(found[0], []byte(tt.text), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, err := inState(t, state, "rm", "--force", filepath.Base(ids[0])).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			testkit.Eventually(t, "agent and keeper have ended", func() bool { return !isAlive(agent) && !isAlive(keeper) })
+			outputOf(t, inState(t, state, append([]string{"create", "c", "--cache", "none", "-w", workspace}, tt.flags...)...)) // its name is free
+			outputOf(t, inState(t, state, "rm", "--force", "c"))
+			for _, pattern := range []string{"kept/pd-*", "sandboxes/pd-*", "layers/pd-*", "names/*"} {
+				if left, _ := filepath.Glob(state + "/" + pattern); len(left) > 0 {
+					t.Errorf("left: %q", left)
+				}
+			}
+		})
+	}
+}
+
 // After the host has restarted, no process of before is looked at: the sandbox is a stopped one,
 // and starts again.
 func TestKeptAfterRestart(t *testing.T) {

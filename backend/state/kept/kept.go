@@ -82,7 +82,10 @@ type Record struct {
 	// Boot is the host's boot in which it was started last, and Started when.
 	Boot    string    `json:"boot,omitempty"`
 	Started time.Time `json:"started,omitzero"`
-	End     *End      `json:"end,omitempty"` // the last one
+	// Keeper and Agent are its processes since then, in that boot.
+	Keeper state.Process `json:"keeper,omitzero"`
+	Agent  state.Process `json:"agent,omitzero"`
+	End    *End          `json:"end,omitempty"` // the last one
 }
 
 // End is how a sandbox ended.
@@ -384,8 +387,9 @@ func List(root string) (all []*Record, damaged map[string]error) {
 // swept is how many sandboxes a sweep looks at.
 const swept = 24
 
-// Sweep removes what creators that were killed have left half made: of many, a part.
-func Sweep(root string) {
+// Sweep removes what creators that were killed have left half made: of many, a part. also removes
+// what else there is of a sandbox; if it fails, a later sweep tries again.
+func Sweep(root string, also func(id string) error) {
 	dir, err := state.OpenDir(root, keptDir)
 	if err != nil {
 		return
@@ -395,8 +399,14 @@ func Sweep(root string) {
 		if !state.IsID(id) || Has(root, id) {
 			continue
 		}
-		if e, err := takeHalf(root, id); err == nil {
+		e, err := takeHalf(root, id)
+		if err != nil {
+			continue
+		}
+		if also(id) == nil {
 			_ = e.Remove("")
+		} else {
+			e.Close()
 		}
 	}
 	sweepNames(root)

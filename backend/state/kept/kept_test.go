@@ -77,7 +77,7 @@ func TestHalfMade(t *testing.T) {
 	if _, err := Reserve(root, backend.NewID(), "making"); !errors.Is(err, ErrTaken) {
 		t.Errorf("a name that is being taken: %v", err)
 	}
-	Sweep(root)
+	Sweep(root, func(string) error { return nil })
 	left, _ := filepath.Glob(root + "/*/*")
 	if want := []string{root + "/kept/lock", root + "/kept/" + making, root + "/names/making"}; len(left) != len(want) {
 		t.Errorf("after a sweep: %q, want %q", left, want)

@@ -3,8 +3,10 @@ package keep
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -30,7 +32,7 @@ host was restarted: with the same id and name, over the same workspace, and with
 it was created with. What ran in it does not run again, and its /tmp and HOME are new.
 
 Values of variables are not stored: those that it was created with must be given
-again. What the host offers now counts: a workspace that has vanished is refused.`,
+again, unless the trusted project's file has them. What the host offers now counts: a workspace that has vanished is refused.`,
 		Examples: "  paddock start web\n  paddock start web --env-pass TOKEN",
 		Local:    true,
 		Hints:    op.Hints{LongRunning: true},
@@ -53,6 +55,9 @@ func (in StartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StartOu
 		name, value, _ := strings.Cut(text, "=")
 		vars[name] = value
 	}
+	if err := in.projectVariables(ctx, env, vars); err != nil {
+		return StartOutput{}, err
+	}
 	s, err := env.Start(ctx, in.Name, vars)
 	if err != nil {
 		return StartOutput{}, err
@@ -62,6 +67,26 @@ func (in StartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StartOu
 		out.Name = in.Name
 	}
 	return out, s.Close() // this only detaches
+}
+
+// projectVariables adds the variables that the sandbox was created with and that are not given, if the
+// trusted project's file of its workspace has them.
+func (in StartInput) projectVariables(ctx context.Context, env *op.Env, vars map[string]string) error {
+	k, err := paddock.Find(ctx, in.Name, env.Options)
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(k.Variables, func(name string) bool { _, given := vars[name]; return given })
+	if len(missing) == 0 {
+		return nil
+	}
+	spec, err := op.SpecInput{Workspace: &k.Spec.Workspace.Source}.Spec(ctx, env)
+	for _, name := range missing {
+		if value, ok := spec.Env[name]; ok {
+			vars[name] = value
+		}
+	}
+	return err
 }
 
 func (out StartOutput) Render(w io.Writer) error {
