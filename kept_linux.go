@@ -303,7 +303,7 @@ func (o Options) stop(ctx context.Context, name string, force bool) (Listed, err
 	}
 	now, _ := f.state(ctx)
 	if now != StateStopped {
-		return Listed{}, &Error{Message: "cannot stop sandbox " + name + ": its keeper did not end it", Hint: "try again, or end it by force: paddock rm --force " + f.Called()}
+		return Listed{}, &Error{Message: "cannot stop sandbox " + name + ": its keeper did not end it", Hint: "try again; paddock rm " + f.Called() + " with `force` ends it in any case"}
 	}
 	return newListed(f.Record, now), nil
 }
@@ -414,7 +414,7 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		n, err := unlanded(ctx, f.root, f.id)
 		if err = layerError(f.Called(), err); err == nil && n > 0 {
 			err = &explained{&Error{Message: "cannot remove sandbox " + f.Called() + ": it has changes that have not landed: " + strconv.Itoa(n), Code: wire.CodeBusy,
-				Hint: "paddock diff " + f.Called() + " shows them, paddock rm --force " + f.Called() + " discards them"}, ErrUnlanded}
+				Hint: "paddock diff " + f.Called() + " shows them, paddock rm " + f.Called() + " with `force` discards them"}, ErrUnlanded}
 		}
 		if err != nil {
 			entry.Close()
