@@ -220,6 +220,7 @@ func (l *Layer) host(ctx context.Context) (layers.Host, error) {
 	if err != nil {
 		return host, err
 	}
+	host.Tree = found.Tree()
 	for _, at := range found.Watch {
 		host.Named[at] = "git's configuration names it, or a link of a hook or of a home leads to it"
 	}

@@ -331,7 +331,7 @@ func (l *Layer) Screen(ctx context.Context, host Host, paths ...string) ([]Findi
 	if err != nil {
 		return nil, err
 	}
-	list, err := l.Layer.Screen(ctx, l.changes, l.screenOptions(host))
+	list, err := l.Layer.Screen(ctx, l.changes, l.screenOptions(ctx, host))
 	if err != nil {
 		return nil, err
 	}
@@ -350,8 +350,8 @@ func findingsOf(list []layer.Finding) []Finding {
 	return all
 }
 
-func (l *Layer) screenOptions(host Host) layer.ScreenOptions {
-	opt := layer.ScreenOptions{Search: host.Search}
+func (l *Layer) screenOptions(ctx context.Context, host Host) layer.ScreenOptions {
+	opt := layer.ScreenOptions{Search: host.Search, Names: host.Tree.Below(ctx, l.held.Source, int(l.Source.Fd()))}
 	for _, home := range host.Homes {
 		if rel, ok := hostpath.Within(home, l.held.Source); ok {
 			opt.Homes = append(opt.Homes, path.Clean(rel))
@@ -458,7 +458,7 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 		return Commit{}, err
 	}
 	how := layer.CommitOptions{Paths: opt.Paths, Accept: opt.Accept, OnConflict: layer.OnConflict(opt.OnConflict), DryRun: opt.DryRun,
-		Journal: l.held.Journal(), Known: known, Screen: l.screenOptions(host)}
+		Journal: l.held.Journal(), Known: known, Screen: l.screenOptions(ctx, host)}
 	if opt.Progress != nil {
 		how.Progress = func(p layer.Progress) { opt.Progress(p.Path, p.Files, p.AllFiles, p.Bytes, p.All) }
 	}
