@@ -213,6 +213,19 @@ func (l *Layer) ready(ctx context.Context) error {
 	return err
 }
 
+// Begin opens the layer, and begins to read its changes. The function that it returns waits for
+// them. Nothing changes the source meanwhile: a commit that was interrupted is finished before.
+func (l *Layer) Begin(ctx context.Context) (wait func() error) {
+	if l.Layer == nil {
+		if err := l.open(ctx); err != nil {
+			return func() error { return err }
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.ready(ctx) }()
+	return func() error { return <-done }
+}
+
 // open opens the two directories, after a commit that was interrupted is finished or taken back.
 func (l *Layer) open(ctx context.Context) (err error) {
 	if l.runs != nil { // its start has done that
