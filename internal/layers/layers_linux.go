@@ -42,10 +42,13 @@ func isRoot() bool {
 	return err == nil && os.Geteuid() == 0 && strings.Join(strings.Fields(string(text)), " ") == "0 0 4294967295"
 }
 
+// swept is how many layers a start looks at for those whose owners were killed.
+const swept = 24
+
 // Make makes a layer in the store of a state directory, and locks it.
 func Make(ctx context.Context, dir string, n New) (Held, error) {
 	store := layerstore.In(dir)
-	store.Sweep(ctx, func(id string) bool { return runs(dir, id) })
+	store.Sweep(ctx, func(all *os.Root) []string { return state.Some(all, swept) }, func(id string) bool { return runs(dir, id) })
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
