@@ -206,9 +206,16 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]LayerChange, er
 // host finds what screening must know: what would be protected if commands worked in the source
 // itself.
 func (l *Layer) host(ctx context.Context) (layers.Host, error) {
-	if _, err := l.own.Changes(ctx); err != nil { // which says what is wrong with the source
-		return layers.Host{}, l.fail(err)
+	read := l.own.Begin(ctx)
+	host, err := l.obeyed(ctx)
+	if rerr := read(); rerr != nil { // which says what is wrong with the source
+		return layers.Host{}, l.fail(rerr)
 	}
+	return host, err
+}
+
+// obeyed finds what the host obeys in the source.
+func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
 	host := layers.Host{Homes: hostpath.Homes(), Search: filepath.SplitList(os.Getenv("PATH")), Named: map[string]string{}}
 	opts := l.opts
 	opts.NoLinks, opts.GitUser, opts.Path, opts.Toolchains, opts.ID = false, false, "", nil, ""
@@ -220,6 +227,7 @@ func (l *Layer) host(ctx context.Context) (layers.Host, error) {
 	if err != nil {
 		return host, err
 	}
+	host.Tree = found.Tree()
 	for _, at := range found.Watch {
 		host.Named[at] = "git's configuration names it, or a link of a hook or of a home leads to it"
 	}

@@ -56,8 +56,17 @@ func (l *Layer) changes(ctx context.Context, most limits) ([]Change, error) {
 		return nil, &LostError{w.lost}
 	}
 	// Of the two of one path, what was deleted there comes first.
-	found := slices.Concat(w.changes...)
-	slices.SortStableFunc(found, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	var order []*Change
+	for _, list := range w.changes {
+		for i := range list {
+			order = append(order, &list[i])
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *Change) int { return strings.Compare(a.Path, b.Path) })
+	found := make([]Change, len(order))
+	for i, c := range order {
+		found[i] = *c
+	}
 	return found, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -70,7 +71,7 @@ func (s *screen) allLinks(ctx context.Context) (links []string, err error) {
 		}
 		dir := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		list, err := listTypes(s.source, dir)
+		names, err := s.names(dir)
 		switch {
 		case gone(err), errors.Is(err, unix.EACCES), errors.Is(err, unix.EXDEV):
 			continue
@@ -78,12 +79,13 @@ func (s *screen) allLinks(ctx context.Context) (links []string, err error) {
 			return nil, fmt.Errorf("cannot look for links in %s of the source: %w", text.QuoteName(dir), err)
 		}
 		git := s.isGitDir(dir)
-		for _, e := range list {
-			switch at := joinPath(dir, e.Name()); {
-			case e.Type()&fs.ModeSymlink != 0:
-				links = append(links, at)
-				kept += len(at)
-			case e.IsDir() && (!git || e.Name() != "objects"):
+		for _, name := range names.Links {
+			at := joinPath(dir, name)
+			links = append(links, at)
+			kept += len(at)
+		}
+		for _, name := range names.Dirs {
+			if at := joinPath(dir, name); !git || name != "objects" {
 				stack = append(stack, at)
 				kept += len(at)
 			}
@@ -97,15 +99,33 @@ func (s *screen) allLinks(ctx context.Context) (links []string, err error) {
 	return links, nil
 }
 
-// listTypes lists a directory below another with the types of its files, in no order.
-func listTypes(dir int, rel string) ([]fs.DirEntry, error) {
-	fd, err := reach(dir, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+// names returns the links and the directories in a directory of the source, in no order. A ".git"
+// may be something else.
+func (s *screen) names(dir string) (n snapshot.DirNames, err error) {
+	if s.opt.Names != nil {
+		if n, known := s.opt.Names(dir); known {
+			if n.Git {
+				n.Dirs = append(n.Dirs, ".git")
+			}
+			return n, nil
+		}
+	}
+	fd, err := reach(s.source, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 	f := os.NewFile(uintptr(fd), ".")
 	defer f.Close()
-	return f.ReadDir(-1)
+	list, err := f.ReadDir(-1)
+	for _, e := range list {
+		switch {
+		case e.Type()&fs.ModeSymlink != 0:
+			n.Links = append(n.Links, e.Name())
+		case e.IsDir():
+			n.Dirs = append(n.Dirs, e.Name())
+		}
+	}
+	return n, err
 }
 
 // linksIn finds where the links of a directory lead that stand at paths of the inventory.
@@ -122,17 +142,24 @@ func (s *screen) linksIn(dir string) {
 	project := dir == "" || s.isProject(dir)
 	present := s.presentIn(dir)
 	for _, list := range lists {
-		for first, es := range list {
-			if present != nil && !present[first] {
-				continue
-			}
-			for _, e := range es {
-				if e.Under == policy.Project && !e.Nested && !project || e.With != nil || e.Ending {
-					continue
-				}
-				s.follow(dir, e)
+		if present == nil {
+			for _, es := range list {
+				s.followAll(dir, es, project)
 			}
 		}
+		for first := range present {
+			s.followAll(dir, list[first], project)
+		}
+	}
+}
+
+// followAll records where entries of a directory lead.
+func (s *screen) followAll(dir string, es []entry, project bool) {
+	for _, e := range es {
+		if e.Under == policy.Project && !e.Nested && !project || e.With != nil || e.Ending {
+			continue
+		}
+		s.follow(dir, e)
 	}
 }
 
@@ -143,14 +170,12 @@ func (s *screen) presentIn(dir string) map[string]bool {
 	if s.folding || s.byPath[dir] != nil {
 		return nil
 	}
-	list, err := listTypes(s.source, dir)
+	list, err := s.names(dir)
 	if err != nil {
 		return nil
 	}
-	for _, e := range list {
-		if !e.Type().IsRegular() {
-			present[foldName(e.Name())] = true
-		}
+	for _, name := range slices.Concat(list.Links, list.Dirs) {
+		present[foldName(name)] = true
 	}
 	for _, n := range s.in[dir] {
 		present[foldName(n)] = true

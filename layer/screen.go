@@ -39,6 +39,9 @@ type ScreenOptions struct {
 	Named []Named
 	// Search are the directories in which the host's shells look for programs.
 	Search []string
+	// Names returns the names in a directory of the source that were read for this call already,
+	// and false if they were not; nil: none were.
+	Names func(dir string) (snapshot.DirNames, bool)
 	// AllLinks has the links found that lead to what changed from anywhere in the source, which
 	// takes a look at all of it, and not only those in the directories above what changed.
 	AllLinks bool

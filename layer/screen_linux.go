@@ -146,6 +146,11 @@ func (s *screen) after(p string) (e Entry, there bool) {
 
 // before returns what the source has at a path.
 func (s *screen) before(p string) (e Entry, there bool) {
+	if dir, name := splitPath(p); s.opt.Names != nil && !s.folding && (snapshot.DirNames{}).Lacks(name) {
+		if names, known := s.opt.Names(dir); known && names.Lacks(name) {
+			return e, false
+		}
+	}
 	st, err := look(s.source, p)
 	if err != nil {
 		return e, false
@@ -185,8 +190,8 @@ func (s *screen) isProject(dir string) bool {
 	is, known := s.projects[dir]
 	if !known {
 		at := joinPath(dir, ".git")
-		_, had := s.before(at)
-		is = had || s.has(at)
+		_, is = s.before(at)
+		is = is || (s.byPath[at] != nil || s.over.above(at) != nil) && s.has(at)
 		s.projects[dir] = is
 	}
 	return is

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 )
 
 // git runs git in a directory, as it is without anybody's configuration.
@@ -424,6 +426,32 @@ func FuzzFoldName(f *testing.F) {
 			t.Errorf("%q folds to %q, and that to %q", name, once, twice)
 		}
 	})
+}
+
+// Names that were read already are not read again, and change nothing in what is found.
+func TestScreenNames(t *testing.T) {
+	l := newLab(t, map[string]string{".vscode": "->etc/editor", "etc/editor/tasks.json": "x", "etc/x": "x", "sub/.git/config": "x", "sub/README": "x",
+		"other/.vscode": "->../far", "far/tasks.json": "x", "bare/HEAD": "x", "bare/objects/": "", "bare/refs/": "", "bare/x": "x", "plain/x": "x"})
+	for _, p := range []string{"etc/editor/tasks.json", "etc/x", "sub/README", "far/tasks.json", "bare/x", "plain/x"} {
+		l.does(Modified, p, "evil")
+	}
+	below := snapshot.ReadNames(t.Context(), []string{l.source}).Below(t.Context(), l.source, int(l.layer.Source.Fd()))
+	for _, all := range []bool{false, true} {
+		want, err := l.layer.Screen(t.Context(), l.changes, ScreenOptions{AllLinks: all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := l.layer.Screen(t.Context(), l.changes, ScreenOptions{AllLinks: all, Names: below})
+		if err != nil || !slices.Equal(got, want) || levels(got)["etc/editor/tasks.json"] != Hold || levels(got)["bare/x"] != Hold || (levels(got)["far/tasks.json"] == Hold) != all {
+			t.Errorf("found %+v, %v; else %+v", got, err, want)
+		}
+	}
+	got, err := l.layer.Screen(t.Context(), l.changes, ScreenOptions{Names: func(dir string) (snapshot.DirNames, bool) {
+		return snapshot.DirNames{}, dir == ""
+	}})
+	if err != nil || levels(got)["etc/editor/tasks.json"] != 0 || levels(got)["bare/x"] != Hold {
+		t.Errorf("with names that say nothing of the link: %+v, %v", got, err)
+	}
 }
 
 // Links of the host that lead to a changed file hold it back, however they are written.

@@ -262,32 +262,38 @@ func (h *Held) remove(ctx context.Context) error {
 // halfMade is how long the making of a record may take.
 const halfMade = time.Minute
 
-// Sweep removes what is half made, and layers that end with their sandboxes, and whose owners were killed. runs reports
-// whether a sandbox may still have processes.
-func (s Store) Sweep(ctx context.Context, runs func(id string) bool) {
-	entries, err := os.ReadDir(s.dir)
+// Sweep removes what is half made, and layers that end with their sandboxes, and whose owners were
+// killed. It looks at those that some returns of the directory of all, which the caller bounds. runs
+// reports whether a sandbox may still have processes.
+func (s Store) Sweep(ctx context.Context, some func(all *os.Root) []string, runs func(id string) bool) {
+	if private(s.dir) != nil {
+		return // there is none, or Make refuses it
+	}
+	all, err := os.OpenRoot(s.dir)
 	if err != nil {
 		return
 	}
-	for _, e := range entries {
-		if !e.IsDir() || !isID(e.Name()) || runs(e.Name()) {
+	defer all.Close()
+	for _, id := range some(all) {
+		dir := filepath.Join(s.dir, id)
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() || !isID(id) || runs(id) {
 			continue
 		}
-		dir := filepath.Join(s.dir, e.Name())
 		r, err := readRecord(dir, recordName)
 		if errors.Is(err, fs.ErrNotExist) {
-			if h, err := s.Open(e.Name()); err == nil { // it was just made; else a removal was gone on with
+			if h, err := s.Open(id); err == nil { // it was just made; else a removal was gone on with
 				h.Release()
 				continue
 			}
-			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > halfMade && !exists(filepath.Join(dir, removingName)) {
+			if time.Since(info.ModTime()) > halfMade && !exists(filepath.Join(dir, removingName)) {
 				_ = os.RemoveAll(dir) // as above; before there is a record, nothing exists elsewhere
 			}
 		}
 		if err != nil || !r.Ends {
 			continue
 		}
-		if h, err := s.Open(e.Name()); err == nil {
+		if h, err := s.Open(id); err == nil {
 			_ = h.Remove(ctx) // it is tried again the next time
 		}
 	}

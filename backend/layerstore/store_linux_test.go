@@ -205,7 +205,7 @@ func TestSweep(t *testing.T) {
 	}
 	long := unix.NsecToTimeval(0)
 	must(t, unix.Utimes(filepath.Join(s.dir, "pd-half"), []unix.Timeval{long, long}))
-	s.Sweep(t.Context(), func(id string) bool { return id == "pd-runs" })
+	s.Sweep(t.Context(), namesIn, func(id string) bool { return id == "pd-runs" })
 	entries, err := os.ReadDir(s.dir)
 	must(t, err)
 	var names []string
@@ -215,6 +215,15 @@ func TestSweep(t *testing.T) {
 	if got, want := strings.Join(names, " "), "pd-held pd-kept pd-new pd-runs"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// namesIn returns all names in a directory.
+func namesIn(dir *os.Root) (names []string) {
+	entries, _ := fs.ReadDir(dir.FS(), ".")
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 // A removal that was interrupted is gone on with, by whoever looks next, and nobody finds the layer
@@ -229,7 +238,7 @@ func TestRemovalInterrupted(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		},
-		"swept": func() { s.Sweep(t.Context(), func(string) bool { return false }) },
+		"swept": func() { s.Sweep(t.Context(), namesIn, func(string) bool { return false }) },
 	} {
 		h := s.mustMake(t, New{ID: "pd-a", Source: source, Place: place})
 		must(t, os.Rename(filepath.Join(s.dir, "pd-a", recordName), filepath.Join(s.dir, "pd-a", removingName)), os.Remove(h.Dir()+"/upper"))

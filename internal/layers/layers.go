@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 )
 
 // Info describes a layer.
@@ -74,6 +76,7 @@ type Host struct {
 	Homes  []string          // of users, absolute
 	Named  map[string]string // paths, absolute, that programs of the host run or obey, and why
 	Search []string          // directories in which shells look for programs
+	Tree   *snapshot.Names   // the names in the source, as they were read for Named
 }
 
 // New describes a layer to make.

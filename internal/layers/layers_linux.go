@@ -42,10 +42,13 @@ func isRoot() bool {
 	return err == nil && os.Geteuid() == 0 && strings.Join(strings.Fields(string(text)), " ") == "0 0 4294967295"
 }
 
+// swept is how many layers a start looks at for those whose owners were killed.
+const swept = 24
+
 // Make makes a layer in the store of a state directory, and locks it.
 func Make(ctx context.Context, dir string, n New) (Held, error) {
 	store := layerstore.In(dir)
-	store.Sweep(ctx, func(id string) bool { return runs(dir, id) })
+	store.Sweep(ctx, func(all *os.Root) []string { return state.Some(all, swept) }, func(id string) bool { return runs(dir, id) })
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -221,6 +224,19 @@ func (l *Layer) ready(ctx context.Context) error {
 	return err
 }
 
+// Begin opens the layer, and begins to read its changes. The function that it returns waits for
+// them. Nothing changes the source meanwhile: a commit that was interrupted is finished before.
+func (l *Layer) Begin(ctx context.Context) (wait func() error) {
+	if l.Layer == nil {
+		if err := l.open(ctx); err != nil {
+			return func() error { return err }
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.ready(ctx) }()
+	return func() error { return <-done }
+}
+
 // open opens the two directories, after a commit that was interrupted is finished or taken back.
 func (l *Layer) open(ctx context.Context) (err error) {
 	if l.runs != nil { // its start has done that
@@ -339,7 +355,7 @@ func (l *Layer) Screen(ctx context.Context, host Host, paths ...string) ([]Findi
 	if err != nil {
 		return nil, err
 	}
-	list, err := l.Layer.Screen(ctx, l.changes, l.screenOptions(host))
+	list, err := l.Layer.Screen(ctx, l.changes, l.screenOptions(ctx, host))
 	if err != nil {
 		return nil, err
 	}
@@ -358,8 +374,8 @@ func findingsOf(list []layer.Finding) []Finding {
 	return all
 }
 
-func (l *Layer) screenOptions(host Host) layer.ScreenOptions {
-	opt := layer.ScreenOptions{Search: host.Search}
+func (l *Layer) screenOptions(ctx context.Context, host Host) layer.ScreenOptions {
+	opt := layer.ScreenOptions{Search: host.Search, Names: host.Tree.Below(ctx, l.held.Source, int(l.Source.Fd()))}
 	for _, home := range host.Homes {
 		if rel, ok := hostpath.Within(home, l.held.Source); ok {
 			opt.Homes = append(opt.Homes, path.Clean(rel))
@@ -466,7 +482,7 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 		return Commit{}, err
 	}
 	how := layer.CommitOptions{Paths: opt.Paths, Accept: opt.Accept, OnConflict: layer.OnConflict(opt.OnConflict), DryRun: opt.DryRun,
-		Journal: l.held.Journal(), Known: known, Screen: l.screenOptions(host)}
+		Journal: l.held.Journal(), Known: known, Screen: l.screenOptions(ctx, host)}
 	if opt.Progress != nil {
 		how.Progress = func(p layer.Progress) { opt.Progress(p.Path, p.Files, p.AllFiles, p.Bytes, p.All) }
 	}

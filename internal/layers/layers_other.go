@@ -26,6 +26,7 @@ func Explain(string, error) (message, hint string)                  { return "",
 func (*Layer) Close()                                               {}
 func (*Layer) Info() Info                                           { return Info{} }
 func (*Layer) Remove(context.Context) error                         { return errElsewhere }
+func (*Layer) Begin(context.Context) (wait func() error)            { return func() error { return errElsewhere } }
 func (*Layer) Changes(context.Context, ...string) ([]Change, error) { return nil, errElsewhere }
 func (*Layer) Screen(context.Context, Host, ...string) ([]Finding, error) {
 	return nil, errElsewhere

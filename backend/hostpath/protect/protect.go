@@ -54,6 +54,9 @@ func (p Protection) Take(ctx context.Context, watch snapshot.Watch) (wait func()
 	return snapshot.Begin(ctx, watch, p.tree)
 }
 
+// Tree has the names in the writable mounts; nil if they were not read.
+func (p Protection) Tree() *snapshot.Names { return p.tree }
+
 // Parse has git parse the text of one configuration file, and returns the output of
 // "git config --file - --null --list". The text is hostile.
 type Parse func(ctx context.Context, text []byte) ([]byte, error)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -14,7 +15,10 @@ import (
 )
 
 // marks says which names of a repository a directory has.
-type marks struct{ Git, Head, Objects, Refs, Commondir bool }
+type marks struct {
+	Git, Head, Objects, Refs, Commondir bool
+	alike                               bool // it has a name that some file systems do not tell from one of these
+}
 
 // Note records a name.
 func (m *marks) Note(name []byte) {
@@ -29,7 +33,44 @@ func (m *marks) Note(name []byte) {
 		m.Refs = true
 	case "commondir":
 		m.Commondir = true
+	default:
+		m.alike = m.alike || alike(name)
 	}
+}
+
+// alike reports whether a file system that does not tell all names apart may take a name for one
+// of a repository.
+func alike(name []byte) bool {
+	for _, b := range name {
+		if b >= utf8.RuneSelf {
+			return true // letters of other alphabets, and characters that are left out
+		}
+	}
+	for _, other := range []string{".git", "HEAD", "objects", "refs", "commondir"} {
+		if len(name) == len(other) && strings.EqualFold(string(name), other) {
+			return true
+		}
+	}
+	return false
+}
+
+// Lacks reports whether a name of a repository is not in a directory for certain, however its file
+// system compares names.
+func (m marks) Lacks(name string) bool {
+	has := true
+	switch name {
+	case ".git":
+		has = m.Git
+	case "HEAD":
+		has = m.Head
+	case "objects":
+		has = m.Objects
+	case "refs":
+		has = m.Refs
+	case "commondir":
+		has = m.Commondir
+	}
+	return !has && !m.alike
 }
 
 // bare reports whether git treats a directory with these names as a repository's own.
@@ -73,43 +114,66 @@ func ReadNames(ctx context.Context, roots []string) *Names {
 	return n
 }
 
-// Find returns the names in a directory, and false if it was not read.
+// Find returns the names in a directory, and false if it was not read, or not all of it.
 func (n *Names) Find(ctx context.Context, dir string) (DirNames, bool) {
-	select {
-	case <-n.done:
-	case <-ctx.Done():
-		return DirNames{}, false
-	}
-	for root, at := range n.tops {
-		rel, in := hostpath.Within(dir, root)
-		if !in {
-			continue
-		}
-		for part := range strings.SplitSeq(rel, "/") {
-			if part != "" && at != nil {
-				at = at.kid(-1, part)
+	if n.await(ctx) {
+		for root, top := range n.tops {
+			if rel, in := hostpath.Within(dir, root); in {
+				return top.find(rel)
 			}
-		}
-		if at != nil && at.ino != 0 {
-			d := DirNames{marks: at.marks}
-			for _, k := range at.kids {
-				if k.name != ".git" {
-					d.Dirs = append(d.Dirs, k.name)
-				}
-			}
-			slices.Sort(d.Dirs)
-			return d, true
 		}
 	}
 	return DirNames{}, false
 }
 
+// Below returns what finds the names in directories below a root, by their relative paths; or nil
+// if what was read there is not the directory that is open.
+func (n *Names) Below(ctx context.Context, root string, open int) func(rel string) (DirNames, bool) {
+	if n == nil || !n.await(ctx) {
+		return nil
+	}
+	var st unix.Stat_t
+	top := n.tops[root]
+	if top == nil || unix.Fstat(open, &st) != nil || top.dev != uint64(st.Dev) || top.ino != st.Ino { //nolint:unconvert // differs between platforms
+		return nil
+	}
+	return top.find
+}
+
+// await waits until all names are read. It reports false if ctx ends first.
+func (n *Names) await(ctx context.Context) bool {
+	select {
+	case <-n.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// find returns the names in a directory below another, as Names.Find does.
+func (n *node) find(rel string) (d DirNames, ok bool) {
+	for part := range strings.SplitSeq(rel, "/") {
+		if part != "" && n != nil {
+			n = n.kid(-1, part)
+		}
+	}
+	if n == nil || !n.whole {
+		return d, false
+	}
+	d = DirNames{marks: n.marks, Links: n.links}
+	for _, k := range n.kids {
+		if k.name != ".git" {
+			d.Dirs = append(d.Dirs, k.name)
+		}
+	}
+	slices.Sort(d.Dirs)
+	return d, true
+}
+
 // begin returns a look that continues from the names, or nil if ctx ends before they are
 // read.
 func (n *Names) begin(ctx context.Context) *look {
-	select {
-	case <-n.done:
-	case <-ctx.Done():
+	if !n.await(ctx) {
 		return nil
 	}
 	l := &look{matcher: n.look.matcher, began: n.look.began, items: map[string]item{}, unseen: maps.Clone(n.look.unseen), depth: n.look.depth, why: n.look.why}
@@ -161,8 +225,8 @@ func (l *look) meetAll(ctx context.Context, top place, first *node) {
 }
 
 // DirNames says which names of a repository a directory has, and which directories, except
-// ".git".
+// ".git", and symbolic links.
 type DirNames struct {
 	marks
-	Dirs []string
+	Dirs, Links []string
 }

@@ -92,3 +92,42 @@ func TestTakeByNamesOfAnother(t *testing.T) {
 		t.Errorf("%+v", s.items)
 	}
 }
+
+// What was not read completely is not found, nor what is below another directory.
+func TestNames(t *testing.T) {
+	ws, known := treeOf(t)
+	open := func(dir string) int {
+		f, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return int(f.Fd())
+	}
+	if known.Below(t.Context(), ws, open(t.TempDir())) != nil || known.Below(t.Context(), ws+"/a", open(ws+"/a")) != nil || (*Names)(nil).Below(t.Context(), ws, open(ws)) != nil {
+		t.Error("the names of another directory are found")
+	}
+	find := known.Below(t.Context(), ws, open(ws))
+	if d, ok := find("a"); !ok || !slices.Equal(d.Dirs, []string{"b"}) || !slices.Equal(d.Links, []string{".envrc"}) || !d.Lacks(".git") || d.Lacks("b") || d.Lacks("x") {
+		t.Errorf("a has %+v, %v", d, ok)
+	}
+	if d, ok := find("a/b"); !ok || d.Lacks(".git") || !d.Lacks("HEAD") {
+		t.Errorf("a/b has %+v, %v", d, ok)
+	}
+	if _, ok := find("bare.git/objects/x"); ok {
+		t.Error("a directory that does not exist is found")
+	}
+	if _, ok := find(".git/objects"); ok {
+		t.Error("a directory that was not read is found")
+	}
+	known.tops[ws].kid(-1, "a").whole = false
+	if _, ok := find("a"); ok {
+		t.Error("a directory is found that was read in part")
+	}
+	for _, name := range []string{".GIT", "Head", "REFS", ".g\u200cit", "ref\u017f"} {
+		var m marks
+		if m.Note([]byte(name)); m.Lacks("HEAD") {
+			t.Errorf("beside %q there is no HEAD", name)
+		}
+	}
+}

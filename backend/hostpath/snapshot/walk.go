@@ -51,6 +51,7 @@ type node struct {
 	stable     bool // equal times prove that it was not changed
 	what       kind
 	bare       bool // by its names, it is a repository's own directory
+	whole      bool // all of its names were read
 	marks
 	kids   []*node
 	byName map[string]*node // the kids, made when it is needed
@@ -184,7 +185,7 @@ func (w *walk) directory(ctx context.Context, t task) []task {
 		return nil
 	}
 	if t.was.unchanged(&st) && (t.was.what == t.what || t.what == written && t.was.what == modules) {
-		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
+		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, whole: t.was.whole, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
 	} else if err := w.read(t, fd, &st); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
@@ -224,6 +225,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 		}
 		return w.entries.Add(1) <= maxEntries
 	})
+	n.whole = err == nil && w.entries.Load() <= maxEntries
 	if w.entries.Load() > maxEntries {
 		w.cut(t.depth, "there are too many")
 	}

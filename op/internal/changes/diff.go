@@ -75,11 +75,6 @@ func (in DiffInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		return out, err
 	}
 	defer l.Close()
-	found, err := l.Changes(ctx, at...)
-	if err != nil {
-		return out, err
-	}
-	out.ID, out.Changes = in.ID, changesOf(found)
 	silent := stream.Stdout != nil && (in.Quiet || stream.Stderr == nil) // nobody sees what was found
 	if !silent {
 		findings, err := l.Screen(ctx, at...)
@@ -88,6 +83,11 @@ func (in DiffInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		}
 		out.Findings = findingsOf(findings)
 	}
+	found, err := l.Changes(ctx, at...)
+	if err != nil {
+		return out, err
+	}
+	out.ID, out.Changes = in.ID, changesOf(found)
 	if stream.Stdout == nil {
 		return out, nil // the changes say it
 	}
