@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -151,6 +152,30 @@ func (box *Sandbox) SignalByID(q *wire.SignalRequest) (*wire.SignalResult, error
 		return nil, failed
 	}
 	return &wire.SignalResult{ID: q.ID, Signal: unix.SignalName(sig)}, nil
+}
+
+// Release forgets a command whose tree was killed, if that is proved. Else, as long as some of the
+// tree is found, it still counts as running, and is killed again until nothing is left.
+func (box *Sandbox) Release(id string, p *spawn.Process, proved bool) {
+	if !proved {
+		if n, _ := box.Trees.Count(p.Mark); n > 0 {
+			go box.killAgain(id, p)
+			return
+		}
+	}
+	box.Running.Remove(id)
+	p.Mark.Close()
+}
+
+func (box *Sandbox) killAgain(id string, p *spawn.Process) {
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		if _, proved := box.Trees.Kill(p.Mark); proved {
+			break
+		}
+		time.Sleep(wait)
+	}
+	box.Running.Remove(id)
+	p.Mark.Close()
 }
 
 // KillByID kills the whole tree of the exec, shell or service with an id.

@@ -325,9 +325,8 @@ func (x *Command) endTree(res *wire.ExecResult) {
 		res.Survivors += killed
 		res.DeathProved = proved
 	}
-	x.box.Running.Remove(x.ID)
 	x.used = x.process.Mark.Stats()
-	x.process.Mark.Close()
+	x.box.Release(x.ID, x.process, res.DeathProved || x.request.Detach && !res.TimedOut)
 	// A process that still holds a pipe now is outside of the tree or unkillable.
 	select {
 	case <-x.drained:

@@ -51,8 +51,7 @@ func (s *service) watch() {
 		}
 		<-p.Done
 	}
-	s.box.Running.Remove(s.id)
-	p.Mark.Close()
+	s.box.Release(s.id, p, s.proved)
 	select {
 	case <-s.drained:
 	case <-time.After(core.OutputGrace): // a process outside of the tree holds a pipe

@@ -214,9 +214,8 @@ func (h *shell) reported() (shellReport, bool) {
 func (h *shell) await() {
 	<-h.process.Done
 	h.killed, h.proved = h.box.Trees.Kill(h.process.Mark)
-	h.box.Running.Remove(h.running)
 	h.used = h.process.Mark.Stats()
-	h.process.Mark.Close()
+	h.box.Release(h.running, h.process, h.proved)
 	for _, t := range h.streams {
 		select {
 		case <-t.done:

@@ -115,8 +115,7 @@ func (s *shell) Write(p []byte) (int, error) {
 func (s *shell) await(drained <-chan struct{}) {
 	<-s.process.Done
 	killed, proved := s.box.Trees.Kill(s.process.Mark)
-	s.box.Running.Remove(s.running)
-	s.process.Mark.Close()
+	s.box.Release(s.running, s.process, proved)
 	select {
 	case <-drained:
 	case <-time.After(core.OutputGrace): // something unkillable holds the terminal

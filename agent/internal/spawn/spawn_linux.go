@@ -153,7 +153,6 @@ func (s *Spawner) awaitProgram(child *clone.Child) error {
 	if !hung.Stop() {
 		<-watched
 	}
-	_ = unix.Close(child.PIDFD)
 	return err
 }
 
@@ -182,6 +181,7 @@ func (s *Spawner) clone(c *clone.Command, group *treeGroup) (*Process, *clone.Ch
 		m.Close()
 		return nil, nil, err
 	}
+	p.Mark.leader = child.PIDFD
 	return p, child, nil
 }
 

@@ -53,6 +53,7 @@ func (t *Trees) Means() string {
 type Mark struct {
 	fd     int // -1 without a namespace
 	Number uint64
+	leader int // a pidfd of the tree's first process, which leads a process group; 0 without one
 	tree   *processTree
 	group  *treeGroup // nil without control groups
 }
@@ -68,6 +69,17 @@ func (m Mark) Close() {
 	}
 	if m.fd >= 0 {
 		_ = unix.Close(m.fd)
+	}
+	if m.leader > 0 {
+		_ = unix.Close(m.leader)
+	}
+}
+
+// freeze stops all of the first process's group at once: while a tree that grows is searched for,
+// its processes leave no processor to the search. Linux before 6.9 has no such call.
+func (m Mark) freeze() {
+	if m.leader > 0 {
+		_ = unix.PidfdSendSignal(m.leader, unix.SIGSTOP, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 	}
 }
 
@@ -144,6 +156,7 @@ func (t *Trees) carries(pid int, m Mark) (bool, error) {
 // there were, and whether their death is proved. It is not proved if a
 // process could not be inspected, or outlived KillTimeout.
 func (t *Trees) Kill(m Mark) (killed int, proved bool) {
+	m.freeze()
 	return KillFound(func() ([]Member, int, error) { return t.Members(m) }, func() {
 		if m.group != nil {
 			_ = m.group.Kill() // this also kills processes that start meanwhile
