@@ -257,7 +257,7 @@ func (h *hostSource) write(to io.Writer, name string) error {
 		if err := t.WriteHeader(next); err != nil {
 			return err
 		}
-		if next.Typeflag != tar.TypeReg || next.Size == 0 {
+		if next.Typeflag != tar.TypeReg {
 			continue
 		}
 		if err := h.content(t, h.entries[i]); err != nil {
@@ -267,15 +267,25 @@ func (h *hostSource) write(to io.Writer, name string) error {
 	return t.Close()
 }
 
-// content writes the content of a file.
+// content writes the content of a file. The kernel tells no size of files that it makes as they are
+// read, in /proc for example: they cannot be sent.
 func (h *hostSource) content(to io.Writer, e tar.Header) error {
 	f, err := h.root.OpenFile(e.Name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil && e.Size == 0 {
+		return nil // there is nothing to read
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return errors.Join(errOccupied, err)
+	}
+	if e.Size == 0 {
+		if n, _ := f.Read(make([]byte, 1)); n > 0 {
+			return errors.New("it has content, and its size is 0")
+		}
+		return nil
 	}
 	n, err := io.CopyN(to, f, e.Size)
 	if errors.Is(err, io.EOF) {
