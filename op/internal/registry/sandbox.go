@@ -125,15 +125,24 @@ const goneWait = time.Second
 // Explain replaces an error of reaching a sandbox that has ended meanwhile by
 // [Sandbox.GoneError], since no better cause is known. It returns other errors unchanged.
 func (h *Sandbox) Explain(err error) error {
-	unreachable := (*net.OpError)(nil)
-	if !errors.Is(err, paddock.ErrClosed) && !errors.As(err, &unreachable) {
-		return err
+	if h.EndedBy(err) {
+		return h.GoneError()
+	}
+	return err
+}
+
+// EndedBy reports whether err is one of reaching the sandbox, because that has ended.
+func (h *Sandbox) EndedBy(err error) bool {
+	unreachable, own := (*net.OpError)(nil), (*wire.Error)(nil)
+	gone := errors.As(err, &own) && own.Code == wire.CodeGone
+	if !gone && !errors.Is(err, paddock.ErrClosed) && !errors.As(err, &unreachable) {
+		return false
 	}
 	select {
 	case <-h.Done():
-		return h.GoneError()
+		return true
 	case <-time.After(goneWait):
-		return err
+		return false
 	}
 }
 

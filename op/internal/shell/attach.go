@@ -86,7 +86,7 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		return a.run(ctx, []byte(keys), &out)
 	})
 	if err != nil {
-		return out, ended(ctx, env, in.Sandbox, err)
+		return out, err
 	}
 	if out.Detached && !in.Watch {
 		name := policy.ShellWord(in.Sandbox)
@@ -96,19 +96,6 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: the shell goes on: paddock shell %s comes back to it\n", name)
 	}
 	return out, err
-}
-
-// ended returns the error of a sandbox that has ended meanwhile, or else err.
-func ended(ctx context.Context, env *op.Env, name string, err error) error {
-	k, ferr := paddock.Find(ctx, name, env.Options)
-	if ferr != nil || k.State == paddock.StateRunning || k.State == paddock.StatePaused {
-		return err
-	}
-	why := ""
-	if k.End != nil && k.State == paddock.StateStopped {
-		why = ": " + k.End.Reason
-	}
-	return &paddock.Error{Message: "sandbox " + k.Called() + " has ended" + why, Code: wire.CodeGone, Hint: "paddock start " + policy.ShellWord(name) + " starts it again"}
 }
 
 // open opens the shell, unless it runs. One that has ended is closed first.
@@ -198,7 +185,7 @@ func (a *attachment) run(ctx context.Context, keys []byte, out *ShellAttachOutpu
 		out.Detached = true
 		return nil
 	}
-	return registry.Refusal("read shell "+a.id, a.sandbox.Explain(err))
+	return registry.Refusal("read shell "+a.id, err)
 }
 
 // read reads what the shell has printed from a cursor on. Without any it waits.
