@@ -145,7 +145,17 @@ func (l *Layer) Remove(ctx context.Context) error {
 	return l.fail(l.own.Remove(ctx))
 }
 
-func (l *Layer) fail(err error) error { return layerError(l.own.Info().ID, err) }
+// fail returns an error about the layer. Before whoever gets [ErrClosedLayer] reads it in a user
+// namespace, where nobody sees to whom a file of the host belongs, the agent is checked: it reads
+// git's configuration there.
+func (l *Layer) fail(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		if untrusted := l.opts.checkAgent(); untrusted != nil {
+			return untrusted
+		}
+	}
+	return layerError(l.own.Info().ID, err)
+}
 
 // Changes returns what differs from the source, sorted by path.
 func (l *Layer) Changes(ctx context.Context, paths ...string) ([]LayerChange, error) {
