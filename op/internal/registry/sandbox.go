@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -144,6 +146,14 @@ func (h *Sandbox) EndedBy(err error) bool {
 	case <-time.After(goneWait):
 		return false
 	}
+}
+
+// EndedHow returns in words how a program ended, by its exit code: -N if signal N ended it.
+func EndedHow(exitCode int) string {
+	if signal := run.SignalName(exitCode); signal != "" {
+		return "ended by " + signal
+	}
+	return "exit status " + strconv.Itoa(exitCode)
 }
 
 // EndTime is how long a call that gives up may take to end the processes that it has started.

@@ -31,7 +31,8 @@ type ShellAttachInput struct {
 
 type ShellAttachOutput struct {
 	ShellState
-	Detached bool `json:"detached"` // the shell goes on
+	Detached bool `json:"detached"`         // the shell goes on
+	Closed   bool `json:"closed,omitempty"` // somebody else has closed it
 }
 
 func (ShellAttachInput) Desc() op.Desc {
@@ -87,6 +88,9 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 	})
 	if err != nil {
 		return out, err
+	}
+	if out.Closed && !out.Detached {
+		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: shell %s was closed\n", text.Escape(id))
 	}
 	if out.Detached && !in.Watch {
 		name := policy.ShellWord(in.Sandbox)
@@ -174,12 +178,21 @@ func (a *attachment) run(ctx context.Context, keys []byte, out *ShellAttachOutpu
 		go a.typeKeys(ctx, &keySequence{keys: keys}, cancel)
 	}
 	for err == nil && (last.State == registry.Running || last.Output != "") {
-		if last, next, err = a.read(ctx, next, time.Minute); err == nil {
+		var more *wire.ReadShellResult
+		if more, next, err = a.read(ctx, next, time.Minute); err == nil {
+			last = more
 			_, err = io.WriteString(a.stream.Stdout, last.Output)
 		}
 	}
 	if last != nil {
 		out.ShellState = shellState(a.sandbox, last.Shell)
+	}
+	if err == nil && last.ExitCode != nil && *last.ExitCode < 0 { // it may be one that is being closed
+		_, _, err = a.read(ctx, next, 0)
+	}
+	if gone := (*wire.Error)(nil); last != nil && errors.As(err, &gone) && gone.Code == wire.CodeNotFound {
+		hangUp := -1 // what closing sends
+		out.State, out.ExitCode, out.Closed, err = "stopped", cmp.Or(out.ExitCode, &hangUp), true, nil
 	}
 	if errors.Is(context.Cause(ctx), errDetached) {
 		out.Detached = true
