@@ -115,6 +115,9 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	for _, c := range done.Conflicts {
 		*to = append(*to, Conflict(c))
 	}
+	if by := (*op.InterruptedError)(nil); errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &by) {
+		return out, fmt.Errorf("%w: nothing has landed", by)
+	}
 	if err != nil {
 		if len(out.Conflicts) > 0 && stream != nil && stream.Stderr != nil { // the error has only the first
 			_ = writeLines(stream.Stderr, out.Conflicts, Conflict.line)
