@@ -381,9 +381,9 @@ func (l *Layer) screenOptions(ctx context.Context, host Host) layer.ScreenOption
 			opt.Homes = append(opt.Homes, path.Clean(rel))
 		}
 	}
-	for at, why := range host.Named {
+	for at, by := range host.Named {
 		if rel, ok := hostpath.Within(at, l.held.Source); ok && rel != "" {
-			opt.Named = append(opt.Named, layer.Named{Path: rel, Why: why})
+			opt.Named = append(opt.Named, layer.Named{Path: rel, Tool: by.Tool, Why: by.Why})
 		}
 	}
 	slices.SortFunc(opt.Named, func(a, b layer.Named) int { return strings.Compare(a.Path, b.Path) })
