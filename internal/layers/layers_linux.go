@@ -146,6 +146,16 @@ func Look(dir, id string) (*Layer, error) {
 	return &Layer{held: h, runs: func() bool { return runs(dir, id) }}, nil
 }
 
+// Upper returns the directory that the commands of a layer's sandbox write to, "" if there is no
+// layer.
+func Upper(dir, id string) string {
+	h, err := layerstore.In(dir).Look(id)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(h.Dir(), "upper")
+}
+
 // errEnded is the error of a layer whose sandbox ended while it was looked at.
 var errEnded = errors.New("its sandbox ended while it was read")
 
