@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -101,6 +102,9 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	what := paddock.LayerCommitOptions{OnConflict: in.OnConflict, DryRun: in.DryRun, Progress: progress(stream)}
 	if what.Paths, err = paths("paths", in.Paths); err == nil {
 		what.Accept, err = paths("accept", in.Accept)
+	}
+	if i := slices.IndexFunc(what.Accept, func(p string) bool { return path.Clean(p) == "." }); err == nil && i >= 0 {
+		err = &policy.FieldError{Field: "accept", Value: in.Accept[i], Reason: "what is held back is not accepted all at once", Hint: "look at it, and name the paths, as commit lists them"}
 	}
 	if err != nil {
 		return out, err
