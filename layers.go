@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,17 @@ func (l *Layer) Remove(ctx context.Context) error {
 	return l.fail(l.own.Remove(ctx))
 }
 
-func (l *Layer) fail(err error) error { return layerError(l.own.Info().ID, err) }
+// fail returns an error about the layer. Before whoever gets [ErrClosedLayer] reads it in a user
+// namespace, where nobody sees to whom a file of the host belongs, the agent is checked: it reads
+// git's configuration there.
+func (l *Layer) fail(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		if untrusted := l.opts.checkAgent(); untrusted != nil {
+			return untrusted
+		}
+	}
+	return layerError(l.own.Info().ID, err)
+}
 
 // Changes returns what differs from the source, sorted by path.
 func (l *Layer) Changes(ctx context.Context, paths ...string) ([]LayerChange, error) {
@@ -216,7 +227,7 @@ func (l *Layer) host(ctx context.Context) (layers.Host, error) {
 
 // obeyed finds what the host obeys in the source.
 func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
-	host := layers.Host{Homes: hostpath.Homes(), Search: filepath.SplitList(os.Getenv("PATH")), Named: map[string]string{}}
+	host := layers.Host{Homes: hostpath.Homes(), Search: filepath.SplitList(os.Getenv("PATH")), Named: map[string]layers.Named{}}
 	opts := l.opts
 	opts.NoLinks, opts.GitUser, opts.Path, opts.Toolchains, opts.ID = false, false, "", nil, ""
 	_, req, err := opts.request(Spec{Workspace: Workspace{Source: l.own.Info().Source}})
@@ -229,11 +240,11 @@ func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
 	}
 	host.Tree = found.Tree()
 	for _, at := range found.Watch {
-		host.Named[at] = "git's configuration names it, or a link of a hook or of a home leads to it"
+		host.Named[at] = layers.Named{Tool: "git", Why: "git's configuration names it, or a link of a hook or of a home leads to it"}
 	}
 	for _, g := range req.Guards {
 		if g.Except == "" { // a directory of repositories, of which each one is looked at
-			host.Named[g.File] = g.Why
+			host.Named[g.File] = layers.Named{Tool: cmp.Or(g.Tool, "git"), Why: g.Why}
 		}
 	}
 	return host, nil

@@ -3,6 +3,7 @@ package paddock
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -204,6 +205,15 @@ func TestLayerReopens(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := l.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What commands closed is not read in a user namespace before the agent is known to be one's own:
+// nobody sees there to whom it belongs.
+func TestClosedLayerChecksAgent(t *testing.T) {
+	l := &Layer{opts: Options{StateDir: t.TempDir(), Agent: filepath.Join(t.TempDir(), "none")}}
+	if err := l.fail(fs.ErrPermission); err == nil || errors.Is(err, ErrClosedLayer) || !strings.Contains(err.Error(), "Options.Agent") {
 		t.Error(err)
 	}
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
+	"github.com/paddock-dev/paddock/backend/hostpath/removal"
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
@@ -296,6 +300,7 @@ func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
 		s.ports.close()
 		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
+		s.sweepStages()
 		if s.stays != nil { // no command uses them any more
 			s.upkeep()
 			s.stays.release()
@@ -315,6 +320,32 @@ func (s *Sandbox) stop() (backend.Death, error) {
 		}
 	})
 	return s.death, s.stopErr
+}
+
+// sweepStages removes what the agent had begun to unpack for a copy when it was killed. What
+// another sandbox's agent unpacks over the same directory is locked, and stays.
+func (s *Sandbox) sweepStages() {
+	dir := s.spec.Workspace.Source
+	if s.spec.Workspace.OnlyReads() {
+		dir = layers.Upper(s.state, s.ID()) // "" of a copy, which is gone
+	}
+	if s.attached || !s.death.Proved || dir == "" {
+		return
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for err == nil {
+		var names []string
+		names, err = f.Readdirnames(1024)
+		for _, name := range names {
+			if strings.HasPrefix(name, wire.StagePrefix) {
+				_ = removal.Here(context.Background(), filepath.Join(dir, name)) // the next copy tries again
+			}
+		}
+	}
 }
 
 // endLayer removes the layer of a sandbox that has ended, or lets others use it.

@@ -240,6 +240,19 @@ func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, er
 	return seen.TrustProgram(own)
 }
 
+// checkAgent finds the agent, and refuses what trustAgent does.
+func (o Options) checkAgent() error {
+	path, err := o.agentPath()
+	if err != nil {
+		return err
+	}
+	_, seen, err := o.stateDir()
+	if err == nil {
+		_, err = o.trustAgent(seen, path)
+	}
+	return err
+}
+
 // EgressEnv is the environment variable with the path of the paddock-egress program.
 const EgressEnv = "PADDOCK_EGRESS"
 

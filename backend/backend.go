@@ -235,6 +235,7 @@ type OwnFile struct {
 type Guard struct {
 	File string // on the host, absolute, free of symbolic links
 	Why  string
+	Tool string // that obeys it; "" for git
 	// Copy asks for a copy of the file that commands can change, while they cannot
 	// change the host's file. With a backend that has no copies the file is read-only.
 	Copy bool

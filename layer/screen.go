@@ -47,8 +47,8 @@ type ScreenOptions struct {
 	AllLinks bool
 }
 
-// Named is a path, relative to the source, that programs of the host run or obey.
-type Named struct{ Path, Why string }
+// Named is a path, relative to the source, that a tool of the host runs or obeys.
+type Named struct{ Path, Tool, Why string }
 
 // entry is an entry of the inventory, with the names of its path.
 type entry struct {

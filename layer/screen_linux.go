@@ -273,7 +273,7 @@ func (s *screen) change(ctx context.Context, ch *Change) error {
 	}
 	for _, n := range s.opt.Named {
 		if within(ch.Path, n.Path) || within(n.Path, ch.Path) && (ch.Kind != Added && ch.Kind != Modified || !ch.New.Mode.IsDir()) {
-			s.add(ch, ch.Path, Hold, "git", n.Why)
+			s.add(ch, ch.Path, Hold, n.Tool, n.Why)
 		}
 	}
 	if ch.Kind == Deleted {

@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
@@ -285,7 +286,40 @@ func (e *Env) withAttached(ctx context.Context, id string, do func(context.Conte
 	if err := e.Enter(ctx, h); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return errors.Join(do(ctx, h), s.Close())
+	err = do(ctx, h)
+	if h.EndedBy(err) {
+		err = e.endedError(ctx, id)
+	}
+	return errors.Join(err, s.Close())
+}
+
+// endWait is how long it may take until it is known why a sandbox has ended.
+const endWait = 10 * time.Second
+
+// endedError returns the error of a sandbox that has ended while it was used, with the reason,
+// once its keeper has written that down.
+func (e *Env) endedError(ctx context.Context, name string) error {
+	told := &paddock.Error{Message: "sandbox " + text.Escape(name) + " has ended", Code: wire.CodeGone, Hint: "paddock list --all shows those that there are"}
+	ctx, cancel := context.WithTimeout(ctx, endWait)
+	defer cancel()
+	for {
+		k, err := paddock.Find(ctx, name, e.Options)
+		if err != nil { // it is removed, or none of Create
+			return told
+		}
+		told.Hint = "paddock start " + policy.ShellWord(name) + " starts it again"
+		if k.State == paddock.StateStopped {
+			if k.End != nil {
+				told.Message += ": " + text.Escape(k.End.Reason)
+			}
+			return told
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return told
+		}
+	}
 }
 
 // withOwn runs do in a sandbox that ends with the call.

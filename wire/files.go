@@ -14,6 +14,10 @@ const (
 // read_workspace_file and text of write_workspace_file, in bytes.
 const MaxFileText = 1 << 20
 
+// StagePrefix begins the names of the directories directly in the workspace that an agent unpacks
+// archives in. Each is locked by flock(2) while it is used.
+const StagePrefix = ".paddock-import-"
+
 // workspaceRoot is the directory that every path of a file action must be in,
 // and the default of most. It stands for the agent's --workspace, whatever that
 // is called on its host.

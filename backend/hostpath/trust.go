@@ -194,14 +194,15 @@ func refuseOwn(own backend.OwnFile, why, hint string) error {
 
 // openToAll says which of the directories above a file of this owner every other user may
 // change, and what to do, or returns "". In a directory with the sticky bit, users can replace only what
-// they own; the parameter sticky allows even that.
+// they own; the parameter sticky allows even that. In a user namespace without the host's root,
+// owners are not known, and count as root.
 func openToAll(dirs []Dir, owner uint32, exists, sticky bool) (why, hint string) {
 	for i, d := range dirs {
 		next, known := owner, exists
 		if i+1 < len(dirs) {
 			next, known = dirs[i+1].UID, true
 		}
-		mine := slices.Contains([]uint32{0, uint32(os.Geteuid()), programOwner()}, next)
+		mine := slices.Contains([]uint32{0, uint32(os.Geteuid()), programOwner()}, next) || next == nobody && nobodyUnmapped()
 		switch {
 		case d.Mode&0o002 == 0:
 		case d.Mode&unix.S_ISVTX == 0:

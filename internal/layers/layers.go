@@ -73,11 +73,14 @@ type Commit struct {
 
 // Host is what screening must know of the host.
 type Host struct {
-	Homes  []string          // of users, absolute
-	Named  map[string]string // paths, absolute, that programs of the host run or obey, and why
-	Search []string          // directories in which shells look for programs
-	Tree   *snapshot.Names   // the names in the source, as they were read for Named
+	Homes  []string         // of users, absolute
+	Named  map[string]Named // paths, absolute, that programs of the host run or obey
+	Search []string         // directories in which shells look for programs
+	Tree   *snapshot.Names  // the names in the source, as they were read for Named
 }
+
+// Named says which tool runs or obeys a path, and why.
+type Named struct{ Tool, Why string }
 
 // New describes a layer to make.
 type New struct {

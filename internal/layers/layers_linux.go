@@ -146,6 +146,16 @@ func Look(dir, id string) (*Layer, error) {
 	return &Layer{held: h, runs: func() bool { return runs(dir, id) }}, nil
 }
 
+// Upper returns the directory that the commands of a layer's sandbox write to, "" if there is no
+// layer.
+func Upper(dir, id string) string {
+	h, err := layerstore.In(dir).Look(id)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(h.Dir(), "upper")
+}
+
 // errEnded is the error of a layer whose sandbox ended while it was looked at.
 var errEnded = errors.New("its sandbox ended while it was read")
 
@@ -381,9 +391,9 @@ func (l *Layer) screenOptions(ctx context.Context, host Host) layer.ScreenOption
 			opt.Homes = append(opt.Homes, path.Clean(rel))
 		}
 	}
-	for at, why := range host.Named {
+	for at, by := range host.Named {
 		if rel, ok := hostpath.Within(at, l.held.Source); ok && rel != "" {
-			opt.Named = append(opt.Named, layer.Named{Path: rel, Why: why})
+			opt.Named = append(opt.Named, layer.Named{Path: rel, Tool: by.Tool, Why: by.Why})
 		}
 	}
 	slices.SortFunc(opt.Named, func(a, b layer.Named) int { return strings.Compare(a.Path, b.Path) })

@@ -21,6 +21,7 @@ func Places(string) []string                                        { return nil
 func List(string) ([]Info, error)                                   { return nil, nil }
 func Open(context.Context, string, string) (*Layer, error)          { return nil, errElsewhere }
 func Look(string, string) (*Layer, error)                           { return nil, errElsewhere }
+func Upper(string, string) string                                   { return "" }
 func IsInUse(error) bool                                            { return false }
 func Explain(string, error) (message, hint string)                  { return "", "" }
 func (*Layer) Close()                                               {}

@@ -130,7 +130,7 @@ func TestForward(t *testing.T) {
 	}
 	told = &countingWriter{at: func(int) { go func() { _ = s.Close() }() }}
 	_, err = operation(t, "port_publish").Call(t.Context(), own, input, &op.Stream{Stdout: told, Stderr: io.Discard})
-	if err == nil || err.Error() != "cannot forward ports any longer: sandbox "+s.ID()+" has ended" {
+	if err == nil || err.Error() != "sandbox "+s.ID()+" has ended" {
 		t.Errorf("%v", err)
 	}
 }

@@ -124,7 +124,7 @@ func TestProgressEndsWithAnError(t *testing.T) {
 	outputOf(t, paddockCommand(t, "rm", "--force", name))
 	_, _ = io.Copy(io.Discard, s.archive)
 	s.exit(125)
-	s.expect(`\r\x1b\[Kpaddock: cannot copy ` + name + `:big: sandbox ` + name + ` ended meanwhile, `)
+	s.expect(`\r\x1b\[Kpaddock: cannot copy ` + name + `:big: sandbox ` + name + ` has ended(: [a-z ]+)?; `)
 }
 
 // Ctrl-c ends a copy that waits for its archive.

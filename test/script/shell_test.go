@@ -123,6 +123,22 @@ func TestShellOutlives(t *testing.T) {
 	s.exit(125)
 }
 
+// A terminal whose shell somebody closes is told so.
+func TestShellClosed(t *testing.T) {
+	start := shellIn(t)
+	s := start("shell")
+	s.expect(`\$ $`)
+	watcher := start("shell", "--watch")
+	watcher.expect(`\$ $`)
+	if out := outputOf(t, paddockCommand(t, "shell", "close", "testshellclosed", "main")); !strings.HasPrefix(out, "closed shell main: stopped, ended by SIGHUP") {
+		t.Errorf("closing says %q", out)
+	}
+	for _, one := range []*session{s, watcher} {
+		one.expect(`\r\npaddock: shell main was closed\r\n`)
+		one.exit(128 + int(syscall.SIGHUP))
+	}
+}
+
 // Keys that would detach are typed when others follow.
 func TestShellKeys(t *testing.T) {
 	start := shellIn(t)

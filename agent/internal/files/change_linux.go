@@ -146,7 +146,7 @@ func (r *removal) tree(parent beneath.Dir, name string, depth int) error {
 		// Every level needs a descriptor, and a tree may have any number of levels: so a
 		// directory that is too deep is moved to the top of the tree, where the walk finds
 		// it again.
-		err := unix.Renameat(parent.FD(), name, r.top.FD(), core.HiddenName(stagePrefix))
+		err := unix.Renameat(parent.FD(), name, r.top.FD(), core.HiddenName(wire.StagePrefix))
 		switch {
 		case errors.Is(err, unix.EXDEV): // it is on another mount
 			return errTooDeep

@@ -99,7 +99,7 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 		return err
 	}
 	for _, name := range names {
-		if len(above) == 0 && strings.HasPrefix(name, stagePrefix) {
+		if len(above) == 0 && strings.HasPrefix(name, wire.StagePrefix) {
 			continue // the stage of an import
 		}
 		st, err := dir.Lstat(name)

@@ -14,9 +14,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// stagePrefix begins the name of a stage.
-const stagePrefix = ".paddock-import-"
-
 // stage is a hidden directory beside the tree that an archive is unpacked into.
 type stage struct {
 	root beneath.Dir // the directory that it is in
@@ -33,7 +30,7 @@ func (w *Workspace) newStage() (s *stage, err error) {
 	defer w.staging.Unlock()
 	root := w.Dir
 	sweepStages(root)
-	s = &stage{root: root, name: core.HiddenName(stagePrefix), dir: beneath.None}
+	s = &stage{root: root, name: core.HiddenName(wire.StagePrefix), dir: beneath.None}
 	if err := unix.Mkdirat(root.FD(), s.name, 0o700); err != nil {
 		return nil, err
 	}
@@ -60,7 +57,7 @@ func sweepStages(root beneath.Dir) {
 		var names []string
 		names, err = f.Readdirnames(core.NamesAtOnce)
 		for _, name := range names {
-			if strings.HasPrefix(name, stagePrefix) {
+			if strings.HasPrefix(name, wire.StagePrefix) {
 				sweepStage(root, name)
 			}
 		}
@@ -261,7 +258,7 @@ func exchange(from int, name string, to int, base string) error {
 
 // copy copies a staged file into the directory itself, under a hidden name.
 func (c *changes) copy(staged string, dir beneath.Dir, m *tarMember) (string, error) {
-	name := core.HiddenName(stagePrefix)
+	name := core.HiddenName(wire.StagePrefix)
 	if m.kind == wire.TypeSymlink {
 		target, err := c.stage.dir.Readlink(staged)
 		if err != nil {

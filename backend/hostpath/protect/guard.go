@@ -52,7 +52,7 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except, copy: o.Under == policy.GitDir && o.Path == "config" && info.Mode().IsRegular()}
+	c := claim{at: at, why: o.Why, tool: o.Tool, opens: o.Name(), except: o.Except, copy: o.Under == policy.GitDir && o.Path == "config" && info.Mode().IsRegular()}
 	if opened && found == at {
 		return nil
 	}
@@ -84,6 +84,7 @@ func (p *protector) guarded(at string) bool { return hostpath.UnderAny(at, p.gua
 type claim struct {
 	at     string // what leads to it: its own name, a link, or a configuration file
 	why    string
+	tool   string          // that obeys it; "" for git
 	opens  string          // the name in Unprotected that lets commands change it
 	except []string        // names directly below it that are not protected
 	nested bool            // commands may have made what leads to it
@@ -102,7 +103,7 @@ func (p *protector) guard(found string, c claim) error {
 			return err
 		}
 		p.guards[found] = true
-		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why, Copy: c.copy})
+		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why, Tool: c.tool, Copy: c.copy})
 	}
 	return nil
 }

@@ -102,14 +102,21 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	c := openConsole(o.Streams, asJSON)
+	c := openConsole(o, asJSON)
 	defer c.close()
 	c.showProgress(o, env, input, asJSON)
 	out, err := o.Call(c.ctx, env, input, &c.stream)
 	c.progress.clear()
 	o.NameFields(err, input, FlagName)
-	if gone := context.Cause(c.ctx); gone != nil {
+	by := (*op.InterruptedError)(nil)
+	switch gone := context.Cause(c.ctx); {
+	case gone == nil:
+	case !errors.As(gone, &by), err == context.Canceled: //nolint:errorlint // which says no more
 		return gone
+	case errors.As(err, &by): // a question had no answer
+		return err
+	case err != nil:
+		return errors.Join(gone, err)
 	}
 	if errors.Is(err, paddock.ErrClosedLayer) && !o.Opens {
 		if status, ran := openClosed(); ran {

@@ -286,6 +286,9 @@ func completeArgs(fields []op.Field) cobra.CompletionFunc {
 		if named || leads && len(args) == 0 {
 			return completeSandbox(cmd, args, typed)
 		}
+		if at >= 0 && words[0].Complete == "sandbox" && words[at].Kind != op.KindList { // what follows is in the sandbox
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 }
@@ -306,27 +309,50 @@ func completeCopy(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 	return offered, cobra.ShellCompDirectiveNoSpace
 }
 
-// completeSandbox offers the names of the sandboxes that there are. What it cannot find out it
-// leaves out.
-func completeSandbox(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeSandbox offers the names of the sandboxes that the command can be about, but for those that
+// it names already. What it cannot find out it leaves out.
+func completeSandbox(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	lasting, _ := paddock.ListLasting(cmd.Context(), paddock.Options{})
 	known := map[string]bool{}
 	for _, k := range lasting {
 		known[k.ID] = true
-		names = append(names, cobra.CompletionWithDesc(k.Called(), k.State))
+		if takes(cmd, k.State) && !slices.Contains(args, k.Called()) {
+			names = append(names, cobra.CompletionWithDesc(k.Called(), k.State))
+		}
 	}
 	opened, _ := paddock.List(cmd.Context(), paddock.Options{})
 	for _, r := range opened {
-		if !known[r.ID] {
+		if !known[r.ID] && takes(cmd, paddock.StateRunning) && !slices.Contains(args, r.ID) {
 			names = append(names, r.ID)
 		}
 	}
 	layers, _ := paddock.Layers(paddock.Options{})
 	for _, l := range layers {
-		if !known[l.ID] && !slices.Contains(names, l.ID) {
+		if !known[l.ID] && takes(cmd, aLayer) && !slices.Contains(names, l.ID) {
 			names = append(names, cobra.CompletionWithDesc(l.ID, "a layer over "+text.QuoteName(l.Source)))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// aLayer stands for the state of what is left of a sandbox that has ended.
+const aLayer = "layer"
+
+// takes reports whether a command can be about a sandbox in a state.
+func takes(cmd *cobra.Command, state string) bool {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	switch cmd.Name() {
+	case "diff", "commit", "discard":
+		return true
+	case "status", "rm":
+		return state != aLayer
+	case "start":
+		return state == paddock.StateStopped
+	case "resume":
+		return state == paddock.StatePaused
+	}
+	return state == paddock.StateRunning || state == paddock.StatePaused
 }

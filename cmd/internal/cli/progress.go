@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -30,13 +28,10 @@ type progressLine struct {
 	to    io.Writer
 	name  string
 	width func() int
-	// unwatched means that nothing else handles signals, which would leave the line there.
-	unwatched bool
 
 	mu    sync.Mutex
 	next  time.Time // when it is drawn again
 	shown bool
-	watch sync.Once
 }
 
 // showProgress has the operation show on standard error how far it is, if that is a terminal and
@@ -49,7 +44,7 @@ func (c *console) showProgress(o op.Op, env *op.Env, input []byte, asJSON bool) 
 	if !o.Streams.Progress || asJSON || json.Unmarshal(input, &given) != nil || given.Quiet || os.Getenv("TERM") == "dumb" || !term.IsTerminal(fd) {
 		return
 	}
-	l := &progressLine{to: os.Stderr, name: strings.Join(o.CLI, " "), unwatched: !o.Streams.Out, next: time.Now().Add(progressAfter), width: func() int {
+	l := &progressLine{to: os.Stderr, name: strings.Join(o.CLI, " "), next: time.Now().Add(progressAfter), width: func() int {
 		columns, _, err := term.GetSize(fd)
 		if err != nil || columns <= 0 {
 			return 80
@@ -80,9 +75,6 @@ func (l *progressLine) say(done, total float64, message string) {
 		return
 	}
 	l.next = now.Add(progressEvery)
-	if l.unwatched {
-		l.watch.Do(func() { go l.endOnSignal() })
-	}
 	line := l.name + ": "
 	if total > 0 && done >= 0 {
 		line += fmt.Sprintf("%.0f%%, ", min(done/total, 1)*100)
@@ -117,23 +109,6 @@ func (l *progressLine) clear() {
 		l.shown = false
 		_, _ = io.WriteString(l.to, "\r\x1b[K")
 	}
-}
-
-// endOnSignal removes the line before a signal ends this program, as it would have without.
-func (l *progressLine) endOnSignal() {
-	came := make(chan os.Signal, 1)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signal.Notify(came, s)
-		}
-	}
-	number, _ := (<-came).(syscall.Signal)
-	l.mu.Lock() // for ever: nothing is drawn again
-	if l.shown {
-		_, _ = io.WriteString(l.to, "\r\x1b[K")
-	}
-	signal.Reset(number)
-	_ = syscall.Kill(os.Getpid(), number) // a program may send itself signals
 }
 
 // clearing removes the line before something is written.

@@ -45,21 +45,28 @@ type console struct {
 }
 
 // openConsole connects the streams, the terminal and the signals that the operation can use.
-// Signals keep their default effect for operations that run nothing.
-func openConsole(s op.Streams, captured bool) *console {
+// Signals keep their default effect for operations that run nothing and leave nothing half done.
+func openConsole(o op.Op, captured bool) *console {
+	s := o.Streams
 	c := &console{}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if s.In {
 		c.stream.Stdin = os.Stdin
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
-		c.stream.Ask = func(question string) (bool, error) { c.progress.clear(); return ask(question) }
+		c.stream.Ask = func(question string) (bool, error) {
+			c.progress.clear()
+			return unlessEnded(c.ctx, func() (bool, error) { return ask(question) })
+		}
 		c.stream.Choose = func(question string, words ...string) (string, error) {
 			c.progress.clear()
-			return choose(question, words...)
+			return unlessEnded(c.ctx, func() (string, error) { return choose(question, words...) })
 		}
 	}
 	if !s.Out {
+		if !o.Hints.ReadOnly || s.Progress {
+			go c.endOnSignal()
+		}
 		return c
 	}
 	c.interrupts, c.stream.Lines = s.Interrupts, s.Lines && captured
@@ -118,6 +125,40 @@ func (c *console) forwardSignals(caught []os.Signal) {
 		case c.names <- unix.SignalName(number):
 		default: // 16 wait for the command already
 		}
+	}
+}
+
+// endOnSignal has the first signal that asks this program to end end the operation's context, so
+// that it ends in order. The next one has its default effect.
+func (c *console) endOnSignal() {
+	came := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(came, s)
+		}
+	}
+	number, _ := (<-came).(syscall.Signal)
+	signal.Stop(came)
+	c.cancel(op.Interrupted(unix.SignalName(number)))
+}
+
+// unlessEnded returns what do returns or, if ctx ends before that, why.
+func unlessEnded[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := do()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		fmt.Fprintln(os.Stderr) // the question has no line feed
+		return *new(T), context.Cause(ctx)
 	}
 }
 

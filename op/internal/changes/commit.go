@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -102,6 +103,9 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	if what.Paths, err = paths("paths", in.Paths); err == nil {
 		what.Accept, err = paths("accept", in.Accept)
 	}
+	if i := slices.IndexFunc(what.Accept, func(p string) bool { return path.Clean(p) == "." }); err == nil && i >= 0 {
+		err = &policy.FieldError{Field: "accept", Value: in.Accept[i], Reason: "what is held back is not accepted all at once", Hint: "look at it, and name the paths, as commit lists them"}
+	}
 	if err != nil {
 		return out, err
 	}
@@ -114,6 +118,9 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	}
 	for _, c := range done.Conflicts {
 		*to = append(*to, Conflict(c))
+	}
+	if by := (*op.InterruptedError)(nil); errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &by) {
+		return out, fmt.Errorf("%w: nothing has landed", by)
 	}
 	if err != nil {
 		if len(out.Conflicts) > 0 && stream != nil && stream.Stderr != nil { // the error has only the first

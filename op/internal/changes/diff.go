@@ -70,6 +70,13 @@ func (in DiffInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	if err != nil {
 		return out, err
 	}
+	ctx, stop := stream.UntilInterrupted(ctx)
+	defer func() {
+		if by := (*op.InterruptedError)(nil); errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &by) {
+			err = by
+		}
+		stop()
+	}()
 	l, err := open(ctx, env, in.ID, paddock.ReadLayer)
 	if err != nil {
 		return out, err

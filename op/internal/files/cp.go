@@ -185,13 +185,13 @@ func (in CopyInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Cop
 		return do(ctx)
 	})
 	if err != nil {
-		return CopyOutput{}, c.failed(ctx, sandbox, err)
+		return CopyOutput{}, c.failed(ctx, err)
 	}
 	return CopyOutput{Source: in.Source, Destination: c.become, Entries: c.entries, Bytes: c.bytes, quiet: in.Quiet || to.archive}, nil
 }
 
 // failed returns the error of a copy that was not finished, with what was copied nevertheless.
-func (c *copying) failed(ctx context.Context, sandbox string, err error) error {
+func (c *copying) failed(ctx context.Context, err error) error {
 	landed := "nothing was copied"
 	if c.entries > 0 {
 		landed = fmt.Sprintf("%d entries were copied to %s", c.entries, text.QuoteName(c.become))
@@ -199,12 +199,10 @@ func (c *copying) failed(ctx context.Context, sandbox string, err error) error {
 	if by := (*op.InterruptedError)(nil); errors.As(context.Cause(ctx), &by) {
 		return fmt.Errorf("%w: %s", by, landed)
 	}
-	gone := (*wire.Error)(nil)
 	told := (*paddock.Error)(nil)
 	switch {
-	case errors.As(err, &gone) && gone.Code == wire.CodeGone:
-		err = &paddock.Error{Message: "cannot copy " + text.QuoteName(c.from.text) + ": sandbox " + sandbox + " ended meanwhile, " + landed, Code: wire.CodeGone,
-			Hint: "paddock status " + policy.ShellWord(sandbox) + " says how it ended"}
+	case errors.As(err, &told) && told.Code == wire.CodeGone && c.client != nil:
+		err = &paddock.Error{Message: "cannot copy " + text.QuoteName(c.from.text) + ": " + told.Message + "; " + landed, Code: told.Code, Hint: told.Hint}
 	case c.entries == 0:
 	case errors.As(err, &told):
 		own := *told

@@ -11,7 +11,6 @@ import (
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/wire"
 )
 
 type PortPublishInput struct {
@@ -150,7 +149,7 @@ func await(ctx context.Context, h *registry.Sandbox, signals <-chan string) erro
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.Done():
-			return &paddock.Error{Message: "cannot forward ports any longer: sandbox " + h.ID() + " has ended", Code: wire.CodeGone}
+			return paddock.ErrClosed // WithSandbox tells why
 		case name := <-signals:
 			if slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"}, name) {
 				return nil

@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -125,16 +127,33 @@ const goneWait = time.Second
 // Explain replaces an error of reaching a sandbox that has ended meanwhile by
 // [Sandbox.GoneError], since no better cause is known. It returns other errors unchanged.
 func (h *Sandbox) Explain(err error) error {
-	unreachable := (*net.OpError)(nil)
-	if !errors.Is(err, paddock.ErrClosed) && !errors.As(err, &unreachable) {
-		return err
+	if h.EndedBy(err) {
+		return h.GoneError()
+	}
+	return err
+}
+
+// EndedBy reports whether err is one of reaching the sandbox, because that has ended.
+func (h *Sandbox) EndedBy(err error) bool {
+	unreachable, own := (*net.OpError)(nil), (*wire.Error)(nil)
+	gone := errors.As(err, &own) && own.Code == wire.CodeGone
+	if !gone && !errors.Is(err, paddock.ErrClosed) && !errors.As(err, &unreachable) {
+		return false
 	}
 	select {
 	case <-h.Done():
-		return h.GoneError()
+		return true
 	case <-time.After(goneWait):
-		return err
+		return false
 	}
+}
+
+// EndedHow returns in words how a program ended, by its exit code: -N if signal N ended it.
+func EndedHow(exitCode int) string {
+	if signal := run.SignalName(exitCode); signal != "" {
+		return "ended by " + signal
+	}
+	return "exit status " + strconv.Itoa(exitCode)
 }
 
 // EndTime is how long a call that gives up may take to end the processes that it has started.

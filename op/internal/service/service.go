@@ -6,7 +6,6 @@ package service
 import (
 	"context"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -59,9 +58,9 @@ func (out ServiceOutput) line() string {
 		text += ", not ready yet"
 	}
 	if out.ExitCode != nil {
-		text += ", exit status " + strconv.Itoa(*out.ExitCode)
+		text += ", " + registry.EndedHow(*out.ExitCode)
 	}
-	if out.StopReason != "" {
+	if out.StopReason != "" && !strings.HasSuffix(text, " by "+strings.ToUpper(out.StopReason)) {
 		text += " (" + out.StopReason + ")"
 	}
 	return text

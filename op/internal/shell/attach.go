@@ -31,7 +31,8 @@ type ShellAttachInput struct {
 
 type ShellAttachOutput struct {
 	ShellState
-	Detached bool `json:"detached"` // the shell goes on
+	Detached bool `json:"detached"`         // the shell goes on
+	Closed   bool `json:"closed,omitempty"` // somebody else has closed it
 }
 
 func (ShellAttachInput) Desc() op.Desc {
@@ -86,7 +87,10 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		return a.run(ctx, []byte(keys), &out)
 	})
 	if err != nil {
-		return out, ended(ctx, env, in.Sandbox, err)
+		return out, err
+	}
+	if out.Closed && !out.Detached {
+		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: shell %s was closed\n", text.Escape(id))
 	}
 	if out.Detached && !in.Watch {
 		name := policy.ShellWord(in.Sandbox)
@@ -96,19 +100,6 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: the shell goes on: paddock shell %s comes back to it\n", name)
 	}
 	return out, err
-}
-
-// ended returns the error of a sandbox that has ended meanwhile, or else err.
-func ended(ctx context.Context, env *op.Env, name string, err error) error {
-	k, ferr := paddock.Find(ctx, name, env.Options)
-	if ferr != nil || k.State == paddock.StateRunning || k.State == paddock.StatePaused {
-		return err
-	}
-	why := ""
-	if k.End != nil && k.State == paddock.StateStopped {
-		why = ": " + k.End.Reason
-	}
-	return &paddock.Error{Message: "sandbox " + k.Called() + " has ended" + why, Code: wire.CodeGone, Hint: "paddock start " + policy.ShellWord(name) + " starts it again"}
 }
 
 // open opens the shell, unless it runs. One that has ended is closed first.
@@ -187,18 +178,27 @@ func (a *attachment) run(ctx context.Context, keys []byte, out *ShellAttachOutpu
 		go a.typeKeys(ctx, &keySequence{keys: keys}, cancel)
 	}
 	for err == nil && (last.State == registry.Running || last.Output != "") {
-		if last, next, err = a.read(ctx, next, time.Minute); err == nil {
+		var more *wire.ReadShellResult
+		if more, next, err = a.read(ctx, next, time.Minute); err == nil {
+			last = more
 			_, err = io.WriteString(a.stream.Stdout, last.Output)
 		}
 	}
 	if last != nil {
 		out.ShellState = shellState(a.sandbox, last.Shell)
 	}
+	if err == nil && last.ExitCode != nil && *last.ExitCode < 0 { // it may be one that is being closed
+		_, _, err = a.read(ctx, next, 0)
+	}
+	if gone := (*wire.Error)(nil); last != nil && errors.As(err, &gone) && gone.Code == wire.CodeNotFound {
+		hangUp := -1 // what closing sends
+		out.State, out.ExitCode, out.Closed, err = "stopped", cmp.Or(out.ExitCode, &hangUp), true, nil
+	}
 	if errors.Is(context.Cause(ctx), errDetached) {
 		out.Detached = true
 		return nil
 	}
-	return registry.Refusal("read shell "+a.id, a.sandbox.Explain(err))
+	return registry.Refusal("read shell "+a.id, err)
 }
 
 // read reads what the shell has printed from a cursor on. Without any it waits.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -44,7 +43,7 @@ type ShellState struct {
 func (s ShellState) line() string {
 	text := "shell " + s.ShellID + ": " + s.State
 	if s.ExitCode != nil {
-		text += ", exit status " + strconv.Itoa(*s.ExitCode)
+		text += ", " + registry.EndedHow(*s.ExitCode)
 	}
 	if s.EndedBy != "" {
 		text += ", its time was up (" + s.EndedBy + ")"
