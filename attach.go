@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -68,8 +69,11 @@ func (o Options) attachError(ctx context.Context, what, id string, err error) er
 		return gone
 	}
 	if errors.Is(err, backend.ErrGone) {
-		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone,
-			Hint: "paddock list shows those that run; a sandbox of paddock run lives as long as that, one of paddock create until it is stopped; it is known to who has its directory of state"}
+		hint := ""
+		if state, _, serr := o.stateDir(); serr == nil {
+			hint = unknownHint(state, id)
+		}
+		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone, Hint: hint}
 	}
 	if other := (*wire.Error)(nil); errors.As(err, &other) && other.Code == wire.CodeUnsupported {
 		hint := "another paddock has started it: use that one"
@@ -81,6 +85,15 @@ func (o Options) attachError(ctx context.Context, what, id string, err error) er
 		return &Error{Message: "cannot " + what + ": " + strings.TrimPrefix(other.Message, "cannot use the agent: "), Hint: hint, Code: other.Code}
 	}
 	return agentError(what, err)
+}
+
+// unknownHint returns what to do about the name of a sandbox that is unknown.
+func unknownHint(state, name string) string {
+	hint := "paddock list shows this user's that run, with `all` every one"
+	if near := policy.Nearest(strings.Trim(name, `"`), run.Names(state)); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return hint
 }
 
 // writeSpec writes the spec where Attach finds it. Nobody can attach to a wall without a

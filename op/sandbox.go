@@ -216,13 +216,16 @@ type InSandbox struct {
 }
 
 // Need refuses a call of its own that names no sandbox, for operations on what ends with one.
-// What names that, as "services".
-func (in InSandbox) Need(e *Env, what string) error {
+func (in InSandbox) Need(e *Env) error {
 	if in.Sandbox != "" || e.Sandboxes != nil {
 		return nil
 	}
-	return &policy.FieldError{Field: "sandbox", Reason: "it is missing: " + what + " end with their sandbox, and one of this call's own would end with it",
-		Hint: "name a sandbox that runs, see paddock list"}
+	return Unnamed("sandbox")
+}
+
+// Unnamed returns the error of a field that has to name a sandbox, and is empty.
+func Unnamed(field string) *policy.FieldError {
+	return &policy.FieldError{Field: field, Reason: "no sandbox is named", Hint: "paddock list shows those that run, with `all` every one"}
 }
 
 // InNamed is the field of operations that need a sandbox that is named.
@@ -233,7 +236,7 @@ type InNamed struct {
 // With runs do in the sandbox.
 func (in InNamed) With(ctx context.Context, env *Env, do func(context.Context, *registry.Sandbox) error) error {
 	if in.Sandbox == "" {
-		return &policy.FieldError{Field: "sandbox", Reason: "no sandbox is named", Hint: "paddock list shows those that run"}
+		return Unnamed("sandbox")
 	}
 	return env.WithSandbox(ctx, InSandbox(in), do)
 }

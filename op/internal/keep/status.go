@@ -58,6 +58,9 @@ what runs in it, its times, and how it ended the last time and why.`,
 }
 
 func (in StatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StatusOutput, error) {
+	if in.Name == "" {
+		return StatusOutput{}, op.Unnamed("name")
+	}
 	k, err := paddock.Find(ctx, in.Name, env.Options)
 	if err != nil {
 		return StatusOutput{}, err

@@ -70,7 +70,7 @@ func (in StopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StopOutp
 func each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
 	all := []T{}
 	if len(names) == 0 {
-		return all, &policy.FieldError{Field: "names", Reason: "no sandbox is named", Hint: "paddock list shows those that run, with `all` every one"}
+		return all, op.Unnamed("names")
 	}
 	var errs []error
 	for _, name := range names {

@@ -27,7 +27,7 @@ type Where struct {
 // in runs do in the sandbox. A single call does not open one, which would end with it.
 func (w Where) in(ctx context.Context, env *op.Env, do func(context.Context, *registry.Sandbox) error) error {
 	if w.Sandbox == "" && env.Sandboxes == nil {
-		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs, see paddock list"}
+		return op.Unnamed("sandbox")
 	}
 	return env.WithSandbox(ctx, op.InSandbox{Sandbox: w.Sandbox}, do)
 }

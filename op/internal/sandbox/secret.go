@@ -122,7 +122,7 @@ func deleteSecrets(ctx context.Context, s *registry.Sandbox, names []string) (re
 
 // Do asks the agent for the names.
 func (in SecretListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
-	if err := in.Need(env, "secrets"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

@@ -45,7 +45,7 @@ func (in ServiceLogsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
 	}
-	if err := in.Need(env, "services"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	tail := int64(op.CountOr(in.Tail, 100))

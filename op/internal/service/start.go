@@ -59,7 +59,7 @@ func (in ServiceStartInput) Do(ctx context.Context, env *op.Env, stream *op.Stre
 	if err != nil {
 		return out, err
 	}
-	if err := in.Need(env, "services"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
@@ -173,7 +173,7 @@ func (in ServiceStartInput) refused(err error) error {
 func startService(ctx context.Context, h *registry.Sandbox, q wire.StartServiceRequest, limit time.Duration, progress func(done, total float64, message string)) (wire.Service, error) {
 	if now, err := wire.Call(ctx, h.Client(), wire.StatusService, wire.ServiceRequest{ServiceName: q.ServiceName}); err == nil && now.State == registry.Running {
 		return now, &paddock.Error{Message: "cannot start service " + q.ServiceName + ": it is running already",
-			Hint: "service_stop ends it, service_logs shows what it prints", Code: wire.CodeConflict}
+			Hint: "paddock service stop ends it, paddock service logs shows what it prints", Code: wire.CodeConflict}
 	}
 	if err := ctx.Err(); err != nil {
 		return wire.Service{}, err

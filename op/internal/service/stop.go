@@ -34,7 +34,7 @@ func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
 	}
-	if err := in.Need(env, "services"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
