@@ -74,7 +74,9 @@ func (e *Env) Start(ctx context.Context, name string, env map[string]string) (*p
 	if err != nil {
 		return nil, err
 	}
-	return e.lasting(ctx, k.Spec, func(_ policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
+	own := *e
+	own.Options.Dir = "/" // the spec's paths are absolute, and the current directory may be gone
+	return own.lasting(ctx, k.Spec, func(_ policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
 		return paddock.Start(ctx, k.ID, env, opts)
 	})
 }

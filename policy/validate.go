@@ -114,10 +114,12 @@ func choose(r *resolver, field string, value *string, choices ...string) {
 	if slices.Contains(choices, *value) {
 		return
 	}
-	reason := "it must be " + strconv.Quote(choices[0])
-	for _, c := range choices[1:] {
-		reason += " or " + strconv.Quote(c)
+	last := len(choices) - 1
+	reason := "it must be "
+	for _, c := range choices[:last] {
+		reason += strconv.Quote(c) + ", "
 	}
+	reason = strings.TrimSuffix(reason, ", ") + " or " + strconv.Quote(choices[last])
 	hint := ""
 	if near := Nearest(*value, choices); near != "" {
 		hint = "did you mean " + near + "?"

@@ -93,7 +93,7 @@ func TestResolveErrors(t *testing.T) {
 	}{
 		{Spec{Backend: "linus"}, `backend "linus": it must be "linux" or "host" or "docker" or "codex" or "wrapper"`},
 		{Spec{Network: Network{Mode: "bridge"}}, `network "bridge": it must be "none" or "allow" or "observe" or "host"`},
-		{Spec{Workspace: Workspace{Mode: "layer"}}, `workspace.mode "layer": it must be "bind" or "copy" or "overlay"`},
+		{Spec{Workspace: Workspace{Mode: "layer"}}, `workspace.mode "layer": it must be "bind", "copy" or "overlay"`},
 		{Spec{Workspace: Workspace{Mode: "overlay", Access: "ro"}}, `workspace.access "ro": commands would get a layer that they cannot change`},
 		{Spec{Workspace: Workspace{Mode: "overlay", Unprotected: []string{"*"}}}, `workspace.unprotected "*": in an overlay nothing of the workspace is protected: what would run on the host is held back when changes are committed`},
 		{Spec{Workspace: Workspace{Mode: "overlay"}, Limits: Limits{Disk: GiB}}, `limits.disk "1GiB": a layer lies on the host's disk, which has no bound for a directory`},

@@ -124,7 +124,7 @@ func rows() []row {
 		{of: "paddock wrap claude", why: clients},
 		{of: "paddock run --allow api.example.com --env-pass EXAMPLE_API_KEY -- agent 'make the tests pass'", why: clients},
 		{of: "paddock git accept", steps: []step{
-			{status: 125, see: []string{"no sandbox over . has added to git's configuration"}},
+			{status: 125, see: []string{"no sandbox over the current directory has added to git's configuration"}},
 			{before: "paddock run -- git remote add origin https://example.com/app.git", status: 1, see: []string{"would add remote.origin.url=https://example.com/app.git", "paddock git accept --yes -w ."}, after: "! git remote get-url origin"},
 			{tty: true, stdin: "y\n", see: []string{"Add this to git's configuration? [y/N]"}, after: "git remote get-url origin"},
 		}},

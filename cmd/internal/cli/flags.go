@@ -193,6 +193,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 			hint = "did you mean --" + near + "? " + hint
 		} else if other := besides(cmd, unknown.GetSpecifiedName()); other != "" {
 			hint = other
+		} else if cmd.Name() == "exec" && slices.Contains([]string{"t", "i", "tty", "interactive"}, unknown.GetSpecifiedName()) {
+			hint = "exec gives a command no terminal: paddock shell NAME opens a shell on one. " + hint
 		}
 		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
 	case errors.As(err, &bare):

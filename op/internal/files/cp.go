@@ -106,8 +106,12 @@ func newCopyPlace(field, written string) (copyPlace, error) {
 			return refuse("it names no path", "the whole workspace is "+policy.ShellWord(name+":."))
 		}
 		if err := op.CheckPath(field, inside); err != nil {
+			command := "cp FILE " + policy.ShellWord(inside)
+			if field == "source" {
+				command = "cp " + policy.ShellWord(inside) + " ."
+			}
 			if wrong := (*policy.FieldError)(nil); errors.As(err, &wrong) {
-				wrong.Value, wrong.Hint = written, "paths in a sandbox are relative to its workspace, or below /workspace: have a command move the file there, as paddock exec "+policy.ShellWord(name)+" -- cp"
+				wrong.Value, wrong.Hint = written, "paths in a sandbox are relative to its workspace, or below /workspace: copy between both with a command: paddock exec "+policy.ShellWord(name)+" -- "+command
 			}
 			return p, err
 		}

@@ -99,12 +99,10 @@ func (e Ended) tell(t *output.Teller, verb string) {
 	if !e.DeathProved {
 		proof = "it is not proved that nothing runs in it any more"
 	}
-	switch e.Reason {
-	case "":
-		t.Line("sandbox %s %s", name, verb)
-	default:
-		t.Line("sandbox %s %s: %s; %s", name, verb, e.Reason, proof)
+	if e.Reason != "" { // it ran
+		verb += "; " + proof
 	}
+	t.Line("sandbox %s %s", name, verb)
 	if e.Left != "" {
 		t.Line("%s", e.Left)
 	}
@@ -116,7 +114,11 @@ func (e Ended) tell(t *output.Teller, verb string) {
 func (out StopOutput) Render(w io.Writer) error {
 	t := &output.Teller{W: w}
 	for _, e := range out.Sandboxes {
-		e.tell(t, "has ended")
+		verb := "has ended"
+		if e.Reason != "" {
+			verb += ": " + e.Reason
+		}
+		e.tell(t, verb)
 		if e.Layer {
 			t.Line("what changed is kept: paddock diff %s", policy.ShellWord(cmp.Or(e.Name, e.ID)))
 		}

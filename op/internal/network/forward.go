@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ func (in PortPublishInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		return out, &paddock.Error{Message: "cannot forward ports: the output is one JSON object", Hint: "leave out --json"}
 	}
 	if len(in.Ports) == 0 {
-		hint := "paddock forward ID 8000"
+		hint := "paddock forward " + policy.ShellWord(cmp.Or(in.Sandbox, "NAME")) + " 8000"
 		if kept {
 			hint = "name one: 3000, or 8080:3000"
 		}
@@ -150,7 +151,7 @@ func await(ctx context.Context, h *registry.Sandbox, signals <-chan string) erro
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.Done():
-			return &paddock.Error{Message: "cannot forward ports any longer: sandbox " + h.ID() + " has ended", Code: wire.CodeGone}
+			return &paddock.Error{Message: "cannot forward ports any longer: sandbox " + h.Called() + " has ended", Code: wire.CodeGone}
 		case name := <-signals:
 			if slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"}, name) {
 				return nil

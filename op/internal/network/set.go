@@ -96,7 +96,7 @@ func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
 		err := h.ChangeNetwork(ctx, func(now egress.State) (policy.Network, error) {
 			if in.Revision != nil && *in.Revision != now.Revision {
-				return now.Network, &policy.FieldError{Field: "if_revision", Value: strconv.FormatUint(*in.Revision, 10), Reason: fmt.Sprintf("others have changed the rules since, which are those of revision %d now, and these were not set", now.Revision), Hint: "look at them first: paddock network show " + h.ID()}
+				return now.Network, &policy.FieldError{Field: "if_revision", Value: strconv.FormatUint(*in.Revision, 10), Reason: fmt.Sprintf("others have changed the rules since, which are those of revision %d now, and these were not set", now.Revision), Hint: "look at them first: paddock network show " + h.Called()}
 			}
 			next := network.Clone()
 			for i, rule := range next.Allow { // what is about requests stays

@@ -30,7 +30,7 @@ type ListOutput struct {
 	// Unasked says that there are so many that their agents were not asked what runs in them.
 	Unasked bool `json:"unasked,omitempty"`
 
-	quiet bool
+	quiet, filtered bool
 }
 
 // RunningSandbox describes a running sandbox and the commands in it.
@@ -112,7 +112,7 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 	}
 	running = append(running, stayed(lasting, running)...)
 	slices.SortStableFunc(running, func(a, b paddock.Running) int { return a.Since.Compare(b.Since) })
-	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, Unasked: len(running) > listAsked}
+	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, filtered: !filter.Empty(), Unasked: len(running) > listAsked}
 	for i, r := range running {
 		s := &out.Sandboxes[i]
 		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network.Mode, Workspace: r.Spec.Workspace.Source,
@@ -216,7 +216,11 @@ func (out ListOutput) Render(w io.Writer) error {
 		return err
 	}
 	if len(out.Sandboxes) == 0 {
-		_, err := fmt.Fprintln(w, "no sandbox runs")
+		line := "no sandbox runs"
+		if out.filtered {
+			line = "no sandbox matches the filter"
+		}
+		_, err := fmt.Fprintln(w, line)
 		return err
 	}
 	t := output.Teller{W: w}

@@ -63,7 +63,7 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 	id, err := op.NameOr("shell_id", cmp.Or(in.ShellID, "main"), false)
 	keys, kerr := pressed(strings.Split(cmp.Or(in.DetachKeys, "ctrl-p,ctrl-q"), ","))
 	if kerr != nil {
-		kerr = &policy.FieldError{Field: "detach_keys", Value: in.DetachKeys, Reason: "unknown key", Hint: "name keys such as ctrl-a and f12, with commas between them"}
+		kerr = &policy.FieldError{Field: "detach_keys", Value: in.DetachKeys, Reason: "unknown key", Hint: "name keys such as ctrl-a and f12, with commas between them; letters alone cannot be used"}
 	}
 	if err := errors.Join(err, kerr, in.Env.Check(), op.CheckGiven("cwd", in.Cwd)); err != nil {
 		return out, err
