@@ -367,7 +367,7 @@ func (f *found) awaitEnd(answered <-chan error, force bool) error {
 		late := time.Since(began) > endTime
 		if late && !force {
 			return &Error{Message: "cannot stop sandbox " + f.Called() + ": its keeper has not answered for " + endTime.String(), Code: wire.CodeBusy,
-				Hint: "try again, or end both: remove it with `force`"}
+				Hint: "try again; or paddock rm `force` " + f.Called() + " ends both"}
 		}
 		if late || !stopped.IsZero() && time.Since(stopped) > stoppedTime {
 			_ = f.kill()
@@ -392,7 +392,7 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 	}
 	if k.State != StateStopped {
 		if !force {
-			return k, &Error{Message: "cannot remove sandbox " + k.Called() + ": it runs", Code: wire.CodeBusy, Hint: "end it first: paddock stop " + k.Called() + ", or remove it with `force`"}
+			return k, &Error{Message: "cannot remove sandbox " + k.Called() + ": it runs", Code: wire.CodeBusy, Hint: "end it first: paddock stop " + k.Called() + "; or paddock rm `force` " + k.Called() + " does both"}
 		}
 		if k, err = opts.stop(ctx, k.ID, true); err != nil {
 			return k, err
