@@ -214,7 +214,7 @@ func (e *Env) MayRead(field, file string) error {
 
 // InSandbox is the field of operations that work in a sandbox.
 type InSandbox struct {
-	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" complete:"sandbox" help:"which sandbox (default: the one over the workspace)" max:"64"`
+	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" complete:"sandbox" help:"which sandbox (default: the one over the workspace)" cli:"a running sandbox, by name or id" max:"64"`
 }
 
 // Need refuses a call of its own that names no sandbox, for operations on what ends with one.

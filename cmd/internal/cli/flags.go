@@ -38,11 +38,16 @@ func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
 	in := &Input{cmd: cmd, command: name, fields: fields, values: make(map[string]any)}
 	flags := cmd.Flags()
 	flags.SortFlags = false
+	leads := slices.ContainsFunc(fields, func(f op.Field) bool { return f.Leads })
 	for _, f := range fields {
 		if f.Flag == "" {
 			if !cmd.DisableFlagsInUseLine {
 				flags.SetInterspersed(f.Kind != op.KindList)
-				cmd.Use += " [flags] [--]"
+				usage := " [flags] [--]"
+				if leads && f.Kind == op.KindList && !strings.HasPrefix(f.Arg, "[") {
+					usage = " NAME [flags] --" // a sandbox, and a command in it
+				}
+				cmd.Use += usage
 				cmd.DisableFlagsInUseLine = true
 			}
 			cmd.Use += " " + f.Arg

@@ -15,8 +15,8 @@ import (
 )
 
 type CommitInput struct {
-	ID         string   `json:"id" arg:"ID" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
-	Paths      []string `json:"paths,omitempty" arg:"PATH..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
+	ID         string   `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
+	Paths      []string `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
 	OnConflict string   `json:"on_conflict,omitempty" flag:"on-conflict" arg:"WHAT" choices:"fail,overwrite,skip" help:"where the host's file has changed since: fail (default: nothing lands), overwrite it, or skip that path"`
 	Accept     []string `json:"accept,omitempty" flag:"accept" arg:"PATH" max:"4096" help:"land what is held back at and below this path (may be repeated)"`
 	DryRun     bool     `json:"dry_run,omitempty" flag:"dry-run" help:"say what would land, and change nothing"`

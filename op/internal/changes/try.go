@@ -43,7 +43,8 @@ and at a terminal you are asked what becomes of them:
   discard  they are thrown away
   keep     they stay in the layer: paddock diff, commit and discard work on it, by its id
 
-Without a terminal they are kept, and the id is printed. Nothing of the workspace is
+Without a terminal they are kept, and the id is printed: with --quiet it alone, to standard
+error. Nothing of the workspace is
 read-only for the command: .git/hooks can be changed, too, and lands only if you accept
 it by name.
 
@@ -214,6 +215,9 @@ func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, o
 		return l.Remove(ctx)
 	}
 	out.Decided = "kept"
+	if in.Quiet && stream.Stdout != nil && stream.Stderr != nil { // nothing else says it
+		_, _ = fmt.Fprintln(stream.Stderr, out.Sandbox)
+	}
 	tell("the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", out.Sandbox, out.Sandbox, out.Sandbox)
 	return nil
 }

@@ -61,7 +61,7 @@ file_write.`,
   paddock workspace import app.tar.gz
 
   # into a directory of a sandbox that runs
-  tar -cz . | paddock workspace import --sandbox ID --into src -`,
+  tar -cz . | paddock workspace import --sandbox web --into src -`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Progress: true},
 	}
 }

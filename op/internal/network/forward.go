@@ -38,8 +38,8 @@ The answer has a URL for each port. On the command line PORT is 3000 for any fre
 of the host, 8080:3000, or 127.0.0.1:8080:3000 with an address of the host. On the command line the ports are published until a
 signal, or until the sandbox ends; in a server until the sandbox ends, and only ports
 that the operator gave ("paddock mcp --publish 3000", or any).`,
-		Examples: `  paddock forward ID 3000
-  paddock forward ID 8080:3000 127.0.0.1:5432:5432`,
+		Examples: `  paddock forward web 3000
+  paddock forward web 8080:3000 127.0.0.1:5432:5432`,
 		Hints:   op.Hints{Idempotent: true},
 		Streams: op.Streams{Out: true},
 	}

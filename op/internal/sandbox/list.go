@@ -81,16 +81,16 @@ func (ListInput) Desc() op.Desc {
 		Summary: "List running sandboxes, and what runs in them",
 		Doc: `List the running sandboxes of every paddock of this user with the same state
 directory: their ids, for how long they have run, their workspaces, and the
-commands, shells and services in them. With more than 64 sandboxes the last is left
-out; "paddock stats" has it.
+commands, shells and services in them. With more than 64 sandboxes these commands,
+shells and services are left out; "paddock stats" counts them.
 
 The id is also in the JSON result of "paddock run" and in the audit log.
-"paddock exec --sandbox ID" runs a command there. A sandbox ends with the process
+"paddock exec ID -- CMD" runs a command there. A sandbox ends with the process
 that opened it, one of "paddock create" when it is stopped; --all lists the stopped
 ones, too.`,
 		Examples: `  paddock list
   paddock ps --json | jq -r '.sandboxes[].id'
-  paddock exec --sandbox "$(paddock ps --json | jq -r '.sandboxes[0].id')" -- ps aux`,
+  paddock exec "$(paddock ps --json | jq -r '.sandboxes[0].id')" -- ps aux`,
 		Local: true,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}

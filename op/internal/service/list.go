@@ -27,7 +27,7 @@ func (ServiceListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "service_list", CLI: []string{"service", "list"}, Summary: "List the services of a sandbox",
 		Doc:      "List the services of a sandbox with their state: running ones first, then those that have ended.",
-		Examples: "  paddock service list --sandbox ID",
+		Examples: "  paddock service list web",
 		Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }

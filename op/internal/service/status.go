@@ -16,7 +16,7 @@ func (ServiceStatusInput) Desc() op.Desc {
 		Doc: `Report whether a service is running, exited (by itself), failed (before it was ready)
 or stopped, since when, and with which exit status. If it has failed or exited, the
 answer has the last lines of its output.`,
-		Examples: "  paddock service status --sandbox ID web",
+		Examples: "  paddock service status web site",
 		Hints:    op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
