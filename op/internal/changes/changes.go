@@ -80,7 +80,7 @@ func (f Finding) line() string {
 		at = " (about " + name(f.About) + ")"
 	}
 	tool := ""
-	if f.Tool != "" {
+	if f.Tool != "" && !strings.HasPrefix(f.Why, f.Tool+" ") { // else the reason names it
 		tool = f.Tool + ": "
 	}
 	return state + ": " + name(f.Path) + at + ": " + tool + text.Escape(f.Why)

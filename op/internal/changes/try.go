@@ -212,7 +212,11 @@ func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, o
 		return nil
 	case "discard":
 		out.Decided, closing = "discarded", func() {}
-		return l.Remove(ctx)
+		if err := l.Remove(ctx); err != nil {
+			return err
+		}
+		tell("the changes are discarded")
+		return nil
 	}
 	out.Decided = "kept"
 	if in.Quiet && stream.Stdout != nil && stream.Stderr != nil { // nothing else says it

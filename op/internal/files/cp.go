@@ -198,7 +198,11 @@ func (in CopyInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Cop
 func (c *copying) failed(ctx context.Context, sandbox string, err error) error {
 	landed := "nothing was copied"
 	if c.entries > 0 {
-		landed = fmt.Sprintf("%d entries were copied to %s", c.entries, text.QuoteName(c.become))
+		were := "were"
+		if c.entries == 1 {
+			were = "was"
+		}
+		landed = fmt.Sprintf("%s %s copied to %s", text.Count(c.entries, "entry"), were, text.QuoteName(c.become))
 	}
 	if by := (*op.InterruptedError)(nil); errors.As(context.Cause(ctx), &by) {
 		return fmt.Errorf("%w: %s", by, landed)
@@ -225,7 +229,7 @@ func (out CopyOutput) Render(w io.Writer) error {
 	if out.quiet {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "copied to %s: %d entries, %d bytes\n", text.QuoteName(out.Destination), out.Entries, out.Bytes)
+	_, err := fmt.Fprintf(w, "copied to %s: %s, %s\n", text.QuoteName(out.Destination), text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"))
 	return err
 }
 

@@ -167,14 +167,14 @@ func (out WorkspaceExportOutput) Render(w io.Writer) error {
 
 // Tell describes the export, and says how to read it.
 func (out WorkspaceExportOutput) Tell(w io.Writer) error {
-	text := fmt.Sprintf("exported %d entries, %d bytes: %s archive of %d bytes, sha256 %s\n", out.Entries, out.Bytes, out.Format, out.Size, out.SHA256)
+	line := fmt.Sprintf("exported %s, %s: %s archive of %s, sha256 %s\n", text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"), out.Format, text.Count(out.Size, "byte"), out.SHA256)
 	switch {
 	case out.File != "":
-		text += "written to " + out.File + "\n"
+		line += "written to " + out.File + "\n"
 	case out.Output != "":
-		text += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", out.Output)
+		line += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", out.Output)
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, line)
 	return err
 }
 

@@ -67,7 +67,7 @@ file_write.`,
 }
 
 func (out WorkspaceImportOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", out.Destination, out.Entries, out.Bytes)
+	_, err := fmt.Fprintf(w, "imported into %s: %s, %s\n", out.Destination, text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"))
 	return err
 }
 

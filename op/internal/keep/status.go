@@ -115,11 +115,15 @@ func (out StatusOutput) Render(w io.Writer) error {
 		t.Line("label %s=%s", key, text.Escape(out.Labels[key]))
 	}
 	t.Line("created %s, started %s", out.CreatedAt.Format(time.RFC3339), out.StartedAt.Format(time.RFC3339))
+	then := "stops"
+	if out.Then == "remove" {
+		then = "is removed"
+	}
 	if out.Idle > 0 {
-		t.Line("after %s without use: %s", out.Idle, out.Then)
+		t.Line("%s after %s without use", then, text.Span(time.Duration(out.Idle)))
 	}
 	if out.Lifetime > 0 {
-		t.Line("after %s in all: %s", out.Lifetime, out.Then)
+		t.Line("%s %s after its start", then, text.Span(time.Duration(out.Lifetime)))
 	}
 	if len(out.Environment) > 0 {
 		t.Line("variables that a start needs: %s", strings.Join(out.Environment, ", "))

@@ -120,7 +120,8 @@ func (out StopOutput) Render(w io.Writer) error {
 		}
 		e.tell(t, verb)
 		if e.Layer {
-			t.Line("what changed is kept: paddock diff %s", policy.ShellWord(cmp.Or(e.Name, e.ID)))
+			name := policy.ShellWord(cmp.Or(e.Name, e.ID))
+			t.Line("what changed is kept: paddock diff %s, paddock commit %s, paddock discard %s", name, name, name)
 		}
 	}
 	return t.Err

@@ -93,7 +93,7 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		if id != "main" {
 			name += " --shell " + policy.ShellWord(id)
 		}
-		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: the shell goes on: paddock shell %s comes back to it\n", name)
+		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: the shell still runs: paddock shell %s attaches to it again\n", name)
 	}
 	return out, err
 }
