@@ -160,9 +160,9 @@ func rows() []row {
 		{of: "paddock diff --stat pd-k3v9q2mx7wzra", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff --stat " + lastLayer, see: []string{" tried | 1 +"}}}},
 		{of: "paddock commit pd-k3v9q2mx7wzra", steps: []step{{instead: "paddock commit " + lastLayer, see: []string{"1 change landed"}, after: "ls tried && rm tried"}}},
 		{of: "paddock run --workspace-mode overlay", steps: []step{{instead: "paddock run --workspace-mode overlay -- ./try", see: []string{"tried"}, after: "! ls tried"}}},
-		{of: "paddock diff ID [PATH…]", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff " + lastLayer + " tried", see: []string{"+tried"}}}},
-		{of: "paddock commit ID [PATH…]", steps: []step{{instead: "paddock commit --dry-run " + lastLayer + " tried", see: []string{"1 change would land"}, after: "! ls tried"}}},
-		{of: "paddock discard ID [PATH…]", steps: []step{{instead: "paddock discard " + lastLayer + " tried", see: []string{"1 change discarded"}, after: "paddock discard " + lastLayer}}},
+		{of: "paddock diff NAME [PATH…]", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff " + lastLayer + " tried", see: []string{"+tried"}}}},
+		{of: "paddock commit NAME [PATH…]", steps: []step{{instead: "paddock commit --dry-run " + lastLayer + " tried", see: []string{"1 change would land"}, after: "! ls tried"}}},
+		{of: "paddock discard NAME [PATH…]", steps: []step{{instead: "paddock discard " + lastLayer + " tried", see: []string{"1 change discarded"}, after: "paddock discard " + lastLayer}}},
 
 		// docs/guest-agent.md
 		{of: "bin/paddock-agent --listen unix:///tmp/x.sock --workspace DIR", dir: "paddock", steps: []step{
@@ -238,6 +238,9 @@ func rows() []row {
 
 		// docs/lasting.md
 		{of: "paddock create web --idle 8h", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
+		{of: "spec := paddock.Spec{Workspace: paddock.Workspace{Mode: \"overlay\"}}", path: "lib/lasting.txt", dir: "lib", steps: []step{
+			{before: inALastingProgram, instead: "cd ~/src/app && PADDOCK_AGENT=$HOME/paddock/bin/paddock-agent ~/lib/lasting/lasting", after: "paddock list --all | grep web && paddock rm --force web"},
+		}},
 		{of: "paddock exec web -- make", steps: []step{{before: firstOf, see: []string{"made one"}, after: lastOf}}},
 		{of: "paddock exec -d web -- make", steps: []step{{before: firstOf, see: []string{"e1"}, after: lastOf}}},
 		{of: "paddock secret set web TOKEN --from-env TOKEN", steps: []step{{before: "export TOKEN=hunter22 && " + firstOf, see: []string{"secret TOKEN is set"}, never: []string{"hunter22"}, after: lastOf}}},
@@ -248,6 +251,7 @@ func rows() []row {
 		{of: "paddock cp web:photos/. ./out", steps: []step{{before: photosOf + " && cp -r ~/photos .", see: []string{"copied to /home/dev/src/app/out: 1 entry, 2 bytes"}, after: "cat out/one && " + ofPhotos}}},
 		{of: "paddock cp web:photos - | tar -t", steps: []step{{before: photosOf + " && cp -r ~/photos .", see: []string{"photos/one"}, after: ofPhotos}}},
 		{of: "paddock shell web", steps: []step{{before: firstOf, tty: true, stdin: "echo $((6*7)); exit 3\n", status: 3, see: []string{"42"}, after: lastOf}}},
+		{of: "paddock file list --sandbox web", steps: []step{{before: firstOf, see: []string{"Makefile"}, after: lastOf}}},
 		{of: "paddock status web", steps: []step{{before: firstOf, see: []string{" is running", "workspace /home/dev/src/app", "network none"}, after: lastOf}}},
 		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing runs in it any more"}, after: lastOf}}},
 		{of: "paddock start web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is ready"}, after: lastOf}}},
@@ -369,6 +373,14 @@ cp ../paddock/go.sum .
 	printf 'fmt.Printf("%%s", out)\nreturn err\n}\n\nfunc main() { if err := try(context.Background()); err != nil { fmt.Println(err); os.Exit(1) } }\n'
 } >main.go
 go mod tidy && CGO_ENABLED=0 go build || exit`
+
+// inALastingProgram makes a program of the lines of docs/lasting.md, in the module of the README's.
+const inALastingProgram = `mkdir -p lasting && {
+	printf 'package main\n\nimport ("context"; "fmt"; "os"; "time"; "github.com/paddock-dev/paddock")\n\n'
+	printf 'func try(ctx context.Context, opts paddock.Options) error {\n'
+	cat lasting.txt
+	printf 'return err\n}\n\nfunc main() { if err := try(context.Background(), paddock.Options{Path: os.Getenv("PATH")}); err != nil { fmt.Println(err); os.Exit(1) } }\n'
+} >lasting/main.go && CGO_ENABLED=0 go build -o lasting/lasting ./lasting || exit`
 
 // asClient runs the client of docs/guest-agent.md beside the agent.
 func asClient(t *testing.T) {

@@ -58,6 +58,7 @@ func (CommitInput) Desc() op.Desc {
 		Doc: `Land what commands changed in a workspace of mode overlay in its directory on the host:
 everything, or what is at and below the paths. All of it lands, or nothing: a crash in
 the middle is finished, or taken back, by the next command that opens the layer.
+A PATH is relative to the workspace, not to the current directory.
 
 What would run programs on the host unasked, or steer what does, is held back and
 named with the reason, and the rest lands: git's hooks and configuration, nested

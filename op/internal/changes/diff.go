@@ -37,6 +37,7 @@ func (DiffInput) Desc() op.Desc {
 		Doc: `Show what commands changed in a workspace of mode overlay, against its directory on the
 host: a patch that git apply takes, or one of the other forms. Nothing of the layer is
 executed, and no git is run.
+A PATH is relative to the workspace, not to the current directory.
 
 What would run programs on the host, or steer what does, is named on standard error:
 "held back" is what paddock commit lands only if you accept it.

@@ -29,7 +29,7 @@ func (DiscardInput) Desc() op.Desc {
 		Summary: "Throw changes of a layer away",
 		Doc: `Throw away what commands changed in a workspace of mode overlay: what is at and below the
 paths, or all of it with the layer itself, which only a sandbox of "paddock create" keeps.
-The host's directory is not touched.`,
+The host's directory is not touched. A PATH is relative to the workspace, not to the current directory.`,
 		Examples: `  paddock discard pd-k3v9q2mx7wzra
   paddock discard pd-k3v9q2mx7wzra node_modules`,
 		Local: true,

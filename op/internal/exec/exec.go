@@ -124,7 +124,7 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 
 // Do runs the command, and waits for its end unless it goes to the background.
 func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out ExecAnswer, err error) {
-	if err := in.check(ctx, env); err != nil {
+	if err := in.check(env); err != nil {
 		return out, err
 	}
 	if in.Resume && env.Sandboxes == nil {
@@ -165,7 +165,7 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	return out, err
 }
 
-func (in ExecInput) check(ctx context.Context, env *op.Env) error {
+func (in ExecInput) check(env *op.Env) error {
 	switch {
 	case in.Command == "" && len(in.Argv) == 0 && env.Sandboxes == nil:
 		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec NAME -- CMD [ARG]..."}
@@ -182,31 +182,11 @@ func (in ExecInput) check(ctx context.Context, env *op.Env) error {
 	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
 		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
 	case env.Sandboxes == nil && in.Sandbox == "":
-		return in.unnamed(ctx, env)
+		wrong := op.Unnamed("sandbox")
+		wrong.Hint = "paddock exec NAME -- CMD [ARG]... runs it in one; paddock run makes one for a command"
+		return wrong
 	}
 	return in.Env.Check()
-}
-
-// unnamed returns the error of a command line that names no sandbox. If a sandbox has the name of
-// the command, its name was meant, and "--" is missing.
-func (in ExecInput) unnamed(ctx context.Context, env *op.Env) error {
-	wrong := op.Unnamed("sandbox")
-	wrong.Hint = "paddock exec NAME -- CMD [ARG]... runs it in one; paddock run makes one for a command"
-	if len(in.Argv) == 0 {
-		return wrong
-	}
-	if _, err := paddock.Find(ctx, in.Argv[0], env.Options); err != nil {
-		return wrong
-	}
-	words := append([]string{in.Argv[0], "--"}, in.Argv[1:]...)
-	if len(in.Argv) == 1 {
-		words = append(words, "CMD")
-	}
-	for i := range words {
-		words[i] = policy.ShellWord(words[i])
-	}
-	wrong.Hint = "the sandbox stands before --, and its command after that: did you mean paddock exec " + strings.Join(words, " ") + "?"
-	return wrong
 }
 
 // argv returns the command to execute. If the sandbox has rules for commands, it checks the
