@@ -126,6 +126,12 @@ func (e *ending) write(entry *kept.Entry, end *kept.End) error {
 	if err != nil {
 		return err
 	}
+	switch e.reason {
+	case reasons[order.TooOld]:
+		end.Reason = "its lifetime of " + text.Span(r.Life) + " was up"
+	case reasons[order.TooIdle]:
+		end.Reason = "it was idle for " + text.Span(r.Idle)
+	}
 	if r.Then == kept.ThenRemove && (e.reason == reasons[order.TooOld] || e.reason == reasons[order.TooIdle]) && end.Error == "" {
 		changes, err := unlanded(context.Background(), e.root, e.id)
 		switch {
@@ -141,12 +147,6 @@ func (e *ending) write(entry *kept.Entry, end *kept.End) error {
 			}
 			return entry.Remove(r.Key())
 		}
-	}
-	switch e.reason {
-	case reasons[order.TooOld]:
-		end.Reason = "its lifetime of " + text.Span(r.Life) + " was up"
-	case reasons[order.TooIdle]:
-		end.Reason = "it was idle for " + text.Span(r.Idle)
 	}
 	r.Status, r.End = kept.Stopped, end
 	return entry.Write(*r)

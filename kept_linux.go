@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend/keep"
+	"github.com/paddock-dev/paddock/backend/keep/order"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/backend/state/kept"
@@ -396,6 +397,9 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		}
 		if k, err = opts.stop(ctx, k.ID, true); err != nil {
 			return k, err
+		}
+		if k.End != nil && k.End.Reason == reasons[order.AskedFor] {
+			k.End.Reason = "" // it ended for this
 		}
 	} else {
 		k.End = nil

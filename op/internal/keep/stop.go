@@ -99,7 +99,10 @@ func (e Ended) tell(t *output.Teller, verb string) {
 	if !e.DeathProved {
 		proof = "it is not proved that nothing runs in it any more"
 	}
-	if e.Reason != "" { // it ran
+	if e.Reason != "" {
+		verb += ": " + e.Reason
+	}
+	if e.Reason != "" || !e.At.IsZero() { // it ran
 		verb += "; " + proof
 	}
 	t.Line("sandbox %s %s", name, verb)
@@ -114,11 +117,7 @@ func (e Ended) tell(t *output.Teller, verb string) {
 func (out StopOutput) Render(w io.Writer) error {
 	t := &output.Teller{W: w}
 	for _, e := range out.Sandboxes {
-		verb := "has ended"
-		if e.Reason != "" {
-			verb += ": " + e.Reason
-		}
-		e.tell(t, verb)
+		e.tell(t, "has ended")
 		if e.Layer {
 			name := policy.ShellWord(cmp.Or(e.Name, e.ID))
 			t.Line("what changed is kept: paddock diff %s, paddock commit %s, paddock discard %s", name, name, name)
