@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -33,7 +35,7 @@ const specName = "spec.json"
 // For an invalid or unknown id, and for a sandbox that has ended, errors.Is(err,
 // [ErrClosed]) is true.
 func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
-	what := "attach to sandbox " + strconv.Quote(text.Prefix(id, 40))
+	name, what := id, "attach to sandbox "+strconv.Quote(text.Prefix(id, 40))
 	state, _, err := opts.stateDir()
 	if err != nil {
 		return nil, err
@@ -43,7 +45,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, opts.attachError(ctx, what, id, err)
 	}
-	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, search: opts.Path, discreet: opts.NoLinks, attached: true, state: state, stopped: make(chan struct{})}
+	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, search: opts.Path, discreet: opts.NoLinks, attached: true, name: name, state: state, stopped: make(chan struct{})}
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}
@@ -60,6 +62,9 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	return s, nil
 }
 
+// called returns what this process calls the sandbox: what it was found by, or its id.
+func (s *Sandbox) called() string { return cmp.Or(s.name, s.ID()) }
+
 // Paused reports whether the commands of a sandbox of [Create] are stopped by [Pause].
 func (s *Sandbox) Paused() bool { return run.Paused(s.state, s.ID()) }
 
@@ -68,8 +73,11 @@ func (o Options) attachError(ctx context.Context, what, id string, err error) er
 		return gone
 	}
 	if errors.Is(err, backend.ErrGone) {
-		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone,
-			Hint: "paddock list shows those that run; a sandbox of paddock run lives as long as that, one of paddock create until it is stopped; it is known to who has its directory of state"}
+		hint := ""
+		if state, _, serr := o.stateDir(); serr == nil {
+			hint = unknownHint(state, id)
+		}
+		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone, Hint: hint}
 	}
 	if other := (*wire.Error)(nil); errors.As(err, &other) && other.Code == wire.CodeUnsupported {
 		hint := "another paddock has started it: use that one"
@@ -81,6 +89,20 @@ func (o Options) attachError(ctx context.Context, what, id string, err error) er
 		return &Error{Message: "cannot " + what + ": " + strings.TrimPrefix(other.Message, "cannot use the agent: "), Hint: hint, Code: other.Code}
 	}
 	return agentError(what, err)
+}
+
+// unknownHint returns what to do about the name of a sandbox that is unknown.
+func unknownHint(state, name string) string {
+	return meantName(state, name) + "paddock list shows this user's that run, with `all` every one"
+}
+
+// meantName returns a question for the name of a sandbox that an unknown name is near to, or "".
+func meantName(state, name string) string {
+	near := policy.Nearest(strings.Trim(name, `"`), run.Names(state))
+	if near == "" {
+		return ""
+	}
+	return "did you mean " + near + "? "
 }
 
 // writeSpec writes the spec where Attach finds it. Nobody can attach to a wall without a

@@ -102,9 +102,9 @@ func (s *Sandbox) execError(ctx context.Context, what string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		hint := ""
 		if s.Paused() {
-			hint = "it is paused; its commands continue with: paddock resume " + s.ID()
+			hint = "it is paused; its commands continue with: paddock resume " + s.called()
 		}
-		return &Error{Message: "cannot " + what + ": the agent of sandbox " + s.ID() + " does not answer", Hint: hint, Code: wire.CodeTimeout}
+		return &Error{Message: "cannot " + what + ": the agent of sandbox " + s.called() + " does not answer", Hint: hint, Code: wire.CodeTimeout}
 	}
 	return agentError(what, err)
 }
@@ -145,24 +145,25 @@ func (x *Exec) ID() string { return x.id }
 
 // Status returns the command's state.
 func (x *Exec) Status(ctx context.Context) (ExecStatus, error) {
-	out, err := x.read(ctx, wire.ReadExecRequest{StdoutCursor: math.MaxInt64, StderrCursor: math.MaxInt64})
+	out, err := x.read(ctx, "look at", wire.ReadExecRequest{StdoutCursor: math.MaxInt64, StderrCursor: math.MaxInt64})
 	return out.ExecStatus, err
 }
 
 // Read returns output from the cursors on, at most 1 MiB of each stream. Without any it waits
 // until there is some, the command ends or wait is over, at most a minute.
 func (x *Exec) Read(ctx context.Context, from ExecCursors, wait time.Duration) (ExecOutput, error) {
-	return x.read(ctx, wire.ReadExecRequest{StdoutCursor: from.Stdout, StderrCursor: from.Stderr, MaxBytes: wire.MaxStreamRead,
+	return x.read(ctx, "read the output of", wire.ReadExecRequest{StdoutCursor: from.Stdout, StderrCursor: from.Stderr, MaxBytes: wire.MaxStreamRead,
 		WaitMS: min(max(wait.Milliseconds(), 0), wire.MaxReadWaitMS)})
 }
 
-func (x *Exec) read(ctx context.Context, q wire.ReadExecRequest) (ExecOutput, error) {
+// read asks for output; what is the purpose, for errors.
+func (x *Exec) read(ctx context.Context, what string, q wire.ReadExecRequest) (ExecOutput, error) {
 	asked, cancel := context.WithTimeout(ctx, time.Duration(q.WaitMS)*time.Millisecond+execGrace)
 	defer cancel()
 	q.ID, q.MaxBytes = x.id, cmp.Or(q.MaxBytes, 1)
 	r, err := x.sandbox.client.ReadExec(asked, q)
 	if err != nil {
-		return ExecOutput{}, x.sandbox.execError(ctx, "read the output of "+strconv.Quote(x.id), err)
+		return ExecOutput{}, x.sandbox.execError(ctx, what+" "+strconv.Quote(x.id), err)
 	}
 	return ExecOutput{ExecStatus: x.sandbox.execStatus(&r.BackgroundExec), Stdout: r.Stdout.Data, Stderr: r.Stderr.Data,
 		StdoutDropped: r.Stdout.DroppedBytes, StderrDropped: r.Stderr.DroppedBytes,
@@ -172,7 +173,7 @@ func (x *Exec) read(ctx context.Context, q wire.ReadExecRequest) (ExecOutput, er
 // Wait waits for the command's end, and returns how it ended, whatever its exit status.
 func (x *Exec) Wait(ctx context.Context) (*Result, error) {
 	for {
-		out, err := x.read(ctx, wire.ReadExecRequest{StdoutCursor: math.MaxInt64, StderrCursor: math.MaxInt64, WaitMS: wire.MaxReadWaitMS})
+		out, err := x.read(ctx, "wait for", wire.ReadExecRequest{StdoutCursor: math.MaxInt64, StderrCursor: math.MaxInt64, WaitMS: wire.MaxReadWaitMS})
 		if err != nil || out.Result != nil {
 			return out.Result, err
 		}

@@ -291,7 +291,7 @@ func keptError(verb, name, dir string, err error) error {
 	}
 	switch {
 	case errors.Is(err, kept.ErrUnknown), errors.Is(err, fs.ErrNotExist):
-		return &Error{Message: "cannot " + verb + " sandbox " + name + ": no such sandbox", Code: wire.CodeNotFound, Hint: "paddock list shows those that run, with `all` every one"}
+		return &Error{Message: "cannot " + verb + " sandbox " + name + ": no such sandbox", Code: wire.CodeNotFound, Hint: unknownHint(dir, name)}
 	case errors.Is(err, kept.ErrBusy):
 		return &Error{Message: "cannot " + verb + " sandbox " + name + ": " + err.Error(), Code: wire.CodeBusy, Hint: "try again"}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/backend/state/kept"
 	"github.com/paddock-dev/paddock/internal/run"
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // reasons are what a record says about an end, by what the keeper says.
@@ -28,7 +29,7 @@ var reasons = map[string]string{
 	order.AskedFor: "paddock stop ended it",
 	order.Died:     "its agent ended by itself",
 	order.TooOld:   "its lifetime was up",
-	order.TooIdle:  "nothing was done in it for its idle time",
+	order.TooIdle:  "it was idle",
 }
 
 // EndKept does the work of the end of a sandbox of [Create], in the process that its keeper has
@@ -124,6 +125,12 @@ func (e *ending) write(entry *kept.Entry, end *kept.End) error {
 	r, err := kept.Read(e.root, e.id)
 	if err != nil {
 		return err
+	}
+	switch e.reason {
+	case reasons[order.TooOld]:
+		end.Reason = "its lifetime of " + text.Span(r.Life) + " was up"
+	case reasons[order.TooIdle]:
+		end.Reason = "it was idle for " + text.Span(r.Idle)
 	}
 	if r.Then == kept.ThenRemove && (e.reason == reasons[order.TooOld] || e.reason == reasons[order.TooIdle]) && end.Error == "" {
 		changes, err := unlanded(context.Background(), e.root, e.id)

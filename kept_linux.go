@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend/keep"
+	"github.com/paddock-dev/paddock/backend/keep/order"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/backend/state/kept"
@@ -303,7 +305,7 @@ func (o Options) stop(ctx context.Context, name string, force bool) (Listed, err
 	}
 	now, _ := f.state(ctx)
 	if now != StateStopped {
-		return Listed{}, &Error{Message: "cannot stop sandbox " + name + ": its keeper did not end it", Hint: "try again; paddock rm " + f.Called() + " with `force` ends it in any case"}
+		return Listed{}, &Error{Message: "cannot stop sandbox " + name + ": its keeper did not end it", Hint: "try again; paddock rm `force` " + f.Called() + " ends it in any case"}
 	}
 	return newListed(f.Record, now), nil
 }
@@ -366,7 +368,7 @@ func (f *found) awaitEnd(answered <-chan error, force bool) error {
 		late := time.Since(began) > endTime
 		if late && !force {
 			return &Error{Message: "cannot stop sandbox " + f.Called() + ": its keeper has not answered for " + endTime.String(), Code: wire.CodeBusy,
-				Hint: "try again, or end both: remove it with `force`"}
+				Hint: "try again; or paddock rm `force` " + f.Called() + " ends both"}
 		}
 		if late || !stopped.IsZero() && time.Since(stopped) > stoppedTime {
 			_ = f.kill()
@@ -391,10 +393,13 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 	}
 	if k.State != StateStopped {
 		if !force {
-			return k, &Error{Message: "cannot remove sandbox " + k.Called() + ": it runs", Code: wire.CodeBusy, Hint: "end it first: paddock stop " + k.Called() + ", or remove it with `force`"}
+			return k, &Error{Message: "cannot remove sandbox " + k.Called() + ": it runs", Code: wire.CodeBusy, Hint: "end it first: paddock stop " + k.Called() + "; or paddock rm `force` " + k.Called() + " does both"}
 		}
 		if k, err = opts.stop(ctx, k.ID, true); err != nil {
 			return k, err
+		}
+		if k.End != nil && k.End.Reason == reasons[order.AskedFor] {
+			k.End.Reason = "" // it ended for this
 		}
 	} else {
 		k.End = nil
@@ -414,7 +419,7 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		n, err := unlanded(ctx, f.root, f.id)
 		if err = layerError(f.Called(), err); err == nil && n > 0 {
 			err = &explained{&Error{Message: "cannot remove sandbox " + f.Called() + ": it has changes that have not landed: " + strconv.Itoa(n), Code: wire.CodeBusy,
-				Hint: "paddock diff " + f.Called() + " shows them, paddock rm " + f.Called() + " with `force` discards them"}, ErrUnlanded}
+				Hint: "paddock diff " + f.Called() + " shows them, paddock rm `force` " + f.Called() + " discards them"}, ErrUnlanded}
 		}
 		if err != nil {
 			entry.Close()
@@ -535,6 +540,10 @@ func (f *found) start(ctx context.Context, entry *kept.Entry, env map[string]str
 		return nil, &Error{Message: "cannot start sandbox " + f.Called() + ": another process is ending it", Code: wire.CodeBusy, Hint: "try again"}
 	} else if now != StateStopped {
 		return nil, &Error{Message: "cannot start sandbox " + f.Called() + ": it runs", Code: wire.CodeExists, Hint: "paddock exec " + f.Called() + " -- CMD runs a command in it"}
+	}
+	if _, err := os.Stat(f.Spec.Workspace.Source); errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Message: "cannot start sandbox " + f.Called() + ": its workspace " + f.Spec.Workspace.Source + " is gone",
+			Hint: "make the directory again; or paddock rm " + f.Called() + " removes the sandbox"}
 	}
 	spec := f.Spec
 	spec.Env = env

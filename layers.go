@@ -10,11 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/layers"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // LayerOptions say what becomes of the layer of a workspace of mode "overlay".
@@ -69,7 +72,8 @@ func Layers(opts Options) ([]LayerInfo, error) {
 type Layer struct {
 	own     *layers.Layer
 	opts    Options
-	lasting bool // its sandbox stays
+	name    string // what it was opened by
+	lasting bool   // its sandbox stays
 }
 
 // OpenLayer opens the layer of a sandbox that has ended, by its id or the name of [Create]. A commit that was interrupted is
@@ -94,10 +98,32 @@ func openLayer(ctx context.Context, id string, opts Options, read bool) (*Layer,
 	if read && layers.IsInUse(err) {
 		own, err = layers.Look(state, sandbox)
 	}
+	if layers.IsUnknown(err) {
+		return nil, noLayer(ctx, state, id, lasting, opts)
+	}
 	if err != nil {
 		return nil, layerError(id, err)
 	}
-	return &Layer{own, opts, lasting}, nil
+	return &Layer{own, opts, id, lasting}, nil
+}
+
+// noLayer returns the error of a sandbox that has no layer, or of one that is unknown.
+func noLayer(ctx context.Context, state, name string, lasting bool, opts Options) error {
+	wrong := &Error{Message: "cannot open the layer of sandbox " + strconv.Quote(text.Prefix(name, 64)) + ": there is none", Code: wire.CodeNotFound, Hint: "paddock layers lists those that are kept"}
+	if !lasting {
+		wrong.Hint = meantName(state, name) + wrong.Hint
+		return wrong
+	}
+	k, err := Find(ctx, name, opts)
+	if mode := k.Spec.Workspace.Mode; err == nil && mode != policy.ModeOverlay {
+		wrong.Message += ", because its workspace is of mode " + mode
+		what := "the directory itself"
+		if mode == policy.ModeCopy {
+			what = "a copy of the directory"
+		}
+		wrong.Hint = "its commands change " + what + "; one made with `workspace.mode` overlay keeps changes apart"
+	}
+	return wrong
 }
 
 // layerError returns an error about a layer with what to do about it.
@@ -155,7 +181,7 @@ func (l *Layer) fail(err error) error {
 			return untrusted
 		}
 	}
-	return layerError(l.own.Info().ID, err)
+	return layerError(l.name, err)
 }
 
 // Changes returns what differs from the source, sorted by path.

@@ -130,7 +130,7 @@ func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []Ne
 	return s.changeNetwork(ctx, func(now egress.State) (Network, error) {
 		network := now.Network.Clone()
 		if network.Mode == policy.NetworkObserve {
-			return network, &Error{Message: "cannot add rules to sandbox " + s.ID() + ": its network is observed, and every public name is open", Hint: "paddock network set " + s.ID() + " `network.allow` HOST ends that, with rules in its place"}
+			return network, &Error{Message: "cannot add rules to sandbox " + s.called() + ": its network is observed, and every public name is open", Hint: "paddock network set " + s.called() + " `network.allow` HOST ends that, with rules in its place"}
 		}
 		for _, rule := range allow {
 			if !network.Has(network.Keep(rule)) {
@@ -181,7 +181,7 @@ func (s *Sandbox) egress(what string) (*egress.Client, error) {
 	if mode == "" {
 		mode = s.spec.Network.Mode
 	}
-	return nil, &Error{Message: "cannot " + what + " of sandbox " + s.ID() + ": it has network " + mode + ", without rules",
+	return nil, &Error{Message: "cannot " + what + " of sandbox " + s.called() + ": it has network " + mode + ", without rules",
 		Hint: "a new sandbox has rules with `network.allow` HOST"}
 }
 
@@ -349,7 +349,7 @@ func (s *Sandbox) networkDenial(r egress.Record, rules policy.Network, named fun
 	if word := opening(r, rules); word != "" {
 		opens := "`network.allow` " + policy.ShellWord(word) + " opens it"
 		if s.attached { // the flag is for a start
-			opens = "paddock network add " + s.ID() + " " + opens
+			opens = "paddock network add " + s.called() + " " + opens
 		}
 		d.Hint = strings.TrimPrefix(d.Hint+"; "+opens, "; ")
 		host, _ := egress.CanonicalName(r.Host)

@@ -32,8 +32,9 @@ type Sandbox struct {
 	// of this host are.
 	search   string
 	discreet bool
-	// attached says that another process owns it.
+	// attached says that another process owns it, and name is what it was found by.
 	attached bool
+	name     string
 	// lasting are the options that it was attached with, if it is one of [Create].
 	lasting *Options
 	// principal is that of [Lasting], in the process that ends it.

@@ -91,7 +91,7 @@ func (s *Sandbox) dialPort(ctx context.Context, port int) (*wire.Conn, error) {
 	}
 	select {
 	case <-s.Done():
-		return nil, &Error{Message: "cannot " + what + ": sandbox " + s.ID() + " has ended", Code: wire.CodeGone}
+		return nil, &Error{Message: "cannot " + what + ": sandbox " + s.called() + " has ended", Code: wire.CodeGone}
 	default:
 	}
 	answer, told := (*wire.Error)(nil), (*Error)(nil)
@@ -108,7 +108,7 @@ func (s *Sandbox) hasLoopback(what string) error {
 	iso := s.wall.Isolation()
 	spec := Spec{Backend: s.spec.Backend, Level: iso.Level, Network: Network{Mode: iso.Network}}
 	if reason, hint := spec.Deaf(); reason != "" {
-		return &Error{Message: "cannot " + what + " of sandbox " + s.ID() + ": " + reason, Hint: hint, Code: wire.CodeUnsupported}
+		return &Error{Message: "cannot " + what + " of sandbox " + s.called() + ": " + reason, Hint: hint, Code: wire.CodeUnsupported}
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *Sandbox) Publish(text string, failed func(error)) (*Publication, error)
 	default:
 	}
 	if p.closed {
-		return nil, &Error{Message: "cannot " + what + ": sandbox " + s.ID() + " has ended", Code: wire.CodeGone}
+		return nil, &Error{Message: "cannot " + what + ": sandbox " + s.called() + " has ended", Code: wire.CodeGone}
 	}
 	if len(p.list) >= policy.MaxPublished {
 		return nil, &Error{Message: "cannot " + what + ": " + strconv.Itoa(policy.MaxPublished) + " ports are published", Code: wire.CodeBusy}

@@ -327,7 +327,10 @@ func (e *StartError) Error() string {
 	if e.Object != "" {
 		what += " " + e.Object
 	}
-	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, e.Reason())
+	if e.Stage != "plan" { // what the spec asks for needs no place
+		what = e.Stage + ": " + what
+	}
+	return fmt.Sprintf("cannot start the sandbox: %s: %s", what, e.Reason())
 }
 
 // Reason returns the cause alone, or the kernel's words for Errno.

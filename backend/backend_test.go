@@ -16,7 +16,7 @@ func TestStartError(t *testing.T) {
 		{StartError{Stage: "setup", Op: "bind", Object: "/x", Errno: int(syscall.EACCES)}, "cannot start the sandbox: setup: bind /x: permission denied"},
 		{StartError{Stage: "boot", Op: "await the agent", Cause: "EOF"}, "cannot start the sandbox: boot: await the agent: EOF"},
 		// What the operation says of itself is better than the errno's text.
-		{StartError{Stage: "plan", Op: "map", Object: "/y", Errno: int(syscall.EINVAL), Cause: "no file system for it"}, "cannot start the sandbox: plan: map /y: no file system for it"},
+		{StartError{Stage: "plan", Op: "map", Object: "/y", Errno: int(syscall.EINVAL), Cause: "no file system for it"}, "cannot start the sandbox: map /y: no file system for it"},
 	} {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("says %q, want %q", got, tt.want)

@@ -59,12 +59,12 @@ const (
 
 // why texts of conflicts.
 const (
-	whyChanged = "it has changed in the source since the layer began"
-	whyAppears = "the source has something there, which was not there when the layer began"
-	whyGone    = "the source does not have it any more"
-	whyDoubt   = "the clock was set back since the layer began, so that nobody can say whether it has changed"
-	whyParent  = "the source has no directory any more to put it in: it is gone, or a link or a file has its place"
-	whyDropped = "the source may have had it when the layer began, and have lost it since"
+	whyChanged = "it has changed in your directory, too"
+	whyAppears = "your directory has something there, too, which was not there before"
+	whyGone    = "your directory does not have it any more"
+	whyDoubt   = "the clock was set back, so that nobody can say whether it has changed in your directory"
+	whyParent  = "your directory has no place for it any more: the directory above it is gone, or a link or a file has replaced that"
+	whyDropped = "your directory may have had it before, and have lost it since"
 )
 
 // Now returns the present instant by this host's clocks.

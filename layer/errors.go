@@ -38,7 +38,7 @@ type ChangedError struct {
 func (e *ChangedError) Error() string {
 	where := "the layer"
 	if e.Source {
-		where = "the source"
+		where = "your directory"
 	}
 	return fmt.Sprintf("%s of %s changed while it was read: wait until nothing writes there, and try again", shortName(e.Path), where)
 }
@@ -60,8 +60,8 @@ func (e *LostError) Error() string {
 	if more := len(e.Renames) - shown; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return "the source no longer has directories that were renamed in the layer: " + strings.Join(names, ", ") +
-		": move them back in the source, or discard these paths"
+	return "your directory no longer has directories that were renamed in the layer: " + strings.Join(names, ", ") +
+		": move them back, or discard these paths"
 }
 
 // NameError reports a name that a format cannot hold.

@@ -373,7 +373,7 @@ func (s *screen) arrival(ch *Change, p string, e Entry, side int, from string) {
 		case s.spent():
 			hold("", "there are too many links to tell where it leads")
 		case !inside || strings.HasPrefix(e.Link, "/"):
-			hold("", "the link leads out of the source")
+			hold("", "the link leads out of your directory")
 		case to == "":
 		default:
 			at, _ := s.after(to)

@@ -288,7 +288,7 @@ func (b bounds) text(s string, t reflect.Type, path string) error {
 	case t.Kind() != reflect.String:
 		return mismatch(path, "string")
 	case len(b.choices) > 0 && s != "" && !slices.Contains(b.choices, s):
-		return &plainError{&policy.FieldError{Field: path, Value: s, Reason: `it must be "` + strings.Join(b.choices, `" or "`) + `"`}}
+		return &plainError{&policy.FieldError{Field: path, Value: s, Reason: "it must be " + policy.Choices(b.choices)}}
 	}
 	return b.length(len(s), path, "bytes")
 }

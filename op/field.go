@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"path"
@@ -27,7 +28,7 @@ type Field struct {
 	Flag, Short string
 	// Arg is the name of the value in help texts.
 	Arg string
-	// Help describes the field.
+	// Help describes the field, on a command line: the tag cli, or else help.
 	Help string
 	// Bare is the value of the flag if it is given without one, empty if it needs one.
 	Bare string
@@ -82,7 +83,7 @@ func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		field := Field{
 			JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
-			Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Bare: f.Tag.Get("bare"), Leads: f.Tag.Get("leads") != "", Typ: elem(f.Type),
+			Help: cmp.Or(f.Tag.Get("cli"), f.Tag.Get("help")), Complete: f.Tag.Get("complete"), Bare: f.Tag.Get("bare"), Leads: f.Tag.Get("leads") != "", Typ: elem(f.Type),
 		}
 		switch k := field.Typ.Kind(); {
 		case isText(field.Typ):

@@ -55,6 +55,8 @@ type Desc struct {
 	Each bool
 	// Alias is another name of its command.
 	Alias string
+	// Refuses are flags that its help leaves out: it refuses them, and says what to do instead.
+	Refuses []string
 	// Profile is the smallest set of tools for models that has the operation.
 	Profile Profile
 	Hints   Hints

@@ -75,7 +75,9 @@ func (e *Env) Start(ctx context.Context, name string, env map[string]string) (*p
 	if err != nil {
 		return nil, err
 	}
-	return e.lasting(ctx, k.Spec, func(_ policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
+	own := *e
+	own.Options.Dir = "/" // the spec's paths are absolute, and the current directory may be gone
+	return own.lasting(ctx, k.Spec, func(_ policy.Spec, opts paddock.Options) (*paddock.Sandbox, error) {
 		return paddock.Start(ctx, k.ID, env, opts)
 	})
 }
@@ -213,17 +215,20 @@ func (e *Env) MayRead(field, file string) error {
 
 // InSandbox is the field of operations that work in a sandbox.
 type InSandbox struct {
-	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" complete:"sandbox" help:"which sandbox (default: the one over the workspace)" max:"64"`
+	Sandbox string `json:"sandbox,omitempty" flag:"sandbox" arg:"NAME" leads:"true" complete:"sandbox" help:"which sandbox (default: the one over the workspace)" cli:"a running sandbox, by name or id" max:"64"`
 }
 
 // Need refuses a call of its own that names no sandbox, for operations on what ends with one.
-// What names that, as "services".
-func (in InSandbox) Need(e *Env, what string) error {
+func (in InSandbox) Need(e *Env) error {
 	if in.Sandbox != "" || e.Sandboxes != nil {
 		return nil
 	}
-	return &policy.FieldError{Field: "sandbox", Reason: "it is missing: " + what + " end with their sandbox, and one of this call's own would end with it",
-		Hint: "name a sandbox that runs, see paddock list"}
+	return Unnamed("sandbox")
+}
+
+// Unnamed returns the error of a field that has to name a sandbox, and is empty.
+func Unnamed(field string) *policy.FieldError {
+	return &policy.FieldError{Field: field, Reason: "no sandbox is named", Hint: "paddock list shows those that run, with `all` every one"}
 }
 
 // InNamed is the field of operations that need a sandbox that is named.
@@ -234,7 +239,7 @@ type InNamed struct {
 // With runs do in the sandbox.
 func (in InNamed) With(ctx context.Context, env *Env, do func(context.Context, *registry.Sandbox) error) error {
 	if in.Sandbox == "" {
-		return &policy.FieldError{Field: "sandbox", Reason: "no sandbox is named", Hint: "paddock list shows those that run"}
+		return Unnamed("sandbox")
 	}
 	return env.WithSandbox(ctx, InSandbox(in), do)
 }

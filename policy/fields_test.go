@@ -223,7 +223,7 @@ func TestOptionsOfBackendsAreChecked(t *testing.T) {
 		{Spec{Backend: "docker", Workspace: Workspace{Mode: "copy", Access: "ro"}}, `workspace.access "ro": commands would get a copy that they cannot change`},
 
 		{key("a.b-c.D_1", map[string]any{"x": []any{1, "y", true, 1.5}}), ""},
-		{codex(Codex{Platform: "windows"}), `codex.platform "windows": it must be "auto" or "linux" or "macos"`},
+		{codex(Codex{Platform: "windows"}), `codex.platform "windows": it must be "auto", "linux" or "macos"`},
 		{codex(Codex{Binary: "--x"}), `codex.binary "--x": it looks like an option`},
 		{key("a=b", "c"), `codex.config_overrides."a=b": ` + names},
 		{key("a=b=c", 1), `codex.config_overrides."a=b=c": ` + names},

@@ -106,6 +106,22 @@ func (r *resolver) refuse(field, value, reason, hint string) {
 	r.errs = append(r.errs, &FieldError{Field: field, Value: value, Reason: reason, Hint: hint})
 }
 
+// Choices returns the words that a value may be, as a reason has them: "a", "b" or "c".
+func Choices(words []string) string {
+	list, last := "", len(words)-1
+	for i, w := range words {
+		switch {
+		case i == 0:
+		case i == last:
+			list += " or "
+		default:
+			list += ", "
+		}
+		list += strconv.Quote(w)
+	}
+	return list
+}
+
 // choose sets an empty value to the first choice, and refuses one that is not a choice.
 func choose(r *resolver, field string, value *string, choices ...string) {
 	if *value == "" {
@@ -114,10 +130,7 @@ func choose(r *resolver, field string, value *string, choices ...string) {
 	if slices.Contains(choices, *value) {
 		return
 	}
-	reason := "it must be " + strconv.Quote(choices[0])
-	for _, c := range choices[1:] {
-		reason += " or " + strconv.Quote(c)
-	}
+	reason := "it must be " + Choices(choices)
 	hint := ""
 	if near := Nearest(*value, choices); near != "" {
 		hint = "did you mean " + near + "?"

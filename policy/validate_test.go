@@ -91,9 +91,9 @@ func TestResolveErrors(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{Spec{Backend: "linus"}, `backend "linus": it must be "linux" or "host" or "docker" or "codex" or "wrapper"`},
-		{Spec{Network: Network{Mode: "bridge"}}, `network "bridge": it must be "none" or "allow" or "observe" or "host"`},
-		{Spec{Workspace: Workspace{Mode: "layer"}}, `workspace.mode "layer": it must be "bind" or "copy" or "overlay"`},
+		{Spec{Backend: "linus"}, `backend "linus": it must be "linux", "host", "docker", "codex" or "wrapper"`},
+		{Spec{Network: Network{Mode: "bridge"}}, `network "bridge": it must be "none", "allow", "observe" or "host"`},
+		{Spec{Workspace: Workspace{Mode: "layer"}}, `workspace.mode "layer": it must be "bind", "copy" or "overlay"`},
 		{Spec{Workspace: Workspace{Mode: "overlay", Access: "ro"}}, `workspace.access "ro": commands would get a layer that they cannot change`},
 		{Spec{Workspace: Workspace{Mode: "overlay", Unprotected: []string{"*"}}}, `workspace.unprotected "*": in an overlay nothing of the workspace is protected: what would run on the host is held back when changes are committed`},
 		{Spec{Workspace: Workspace{Mode: "overlay"}, Limits: Limits{Disk: GiB}}, `limits.disk "1GiB": a layer lies on the host's disk, which has no bound for a directory`},
@@ -102,7 +102,7 @@ func TestResolveErrors(t *testing.T) {
 		{Spec{Level: "landlock", Workspace: Workspace{Mode: "overlay"}}, `workspace.mode "overlay": the landlock level mounts nothing`},
 		{Spec{Workspace: Workspace{Mode: "copy", Access: "ro"}}, `workspace.access "ro": commands would get a copy that they cannot change`},
 		{Spec{Level: "half"}, `level "half": it must be "full" or "landlock"`},
-		{Spec{Seccomp: "off"}, `seccomp "off": it must be "default" or "strict" or "debug"`},
+		{Spec{Seccomp: "off"}, `seccomp "off": it must be "default", "strict" or "debug"`},
 		{Spec{RootFS: "/"}, `rootfs "/": the whole host cannot be shown`},
 		{Spec{RootFS: "/proc/1/root"}, `rootfs "/proc/1/root": /proc belongs to the kernel`},
 		{Spec{AllowDegraded: []string{"memory", "all"}}, `allow_degraded[1] "all": it is nothing that can be degraded`},

@@ -42,7 +42,7 @@ type Attached struct {
 // unknownError is the error of an id that no sandbox has, or has any more.
 type unknownError struct{}
 
-func (unknownError) Error() string { return "no sandbox of this id runs" }
+func (unknownError) Error() string { return "no such sandbox" }
 
 // Unwrap returns [backend.ErrGone].
 func (unknownError) Unwrap() error { return backend.ErrGone }

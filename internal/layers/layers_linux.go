@@ -577,13 +577,13 @@ func Explain(id string, err error) (message, hint string) {
 	case errors.As(err, &source):
 		return message, "bring the directory back to its place, or discard what was changed: paddock discard " + id
 	case errors.As(err, &conflict):
-		return err.Error(), "look at both, and then: paddock commit with `on_conflict` skip leaves the source's, overwrite takes the layer's"
+		return err.Error(), "look at both: paddock commit `on_conflict` skip " + id + " keeps your directory's, and `on_conflict` overwrite takes the sandbox's"
 	case errors.As(err, &lost):
 		return message, ""
 	case errors.As(err, &corrupt):
 		return message, "nobody can say what commands saw there: paddock discard " + id + " removes the layer"
 	case errors.As(err, &path):
-		return err.Error(), "paddock diff " + id + " with `name_status` lists what has changed"
+		return err.Error(), "paddock diff `name_status` " + id + " lists what has changed"
 	case errors.Is(err, os.ErrPermission):
 		return message, "commands closed it to its owner: paddock diff " + id + " reads it nevertheless"
 	}

@@ -18,6 +18,19 @@ func Named(dir, name string) string {
 	return name
 }
 
+// Names returns the names of the sandboxes below a state directory that outlive their creators, but
+// for those of servers.
+func Names(dir string) []string {
+	var names []string
+	records, _ := kept.List(dir)
+	for _, r := range records {
+		if !r.Served && r.Name != "" {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
 // Paused reports whether the commands of a sandbox are stopped.
 func Paused(dir, id string) bool { return state.Paused(dir, id) }
 

@@ -10,6 +10,9 @@ func DefaultBackend() backend.Backend { return nil }
 // Named returns the name: there are no names here.
 func Named(_, name string) string { return name }
 
+// Names returns nothing, because sandboxes have no state here.
+func Names(string) []string { return nil }
+
 // Paused reports that nothing is stopped.
 func Paused(string, string) bool { return false }
 

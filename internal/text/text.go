@@ -15,6 +15,7 @@ package text
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // OrDash returns the text, or "-" if it is empty.
@@ -52,6 +53,20 @@ func Count[N int | int64](n N, what string) string {
 		return "1 " + what
 	case strings.HasSuffix(what, "s"), strings.HasSuffix(what, "x"):
 		what += "e"
+	case strings.HasSuffix(what, "ry"):
+		what = strings.TrimSuffix(what, "y") + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Span returns a duration without units that are zero: "8h", not "8h0m0s".
+func Span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

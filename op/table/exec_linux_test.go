@@ -92,7 +92,7 @@ func TestExecIsRefused(t *testing.T) {
 		{env, "exec", fields{"command": "a\x00b"}, "NUL byte"},
 		{env, "exec", fields{"command": "true", "sandbox": "other"}, `cannot find sandbox "other"`},
 		{env, "exec", fields{"argv": []string{"nonesuch"}}, "cannot run nonesuch: not found"},
-		{&single, "exec", fields{"command": "true"}, "cannot use sandbox: it is missing"},
+		{&single, "exec", fields{"command": "true"}, "cannot use sandbox: no sandbox is named"},
 		{&single, "exec", fields{"command": "true", "sandbox": "x", "background": true}, "cannot use background: only a server keeps what runs on"},
 		{&single, "exec", fields{"command": "true", "sandbox": "x"}, `cannot attach to sandbox "x"`},
 		{env, "exec_kill", fields{"exec": "x"}, `cannot find exec "x"`},

@@ -87,7 +87,7 @@ func TestFileSearchRefuses(t *testing.T) {
 		{fields{"glob": []string{"a", "[b"}}, `cannot use glob[1] "[b": a [ is not closed`},
 		{fields{"pattern": "a", "exclude": []string{"{a,b"}, "glob": []string{""}}, `cannot use glob[0]`},
 		{fields{"pattern": "a", "exclude": []string{`\`}}, `cannot use exclude[0] "\\": nothing follows the \ at its end`},
-		{fields{"pattern": "a", "output": "lines"}, `cannot use output "lines": it must be "content" or "files" or "count"`},
+		{fields{"pattern": "a", "output": "lines"}, `cannot use output "lines": it must be "content", "files" or "count"`},
 		{fields{"pattern": "a", "context": 51}, "context must be 50 at most"},
 		{fields{"pattern": "a", "limit": 0}, "limit must be 1 at least"},
 		{fields{"pattern": "a", "timeout": "6m"}, `cannot use timeout "6m0s": it must be above 0 and at most 5m`},

@@ -233,7 +233,7 @@ func TestNetworkOfASandboxWithoutRules(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	env = &op.Env{Options: env.Options}
-	if _, err := try[network.NetworkOutput](t.Context(), t, env, "network_show", nil); err == nil || err.Error() != "cannot use sandbox: it is missing" {
+	if _, err := try[network.NetworkOutput](t.Context(), t, env, "network_show", nil); err == nil || err.Error() != "cannot use sandbox: no sandbox is named" {
 		t.Errorf("%v", err)
 	}
 }

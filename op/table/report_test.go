@@ -169,7 +169,7 @@ func TestRunRefusesBeforeItStarts(t *testing.T) {
 		{`{"argv":[]}`, "cannot run: no command was given"},
 		{`{"argv":[""]}`, "cannot run: the command is empty"},
 		{`{"argv":["true"],"tty":true}`, "cannot run with a terminal: the output is captured"},
-		{`{"argv":["true"],"network":"some"}`, `cannot use network "some": it must be "none" or "allow" or "observe" or "host"`},
+		{`{"argv":["true"],"network":"some"}`, `cannot use network "some": it must be "none", "allow", "observe" or "host"`},
 	}
 	for _, tt := range tests {
 		_, err := op.Of[exec.RunInput]().Call(t.Context(), &op.Env{Options: paddock.Options{Backend: bare{}}}, []byte(tt.input), nil)

@@ -25,13 +25,13 @@ func TestServerErrors(t *testing.T) {
 		{"run", fields{"argv": []string{"true"}, "timeout": "0s"}, "timeout", "leave it out"},
 		{"session_run", fields{"session_id": "s"}, "command", "restart"},
 		{"session_run", fields{"session_id": "s", "command": "true", "restart": true}, "restart", "one of the two"},
-		{"service_status", fields{"name": "none"}, "", "service_list"},
-		{"service_stop", fields{"name": "none"}, "", "service_list"},
-		{"service_logs", fields{"name": "none"}, "", "service_list"},
-		{"shell_read", fields{"shell_id": "none"}, "", "shell_list"},
-		{"shell_write", fields{"shell_id": "none", "text": "x"}, "", "shell_list"},
-		{"shell_signal", fields{"shell_id": "none"}, "", "shell_list"},
-		{"shell_close", fields{"shell_id": "none"}, "", "shell_list"},
+		{"service_status", fields{"name": "none"}, "", "paddock service list"},
+		{"service_stop", fields{"name": "none"}, "", "paddock service list"},
+		{"service_logs", fields{"name": "none"}, "", "paddock service list"},
+		{"shell_read", fields{"shell_id": "none"}, "", "paddock shell list"},
+		{"shell_write", fields{"shell_id": "none", "text": "x"}, "", "paddock shell list"},
+		{"shell_signal", fields{"shell_id": "none"}, "", "paddock shell list"},
+		{"shell_close", fields{"shell_id": "none"}, "", "paddock shell list"},
 	} {
 		_, err := operationTried(t, env, tt.op, tt.in)
 		own := policy.FieldErrors(err)

@@ -192,7 +192,7 @@ func TestServiceErrors(t *testing.T) {
 	}
 	alone := *env
 	alone.Sandboxes = nil
-	if _, err := operationTried(t, &alone, "service_start", fields{"name": "x", "command": "true"}); err == nil || err.Error() != "cannot use sandbox: it is missing: services end with their sandbox, and one of this call's own would end with it" {
+	if _, err := operationTried(t, &alone, "service_start", fields{"name": "x", "command": "true"}); err == nil || err.Error() != "cannot use sandbox: no sandbox is named" {
 		t.Error(err)
 	}
 }

@@ -32,11 +32,11 @@ func Groups() map[string]Group {
 		"file":   {Summary: "Work with files of a workspace, as its sandbox sees them"},
 		"network": {Summary: "Look at the rules of a running sandbox's network, and change them",
 			Examples: `  # the rules, connections and bytes of a sandbox; paddock list prints its ID
-  paddock network show ID
+  paddock network show web
   # each connection and each refusal, as they come
-  paddock network log --follow ID
+  paddock network log --follow web
   # open one more host
-  paddock network add ID --allow api.example.com`},
+  paddock network add web --allow api.example.com`},
 		"policy":    {Summary: "Look at the rules for commands"},
 		"secret":    {Summary: "Work with secrets: values that commands of a sandbox may use and that output never shows"},
 		"service":   {Summary: "Work with services: commands that run on in a sandbox"},

@@ -55,7 +55,7 @@ func TestContract(t *testing.T) {
 		{policy: `{"type":"codex","binary":"/opt/codex","platform":"macos","config_overrides":{"b":[1,"x"],"a.c":true}}`,
 			spec: policy.Spec{Backend: "codex", Codex: &policy.Codex{Binary: "/opt/codex", Platform: "macos",
 				ConfigOverrides: map[string]any{"b": []any{int64(1), "x"}, "a.c": true}}}},
-		{policy: `{"type":"codex","platform":"windows"}`, err: `platform cannot be used: it must be "auto" or "linux" or "macos".`},
+		{policy: `{"type":"codex","platform":"windows"}`, err: `platform cannot be used: it must be "auto", "linux" or "macos".`},
 
 		// Docker.
 		{policy: `{"type":"docker"}`, spec: policy.Spec{Backend: "docker", Docker: docker(nil)}},

@@ -303,7 +303,7 @@ limits: {timeout: 1ns}
 	want := `cannot use workspace.source ".": it is relative, and the directory it starts from is not known
 f:5: cannot use mounts[0].target "/usr/a": /usr is read-only inside
 f:6: cannot use mounts[1].target "/usr/b": /usr is read-only inside
-f:2: cannot use network "bridge": it must be "none" or "allow" or "observe" or "host"
+f:2: cannot use network "bridge": it must be "none", "allow", "observe" or "host"
 f:9: cannot use limits.timeout "1ns": it is less than 1ms
 f:8: cannot use env."1.A": a name is letters, digits and underscores, and does not start with a digit`
 	if err := file.Locate(err); err == nil || err.Error() != want {

@@ -75,7 +75,7 @@ func rows() []row {
 		{of: "make test", dir: "paddock", steps: []step{{instead: "make test PACKAGES=./op/... TESTARGS=-run=TestOutput", see: []string{", 0 failed, "}, never: []string{"FAIL"}}}},
 		{of: "./bin/paddock run -- sh -c 'echo built >result; cat ~/.ssh/id_rsa; touch /usr/bin/x'", dir: "paddock", steps: []step{{status: 1}}},
 		{of: "./bin/paddock try -- sh -c 'echo better >result; echo evil >.git/hooks/pre-commit'", dir: "paddock", steps: []step{{
-			tty: true, asked: "[commit/discard/keep]", stdin: "discard\n", see: []string{" .git/hooks/pre-commit | 1 +", "held back: .git/hooks/pre-commit: git: git runs hooks at"},
+			tty: true, asked: "[commit/discard/keep; Enter: keep]", stdin: "discard\n", see: []string{" .git/hooks/pre-commit | 1 +", "held back: .git/hooks/pre-commit: git runs hooks at"},
 			after: "! ls .git/hooks/pre-commit && grep built result"}}},
 		{of: "./bin/paddock run --allow example.com -- curl -sS https://example.org", dir: "paddock", steps: []step{{status: 6, see: []string{"Could not resolve host: example.org", "denied: network: allow, example.org (no rule opens it; --allow example.org opens it)"}}}},
 		{of: "go install github.com/paddock-dev/paddock/cmd/...@latest", steps: []step{{before: fromFiles, after: "~/go/bin/paddock version | grep ' v0.9.9$' && ~/go/bin/paddock run -- true"}}},
@@ -124,7 +124,7 @@ func rows() []row {
 		{of: "paddock wrap claude", why: clients},
 		{of: "paddock run --allow api.example.com --env-pass EXAMPLE_API_KEY -- agent 'make the tests pass'", why: clients},
 		{of: "paddock git accept", steps: []step{
-			{status: 125, see: []string{"no sandbox over . has added to git's configuration"}},
+			{status: 125, see: []string{"no sandbox over the current directory has added to git's configuration"}},
 			{before: "paddock run -- git remote add origin https://example.com/app.git", status: 1, see: []string{"would add remote.origin.url=https://example.com/app.git", "paddock git accept --yes -w ."}, after: "! git remote get-url origin"},
 			{tty: true, stdin: "y\n", see: []string{"Add this to git's configuration? [y/N]"}, after: "git remote get-url origin"},
 		}},
@@ -160,9 +160,9 @@ func rows() []row {
 		{of: "paddock diff --stat pd-k3v9q2mx7wzra", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff --stat " + lastLayer, see: []string{" tried | 1 +"}}}},
 		{of: "paddock commit pd-k3v9q2mx7wzra", steps: []step{{instead: "paddock commit " + lastLayer, see: []string{"1 change landed"}, after: "ls tried && rm tried"}}},
 		{of: "paddock run --workspace-mode overlay", steps: []step{{instead: "paddock run --workspace-mode overlay -- ./try", see: []string{"tried"}, after: "! ls tried"}}},
-		{of: "paddock diff ID [PATH…]", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff " + lastLayer + " tried", see: []string{"+tried"}}}},
-		{of: "paddock commit ID [PATH…]", steps: []step{{instead: "paddock commit --dry-run " + lastLayer + " tried", see: []string{"1 change would land"}, after: "! ls tried"}}},
-		{of: "paddock discard ID [PATH…]", steps: []step{{instead: "paddock discard " + lastLayer + " tried", see: []string{"1 change discarded"}, after: "paddock discard " + lastLayer}}},
+		{of: "paddock diff NAME [PATH…]", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff " + lastLayer + " tried", see: []string{"+tried"}}}},
+		{of: "paddock commit NAME [PATH…]", steps: []step{{instead: "paddock commit --dry-run " + lastLayer + " tried", see: []string{"1 change would land"}, after: "! ls tried"}}},
+		{of: "paddock discard NAME [PATH…]", steps: []step{{instead: "paddock discard " + lastLayer + " tried", see: []string{"1 change discarded"}, after: "paddock discard " + lastLayer}}},
 
 		// docs/guest-agent.md
 		{of: "bin/paddock-agent --listen unix:///tmp/x.sock --workspace DIR", dir: "paddock", steps: []step{
@@ -201,20 +201,20 @@ func rows() []row {
 		{of: "paddock plan --allow-from apt,cargo", why: registries},
 		{of: "paddock mcp --allow-from npm", why: registries},
 		{of: "paddock run --network observe -- make deps", why: noLoopback},
-		{of: "paddock network add ID --allow example.com", why: running},
+		{of: "paddock network add web --allow example.com", why: running},
 		{of: "paddock run --ssh-agent --allow github.com:22 -- git push", why: sshAgent},
 		{of: "paddock run --ssh-agent=sign --allow github.com:22 -- git commit -S", why: sshAgent},
 		{of: "paddock run --ssh-agent --ssh-key SHA256:… --allow github.com:22 -- ssh -T git@github.com", why: sshAgent},
 		{of: "ssh_agent: {keys: [\"SHA256:…\"], sign: true}", why: sshAgent},
-		{of: "paddock network show --observed ID", why: running},
+		{of: "paddock network show --observed web", why: running},
 		{of: "# secrets.yaml", path: "secrets.yaml", steps: []step{{instead: "paddock plan --spec ~/secrets.yaml", see: []string{"443; Authorization gets API_TOKEN", "POST of /v1/search, /v1/projects/*/issues, /v1/drafts/**; X-Api-Key gets KEY"}}}},
 		{of: "paddock run --spec secrets.yaml -- sh -c 'env | grep TOKEN; curl -sS https://api.example.com/user'", why: noLoopback},
-		{of: "paddock network show ID", why: running},
-		{of: "paddock network log --follow ID", why: running},
-		{of: "paddock network set ID --allow example.com --allow '*.example.org'", why: running},
-		{of: "paddock network set ID --none", why: running},
+		{of: "paddock network show web", why: running},
+		{of: "paddock network log --follow web", why: running},
+		{of: "paddock network set web --allow example.com --allow '*.example.org'", why: running},
+		{of: "paddock network set web --none", why: running},
 		{of: "paddock run -p 8080:8000 -- python3 -m http.server 8000", steps: []step{{instead: "paddock run -p 8080:8000 -- true", see: []string{"published: http://127.", ":8080/ leads to port 8000"}}}},
-		{of: "paddock forward ID 8000", why: running},
+		{of: "paddock forward web 8000", why: running},
 		{of: "paddock run --host-port 5432 -- pg_isready -h host.paddock.internal", steps: []step{{instead: "paddock plan --host-port 5432", see: []string{"host.paddock.internal  5432"}}}},
 		{of: "network: {publish: [\"8080:3000\"], host_ports: [5432]}", path: "ports.yaml", steps: []step{{instead: "paddock plan --spec ~/ports.yaml", see: []string{"8080:3000", "host.paddock.internal"}}}},
 		{of: "paddock run -- sh -c 'getent hosts example.com || echo no network'", steps: []step{{see: []string{"no network"}}}},
@@ -238,16 +238,20 @@ func rows() []row {
 
 		// docs/lasting.md
 		{of: "paddock create web --idle 8h", steps: []step{{see: []string{"sandbox web is ready (pd-"}, after: lastOf}}},
+		{of: "spec := paddock.Spec{Workspace: paddock.Workspace{Mode: \"overlay\"}}", path: "lib/lasting.txt", dir: "lib", steps: []step{
+			{before: inALastingProgram, instead: "cd ~/src/app && PADDOCK_AGENT=$HOME/paddock/bin/paddock-agent ~/lib/lasting/lasting", after: "paddock list --all | grep web && paddock rm --force web"},
+		}},
 		{of: "paddock exec web -- make", steps: []step{{before: firstOf, see: []string{"made one"}, after: lastOf}}},
 		{of: "paddock exec -d web -- make", steps: []step{{before: firstOf, see: []string{"e1"}, after: lastOf}}},
-		{of: "paddock secret set web TOKEN --from-env TOKEN", steps: []step{{before: "export TOKEN=hunter22 && " + firstOf, see: []string{"secrets: TOKEN"}, never: []string{"hunter22"}, after: lastOf}}},
+		{of: "paddock secret set web TOKEN --from-env TOKEN", steps: []step{{before: "export TOKEN=hunter22 && " + firstOf, see: []string{"secret TOKEN is set"}, never: []string{"hunter22"}, after: lastOf}}},
 		{of: "paddock exec --secret-env TOKEN web -- make", steps: []step{{before: "export TOKEN=hunter22 && " + firstOf + " && paddock secret set web TOKEN --from-env TOKEN >/dev/null", see: []string{"made one"}, after: lastOf}}},
 		{of: "paddock logs --follow web", steps: []step{{before: firstOf + " && paddock exec -d web -- make >/dev/null", see: []string{"e1 | ", "made one"}, after: lastOf}}},
-		{of: "paddock cp ~/data.csv web:data.csv", steps: []step{{before: "echo 1 >~/data.csv && " + firstOf, see: []string{"copied to web:/workspace/data.csv: 1 entries, 2 bytes"}, after: "rm data.csv ~/data.csv; " + lastOf}}},
-		{of: "paddock cp ~/photos web:.", steps: []step{{before: photosOf, see: []string{"copied to web:/workspace/photos: 1 entries, 2 bytes"}, after: ofPhotos}}},
-		{of: "paddock cp web:photos/. ./out", steps: []step{{before: photosOf + " && cp -r ~/photos .", see: []string{"copied to /home/dev/src/app/out: 1 entries, 2 bytes"}, after: "cat out/one && " + ofPhotos}}},
+		{of: "paddock cp ~/data.csv web:data.csv", steps: []step{{before: "echo 1 >~/data.csv && " + firstOf, see: []string{"copied to web:/workspace/data.csv: 1 entry, 2 bytes"}, after: "rm data.csv ~/data.csv; " + lastOf}}},
+		{of: "paddock cp ~/photos web:.", steps: []step{{before: photosOf, see: []string{"copied to web:/workspace/photos: 1 entry, 2 bytes"}, after: ofPhotos}}},
+		{of: "paddock cp web:photos/. ./out", steps: []step{{before: photosOf + " && cp -r ~/photos .", see: []string{"copied to /home/dev/src/app/out: 1 entry, 2 bytes"}, after: "cat out/one && " + ofPhotos}}},
 		{of: "paddock cp web:photos - | tar -t", steps: []step{{before: photosOf + " && cp -r ~/photos .", see: []string{"photos/one"}, after: ofPhotos}}},
 		{of: "paddock shell web", steps: []step{{before: firstOf, tty: true, stdin: "echo $((6*7)); exit 3\n", status: 3, see: []string{"42"}, after: lastOf}}},
+		{of: "paddock file list --sandbox web", steps: []step{{before: firstOf, see: []string{"Makefile"}, after: lastOf}}},
 		{of: "paddock status web", steps: []step{{before: firstOf, see: []string{" is running", "workspace /home/dev/src/app", "network none"}, after: lastOf}}},
 		{of: "paddock stop web", steps: []step{{before: firstOf, see: []string{"sandbox web has ended: paddock stop ended it; nothing runs in it any more"}, after: lastOf}}},
 		{of: "paddock start web", steps: []step{{before: firstOf + " && paddock stop web >/dev/null", see: []string{"sandbox web is ready"}, after: lastOf}}},
@@ -293,7 +297,7 @@ func rows() []row {
 		{of: "paddock run --workspace-mode copy -- ./try", steps: []step{{see: []string{"tried"}, after: "! ls tried"}}},
 		{of: "paddock try -- ./try", steps: []step{
 			{see: []string{"tried", "paddock: what has changed:", "paddock: the changes are kept: paddock diff pd-"}, after: "! ls tried && paddock discard " + lastLayer},
-			{tty: true, asked: "[commit/discard/keep]", stdin: "commit\n", see: []string{"1 change landed"}, after: "ls tried && rm tried"},
+			{tty: true, asked: "[commit/discard/keep; Enter: keep]", stdin: "commit\n", see: []string{"1 change landed"}, after: "ls tried && rm tried"},
 		}},
 		{of: "paddock run --rootfs ~/image -- app", steps: []step{{see: []string{"app runs"}}}},
 		{of: "paddock run --seccomp debug -- gdb ./app", steps: []step{{stdin: "run\nquit\n", see: []string{"app runs", "exited normally"}}}},
@@ -369,6 +373,14 @@ cp ../paddock/go.sum .
 	printf 'fmt.Printf("%%s", out)\nreturn err\n}\n\nfunc main() { if err := try(context.Background()); err != nil { fmt.Println(err); os.Exit(1) } }\n'
 } >main.go
 go mod tidy && CGO_ENABLED=0 go build || exit`
+
+// inALastingProgram makes a program of the lines of docs/lasting.md, in the module of the README's.
+const inALastingProgram = `mkdir -p lasting && {
+	printf 'package main\n\nimport ("context"; "fmt"; "os"; "time"; "github.com/paddock-dev/paddock")\n\n'
+	printf 'func try(ctx context.Context, opts paddock.Options) error {\n'
+	cat lasting.txt
+	printf 'return err\n}\n\nfunc main() { if err := try(context.Background(), paddock.Options{Path: os.Getenv("PATH")}); err != nil { fmt.Println(err); os.Exit(1) } }\n'
+} >lasting/main.go && CGO_ENABLED=0 go build -o lasting/lasting ./lasting || exit`
 
 // asClient runs the client of docs/guest-agent.md beside the agent.
 func asClient(t *testing.T) {

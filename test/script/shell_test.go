@@ -36,7 +36,7 @@ func TestShellDetach(t *testing.T) {
 	s.expect(`30 97\r\nxterm\r\n`)
 	s.send("(read line; echo got-$line) \r\x10")
 	s.send("\x11")
-	s.expect(`the shell goes on: paddock shell testshelldetach comes back to it`)
+	s.expect(`the shell still runs: paddock shell testshelldetach attaches to it again`)
 	s.exit(0)
 
 	again := start("shell")

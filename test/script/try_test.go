@@ -21,14 +21,14 @@ func TestTryAsks(t *testing.T) {
 		landed, kept bool
 	}{
 		{"commit\r", `held back: \.envrc: .*the layer is kept, with 1 change: paddock diff (pd-[a-z0-9]+)`, true, true},
-		{"x\rd\r", `\[commit/discard/keep\] $`, false, false},
+		{"x\rd\r", `\[commit/discard/keep; Enter: keep\] .*the changes are discarded`, false, false},
 		{"\r", `the changes are kept: paddock diff (pd-[a-z0-9]+)`, false, true},
 		{"\x04", `the changes are kept: paddock diff (pd-[a-z0-9]+)`, false, true}, // the end of the input
 	} {
 		t.Run(strings.TrimSpace(tt.answer), func(t *testing.T) {
 			ws := t.TempDir()
 			s := startTerminal(t, "try", "-w", ws, "--", "sh", "-c", "echo new > made; echo x > .envrc")
-			s.expect(`(?s)made +\| 1 \+.*held back: \.envrc: .*What becomes of the changes\? \[commit/discard/keep\] $`)
+			s.expect(`(?s)made +\| 1 \+.*held back: \.envrc: .*What becomes of the changes\? \[commit/discard/keep; Enter: keep\] $`)
 			s.send(tt.answer)
 			s.expect("(?s)" + tt.says)
 			s.exit(0)
@@ -58,7 +58,7 @@ func TestTryInterrupted(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			ws := t.TempDir()
 			s := startTerminal(t, "try", "-w", ws, "--", "sh", "-c", "echo new > made")
-			s.expect(`\[commit/discard/keep\] $`)
+			s.expect(`\[commit/discard/keep; Enter: keep\] $`)
 			if err := s.cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,11 @@ func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
 		if f.Flag == "" {
 			if !cmd.DisableFlagsInUseLine {
 				flags.SetInterspersed(f.Kind != op.KindList)
-				cmd.Use += " [flags] [--]"
+				usage := " [flags] [--]"
+				if takesCommand(fields) {
+					usage = " NAME [flags] --" // a sandbox, and a command in it
+				}
+				cmd.Use += usage
 				cmd.DisableFlagsInUseLine = true
 			}
 			cmd.Use += " " + f.Arg
@@ -103,6 +107,12 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 	return data, nil
 }
 
+// takesCommand reports whether a command runs another one in a sandbox: NAME -- CMD.
+func takesCommand(fields []op.Field) bool {
+	return slices.ContainsFunc(fields, func(f op.Field) bool { return f.Leads }) &&
+		slices.ContainsFunc(fields, func(f op.Field) bool { return f.Flag == "" && f.Kind == op.KindList && !strings.HasPrefix(f.Arg, "[") })
+}
+
 // lead takes the name of a sandbox that comes first, where a field can be given that way, and
 // returns the rest: NAME of "NAME [FLAGS] -- CMD", and one argument more than the command takes.
 func (in *Input) lead(args []string) ([]string, error) {
@@ -117,6 +127,17 @@ func (in *Input) lead(args []string) ([]string, error) {
 	words := slices.DeleteFunc(slices.Clone(in.fields), func(f op.Field) bool { return f.Flag != "" })
 	lists := slices.ContainsFunc(words, func(f op.Field) bool { return f.Kind == op.KindList })
 	switch {
+	case takesCommand(in.fields) && in.cmd.ArgsLenAtDash() < 0 && !slices.Contains(args, "--"):
+		wrong := op.Unnamed("--" + in.fields[lead].Flag)
+		meant := []string{"paddock", in.command, policy.ShellWord(args[0]), "--"}
+		for _, arg := range args[1:] {
+			meant = append(meant, policy.ShellWord(arg))
+		}
+		if len(args) == 1 {
+			meant = append(meant, words[0].Arg)
+		}
+		wrong.Hint = "the sandbox stands before --, and its command after that: did you mean " + strings.Join(meant, " ") + "?"
+		return nil, wrong
 	case lists && len(args) > 1 && strings.HasPrefix(args[1], "-") && slices.Contains(args, "--") && in.cmd.ArgsLenAtDash() < 0:
 		in.values[name] = args[0]
 		if err := in.cmd.Flags().Parse(args[1:]); err != nil {
@@ -193,6 +214,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 			hint = "did you mean --" + near + "? " + hint
 		} else if other := besides(cmd, unknown.GetSpecifiedName()); other != "" {
 			hint = other
+		} else if cmd.Name() == "exec" && slices.Contains([]string{"t", "i", "tty", "interactive"}, unknown.GetSpecifiedName()) {
+			hint = "exec gives a command no terminal: paddock shell NAME opens a shell on one. " + hint
 		}
 		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
 	case errors.As(err, &bare):

@@ -80,6 +80,7 @@ func (m *manual) commands(root *cobra.Command, group string) {
 
 // command writes a command and those below it.
 func (m *manual) command(cmd *cobra.Command) {
+	inCommands(cmd)
 	m.macro(".SS", cmd.UseLine())
 	m.text(cmp.Or(cmd.Long, cmd.Short+"."))
 	for _, alias := range cmd.Aliases {

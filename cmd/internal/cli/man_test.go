@@ -3,12 +3,14 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/table"
 )
 
@@ -63,6 +65,45 @@ func TestManualText(t *testing.T) {
 		m.text(tt.text)
 		if err := m.Flush(); err != nil || b.String() != tt.want {
 			t.Errorf("%q is %q, %v; want %q", tt.text, b.String(), err, tt.want)
+		}
+	}
+}
+
+// What help says is in the words of the command line: no tool, and no field of its own, has the name
+// that models have for it. A line of JSON in "paddock session" has.
+func TestHelpNamesNoTools(t *testing.T) {
+	root := (&App{}).root(nil)
+	for _, o := range table.All() {
+		cmd, _, err := root.Find(o.CLI)
+		if len(o.CLI) == 0 || o.Lasting || o.Name == "session" || err != nil {
+			continue
+		}
+		inCommands(cmd)
+		text := cmd.Long
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { text += "\n" + f.Usage })
+		for _, word := range snakeCase.FindAllString(text, -1) {
+			if slices.ContainsFunc(table.All(), func(o op.Op) bool { return o.Name == word }) {
+				t.Errorf("paddock %s --help names the tool %s", strings.Join(o.CLI, " "), word)
+			}
+			if slices.ContainsFunc(o.Fields(), func(f op.Field) bool { return f.JSON == word }) {
+				t.Errorf("paddock %s --help names the field %s", strings.Join(o.CLI, " "), word)
+			}
+		}
+	}
+}
+
+// A command that runs another one in a sandbox shows where the two stand.
+func TestUsageHasTheSandboxFirst(t *testing.T) {
+	for name, want := range map[string]string{
+		"exec":             "paddock exec NAME [flags] -- CMD [ARG]...",
+		"service start":    "paddock service start NAME [flags] -- COMMAND...",
+		"run":              "paddock run [flags] [--] CMD [ARG]...",
+		"workspace export": "paddock workspace export [flags] [--] [PATH]...",
+		"diff":             "paddock diff [flags] [--] NAME [PATH]...",
+	} {
+		cmd, _, err := (&App{}).root(nil).Find(strings.Fields(name))
+		if err != nil || cmd.UseLine() != want {
+			t.Errorf("%s: %q, want %q", name, cmd.UseLine(), want)
 		}
 	}
 }

@@ -232,7 +232,7 @@ func ask(question string) (bool, error) {
 func choose(question string, words ...string) (string, error) {
 	in := bufio.NewReader(os.Stdin)
 	for {
-		if _, err := fmt.Fprintf(os.Stderr, "%s [%s] ", question, strings.Join(words, "/")); err != nil {
+		if _, err := fmt.Fprintf(os.Stderr, "%s [%s; Enter: %s] ", question, strings.Join(words, "/"), words[len(words)-1]); err != nil {
 			return "", err
 		}
 		line, err := in.ReadString('\n')

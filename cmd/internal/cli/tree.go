@@ -51,6 +51,11 @@ may change, a read-only system around it, and no network unless you give one.`,
 		"refuse what cannot be put on record (required), or do it all the same (best-effort), as `MODE`; what needs a privilege is always refused")
 	a.addCommands(root, table.All(), args)
 	root.AddCommand(completionCommand(), a.manCommand())
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		inCommands(cmd)
+		show(cmd, args)
+	})
 	root.InitDefaultHelpCmd()
 	refuseUnknownTopics(root)
 	for _, g := range groups {
@@ -85,6 +90,9 @@ func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
 		cmd.ValidArgsFunction = completeArgs(o.Fields())
 	}
 	in := AddFlags(cmd, strings.Join(o.CLI, " "), o.Fields())
+	for _, name := range o.Refuses {
+		cmd.Flags().Lookup(name).Hidden = true
+	}
 	help := "print one JSON object instead of text"
 	if o.Streams.Lines {
 		help = "read and print JSON objects, one a line"

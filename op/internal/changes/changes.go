@@ -80,7 +80,7 @@ func (f Finding) line() string {
 		at = " (about " + name(f.About) + ")"
 	}
 	tool := ""
-	if f.Tool != "" {
+	if f.Tool != "" && !strings.HasPrefix(f.Why, f.Tool+" ") { // else the reason names it
 		tool = f.Tool + ": "
 	}
 	return state + ": " + name(f.Path) + at + ": " + tool + text.Escape(f.Why)
@@ -156,7 +156,7 @@ func unquote(quoted string) (string, error) {
 // open opens a layer by the name or id of its sandbox.
 func open(ctx context.Context, env *op.Env, id string, how func(context.Context, string, paddock.Options) (*paddock.Layer, error)) (*paddock.Layer, error) {
 	if id == "" {
-		return nil, &policy.FieldError{Field: "id", Reason: "it is missing", Hint: "paddock layers lists the layers that are kept"}
+		return nil, &policy.FieldError{Field: "id", Reason: "no sandbox is named", Hint: "paddock layers lists those that have a layer"}
 	}
 	return how(ctx, id, env.Options)
 }

@@ -16,8 +16,8 @@ import (
 )
 
 type CommitInput struct {
-	ID         string   `json:"id" arg:"ID" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
-	Paths      []string `json:"paths,omitempty" arg:"PATH..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
+	ID         string   `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
+	Paths      []string `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
 	OnConflict string   `json:"on_conflict,omitempty" flag:"on-conflict" arg:"WHAT" choices:"fail,overwrite,skip" help:"where the host's file has changed since: fail (default: nothing lands), overwrite it, or skip that path"`
 	Accept     []string `json:"accept,omitempty" flag:"accept" arg:"PATH" max:"4096" help:"land what is held back at and below this path (may be repeated)"`
 	DryRun     bool     `json:"dry_run,omitempty" flag:"dry-run" help:"say what would land, and change nothing"`
@@ -59,6 +59,7 @@ func (CommitInput) Desc() op.Desc {
 		Doc: `Land what commands changed in a workspace of mode overlay in its directory on the host:
 everything, or what is at and below the paths. All of it lands, or nothing: a crash in
 the middle is finished, or taken back, by the next command that opens the layer.
+A PATH is relative to the workspace, not to the current directory.
 
 What would run programs on the host unasked, or steer what does, is held back and
 named with the reason, and the rest lands: git's hooks and configuration, nested

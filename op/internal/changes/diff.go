@@ -11,8 +11,8 @@ import (
 )
 
 type DiffInput struct {
-	ID         string   `json:"id" arg:"ID" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
-	Paths      []string `json:"paths,omitempty" arg:"PATH..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
+	ID         string   `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
+	Paths      []string `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
 	Stat       bool     `json:"stat,omitempty" flag:"stat" help:"how many lines of each file come and go"`
 	NameStatus bool     `json:"name_status,omitempty" flag:"name-status" help:"a line for each path: A new, M changed, D gone, T another type, R a renamed directory"`
 	Tar        bool     `json:"tar,omitempty" flag:"tar" help:"a tar archive, as a layer of an OCI image: .wh.NAME is gone"`
@@ -37,6 +37,7 @@ func (DiffInput) Desc() op.Desc {
 		Doc: `Show what commands changed in a workspace of mode overlay, against its directory on the
 host: a patch that git apply takes, or one of the other forms. Nothing of the layer is
 executed, and no git is run.
+A PATH is relative to the workspace, not to the current directory.
 
 What would run programs on the host, or steer what does, is named on standard error:
 "held back" is what paddock commit lands only if you accept it.

@@ -11,8 +11,8 @@ import (
 )
 
 type DiscardInput struct {
-	ID    string   `json:"id" arg:"ID" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
-	Paths []string `json:"paths,omitempty" arg:"PATH..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything, and the layer)"`
+	ID    string   `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
+	Paths []string `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything, and the layer)"`
 }
 
 type DiscardOutput struct {
@@ -29,7 +29,7 @@ func (DiscardInput) Desc() op.Desc {
 		Summary: "Throw changes of a layer away",
 		Doc: `Throw away what commands changed in a workspace of mode overlay: what is at and below the
 paths, or all of it with the layer itself, which only a sandbox of "paddock create" keeps.
-The host's directory is not touched.`,
+The host's directory is not touched. A PATH is relative to the workspace, not to the current directory.`,
 		Examples: `  paddock discard pd-k3v9q2mx7wzra
   paddock discard pd-k3v9q2mx7wzra node_modules`,
 		Local: true,

@@ -43,7 +43,8 @@ and at a terminal you are asked what becomes of them:
   discard  they are thrown away
   keep     they stay in the layer: paddock diff, commit and discard work on it, by its id
 
-Without a terminal they are kept, and the id is printed. Nothing of the workspace is
+Without a terminal they are kept, and the id is printed: with --quiet it alone, to standard
+error. Nothing of the workspace is
 read-only for the command: .git/hooks can be changed, too, and lands only if you accept
 it by name.
 
@@ -211,9 +212,16 @@ func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, o
 		return nil
 	case "discard":
 		out.Decided, closing = "discarded", func() {}
-		return l.Remove(ctx)
+		if err := l.Remove(ctx); err != nil {
+			return err
+		}
+		tell("the changes are discarded")
+		return nil
 	}
 	out.Decided = "kept"
+	if in.Quiet && stream.Stdout != nil && stream.Stderr != nil { // nothing else says it
+		_, _ = fmt.Fprintln(stream.Stderr, out.Sandbox)
+	}
 	tell("the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", out.Sandbox, out.Sandbox, out.Sandbox)
 	return nil
 }

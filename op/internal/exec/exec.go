@@ -31,7 +31,7 @@ type ExecInput struct {
 	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give either this or argv"`
 	Cwd        string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Env        op.Variables     `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable (may be repeated)"`
-	SecretEnv  []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
+	SecretEnv  []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"names of secrets (secret_set) to pass as environment variables" cli:"pass this secret (paddock secret set) as an environment variable (may be repeated)" max:"64"`
 	Stdin      string           `json:"stdin,omitempty" flag:"-" help:"the command's whole standard input (default: empty)"`
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and everything it started after this time, such as 90s or 1h30m (default: the sandbox's limit; without one, 2m in the foreground of a server)"`
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once and let the command continue; output_read reads its output, exec_kill ends it"`
@@ -77,11 +77,11 @@ func (ExecInput) Desc() op.Desc {
 		Name: "exec", CLI: []string{"exec"},
 		Summary: "Run a command in a persistent sandbox",
 		Doc:     execOpDoc,
-		Examples: `  # beside what runs in sandbox pd-zpssdiq7p7h7e
-  paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux
-
-  # in one of "paddock create"
+		Examples: `  # in one of "paddock create"
   paddock exec web -- ps aux
+
+  # beside what runs in sandbox pd-zpssdiq7p7h7e of "paddock run"
+  paddock exec pd-zpssdiq7p7h7e -- ps aux
 
   # in the background: it prints an id
   paddock exec -d web -- make all
@@ -92,18 +92,17 @@ func (ExecInput) Desc() op.Desc {
 	}
 }
 
-const execOpDoc = `Run a command in a persistent sandbox, and report how it ended. command is shell
-text; argv is a program with its arguments, run without a shell. Each command
-starts in the workspace, /workspace inside: files stay for the next command, the
-current directory and variables do not. Standard input is the text in stdin.
+const execOpDoc = `Run a command in a persistent sandbox, and report how it ended. Each command starts in
+the workspace, /workspace inside: files stay for the next command, the current directory
+and variables do not. When the command exits, everything that it started is ended too.
 
-The answer has the exit status, the time, standard output and standard error, and
-what the sandbox refused, with a hint. Of long output it has the head and the
-tail; output_read with the exec's id reads the rest. When the command exits,
-everything that it started is ended too.
+In a tool call, command is shell text; argv is a program with its arguments, run without
+a shell. Standard input is the text in stdin. The answer has the exit status, the time,
+standard output and standard error, and what the sandbox refused, with a hint. Of long
+output it has the head and the tail; output_read with the exec's id reads the rest.
 
-background returns at once with the exec's id; output_read then reads the output
-and reports the end, exec_kill ends the command. yield_after waits for a while
+In a tool call, background returns at once with the exec's id; output_read then reads the
+output and reports the end, exec_kill ends the command. yield_after waits for a while
 first. Use them for long commands. Such a command belongs to the sandbox: in one that
 outlives the server it runs on, and is found by its id after that. For servers that
 other commands talk to, use services.
@@ -111,15 +110,17 @@ other commands talk to, use services.
 If the sandbox's spec has "commands", those rules apply: a command that they
 refuse is not run, as with execute.
 
+On the command line, NAME names a sandbox of "paddock create", or one of another process,
+by name or id; on the command line "--sandbox NAME" does the same. The command's streams
+are those of this command line.
+
 On the command line, -d starts the command in the background and prints its id: the
 sandbox keeps it, whatever becomes of who started it; "exec list", "exec output",
 "exec signal" and "exec kill" are about it, and "logs" prints what all have printed.
 
-On the command line, NAME before "--", or --sandbox, names a sandbox of another
-process, or one of "paddock create", by name or id. The command runs there beside its
-owner's commands, with its streams passed through as they come.
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
-126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
+126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist;
+128+N signal N ended it.`
 
 // Do runs the command, and waits for its end unless it goes to the background.
 func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out ExecAnswer, err error) {
@@ -181,7 +182,9 @@ func (in ExecInput) check(env *op.Env) error {
 	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
 		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
 	case env.Sandboxes == nil && in.Sandbox == "":
-		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that paddock list shows: paddock exec NAME -- CMD; paddock run makes one for a command"}
+		wrong := op.Unnamed("sandbox")
+		wrong.Hint = "paddock exec NAME -- CMD [ARG]... runs it in one; paddock run makes one for a command"
+		return wrong
 	}
 	return in.Env.Check()
 }

@@ -33,7 +33,7 @@ func (LogsInput) Desc() op.Desc {
 		Doc: `Print the output of commands that "paddock exec -d" has started, and of services, from
 the beginning. With an ID, or the name of a service, it is that output alone, as it is.
 Without, each line has the id before it; with --follow lines of all come as they are
-printed.
+printed, until all that run now have ended; it does not wait for later commands.
 
 At least the last 4 MiB of each stream are stored. What is not stored any more is counted
 on standard error. The output ends with the sandbox's run.`,

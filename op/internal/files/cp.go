@@ -106,8 +106,12 @@ func newCopyPlace(field, written string) (copyPlace, error) {
 			return refuse("it names no path", "the whole workspace is "+policy.ShellWord(name+":."))
 		}
 		if err := op.CheckPath(field, inside); err != nil {
+			command := "cp FILE " + policy.ShellWord(inside)
+			if field == "source" {
+				command = "cp " + policy.ShellWord(inside) + " ."
+			}
 			if wrong := (*policy.FieldError)(nil); errors.As(err, &wrong) {
-				wrong.Value, wrong.Hint = written, "paths in a sandbox are relative to its workspace, or below /workspace: have a command move the file there, as paddock exec "+policy.ShellWord(name)+" -- cp"
+				wrong.Value, wrong.Hint = written, "paths in a sandbox are relative to its workspace, or below /workspace: copy between both with a command: paddock exec "+policy.ShellWord(name)+" -- "+command
 			}
 			return p, err
 		}
@@ -194,7 +198,11 @@ func (in CopyInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Cop
 func (c *copying) failed(ctx context.Context, err error) error {
 	landed := "nothing was copied"
 	if c.entries > 0 {
-		landed = fmt.Sprintf("%d entries were copied to %s", c.entries, text.QuoteName(c.become))
+		were := "were"
+		if c.entries == 1 {
+			were = "was"
+		}
+		landed = fmt.Sprintf("%s %s copied to %s", text.Count(c.entries, "entry"), were, text.QuoteName(c.become))
 	}
 	if by := (*op.InterruptedError)(nil); errors.As(context.Cause(ctx), &by) {
 		return fmt.Errorf("%w: %s", by, landed)
@@ -219,7 +227,7 @@ func (out CopyOutput) Render(w io.Writer) error {
 	if out.quiet {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "copied to %s: %d entries, %d bytes\n", text.QuoteName(out.Destination), out.Entries, out.Bytes)
+	_, err := fmt.Fprintf(w, "copied to %s: %s, %s\n", text.QuoteName(out.Destination), text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"))
 	return err
 }
 

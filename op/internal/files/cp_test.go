@@ -269,7 +269,7 @@ func TestCopyInterrupted(t *testing.T) {
 	c := &copying{env: &op.Env{Options: paddock.Options{StateDir: t.TempDir()}}, stream: &op.Stream{}, to: copyPlace{text: dir},
 		from: copyPlace{text: "web:src", sandbox: "web", path: "src", content: true}}
 	err := c.receive(wire.ExportResult{ArtifactType: wire.TypeDirectory, ArchiveSize: int64(len(archive))}, &breaking{bytes.NewReader(archive[:512*3+2]), cancel})
-	if err = c.failed(ctx, err); err == nil || err.Error() != "interrupted by SIGINT: 1 entries were copied to "+dir {
+	if err = c.failed(ctx, err); err == nil || err.Error() != "interrupted by SIGINT: 1 entry was copied to "+dir {
 		t.Error(err)
 	}
 	var names []string

@@ -28,7 +28,7 @@ import (
 
 type WorkspaceExportInput struct {
 	op.InSandbox
-	Paths   []string `json:"paths,omitempty" arg:"PATH..." help:"files and directories, relative to the workspace (default: all of the workspace)" max:"256"`
+	Paths   []string `json:"paths,omitempty" arg:"[PATH]..." help:"files and directories, relative to the workspace (default: all of the workspace)" max:"256"`
 	Exclude []string `json:"exclude,omitempty" flag:"exclude" arg:"PATTERN" help:"leave out what this matches (*, ?, [a-z]), with everything below it: a name anywhere, or with a / a path (may be repeated)" max:"256"`
 	Format  string   `json:"format,omitempty" flag:"format" arg:"FORMAT" help:"tar.gz or tar (default: tar.gz)" choices:"tar.gz,tar"`
 	Output  string   `json:"output,omitempty" flag:"output" short:"o" arg:"FILE" complete:"file" help:"write the archive to this file (default: standard output)" only:"cli"`
@@ -65,17 +65,18 @@ func (WorkspaceExportInput) Desc() op.Desc {
 links, hard links become copies, and everything that is not a file, directory or
 link is left out.
 
-The answer has the archive's size, its SHA-256, and how many entries and bytes it
-has; content is the archive itself in base64 if it has at most 4 KiB. A larger one
+In a tool call, the answer has the archive's size, its SHA-256, and how many entries and
+bytes it has; content is the archive itself in base64 if it has at most 4 KiB. A larger one
 is kept as long as the server runs: output_read with the answer's output and
 encoding base64 reads it in parts. It may have at most 32 MiB: exclude what is not
-needed. On the command line the archive is written to standard output or a file, of
-any size.`,
+needed.
+
+On the command line the archive is written to standard output or a file, of any size.`,
 		Examples: `  # what is in the current directory, without dependencies
   paddock workspace export --exclude node_modules -o app.tar.gz
 
   # one directory of a sandbox that runs
-  paddock workspace export --sandbox ID dist | tar -tz`,
+  paddock workspace export --sandbox web dist | tar -tz`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Out: true, Progress: true},
 	}
 }
@@ -166,14 +167,14 @@ func (out WorkspaceExportOutput) Render(w io.Writer) error {
 
 // Tell describes the export, and says how to read it.
 func (out WorkspaceExportOutput) Tell(w io.Writer) error {
-	text := fmt.Sprintf("exported %d entries, %d bytes: %s archive of %d bytes, sha256 %s\n", out.Entries, out.Bytes, out.Format, out.Size, out.SHA256)
+	line := fmt.Sprintf("exported %s, %s: %s archive of %s, sha256 %s\n", text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"), out.Format, text.Count(out.Size, "byte"), out.SHA256)
 	switch {
 	case out.File != "":
-		text += "written to " + out.File + "\n"
+		line += "written to " + out.File + "\n"
 	case out.Output != "":
-		text += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", out.Output)
+		line += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", out.Output)
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, line)
 	return err
 }
 

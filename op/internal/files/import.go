@@ -61,13 +61,13 @@ file_write.`,
   paddock workspace import app.tar.gz
 
   # into a directory of a sandbox that runs
-  tar -cz . | paddock workspace import --sandbox ID --into src -`,
+  tar -cz . | paddock workspace import --sandbox web --into src -`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Progress: true},
 	}
 }
 
 func (out WorkspaceImportOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", out.Destination, out.Entries, out.Bytes)
+	_, err := fmt.Fprintf(w, "imported into %s: %s, %s\n", out.Destination, text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"))
 	return err
 }
 

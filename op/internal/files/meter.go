@@ -1,7 +1,6 @@
 package files
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/paddock-dev/paddock/internal/text"
@@ -36,7 +35,7 @@ func (f *metered) Read(p []byte) (int, error) {
 		message += " of " + text.Size(m.all)
 	}
 	if m.entries > 0 {
-		message += fmt.Sprintf(", %d entries", m.entries)
+		message += ", " + text.Count(m.entries, "entry")
 	}
 	m.progress(float64(m.bytes), float64(m.all), message)
 	return n, err

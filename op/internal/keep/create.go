@@ -42,8 +42,9 @@ until the host is restarted; its record stays until "paddock rm", and "paddock s
 starts it again with what it was created with. Its workspace is a directory of the
 host as with "paddock run"; /tmp and HOME are private, and end with it.
 
-The flags are those of "paddock run". "paddock exec NAME -- CMD" runs a command in it,
-and every command with --sandbox takes its name.
+The flags are those of "paddock run", without --publish, for which there is "paddock
+forward". "paddock exec NAME -- CMD" runs a command in it, and every other command about
+sandboxes takes its name, too.
 
 --idle ends it once nothing has run in it for that time and nobody has asked it
 anything, --lifetime once it has run for so long. Both clocks also run while the
@@ -60,7 +61,7 @@ start" wants them again.`,
   # one for a branch of a review, found by its label
   paddock create --label review=42 -w ~/src/app
   paddock list --filter label=review=42`,
-		Local: true, Opens: true,
+		Local: true, Opens: true, Refuses: []string{"publish"},
 		Hints: op.Hints{LongRunning: true},
 	}
 }

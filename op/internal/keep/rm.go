@@ -10,7 +10,7 @@ import (
 )
 
 type RemoveInput struct {
-	Force bool     `json:"force,omitempty" flag:"force" short:"f" help:"end those that run first"`
+	Force bool     `json:"force,omitempty" flag:"force" short:"f" help:"end those that run first, and discard changes that have not landed"`
 	Names []string `json:"names" arg:"NAME..." complete:"sandbox" help:"the sandboxes, by name or id" max:"256"`
 }
 
@@ -23,8 +23,9 @@ func (RemoveInput) Desc() op.Desc {
 		Name: "rm", CLI: []string{"rm"},
 		Summary: "Remove persistent sandboxes",
 		Doc: `Remove the records of sandboxes of "paddock create", and free their names. One that
-runs is refused, unless --force ends it first. Workspaces stay: they are directories
-of the host.`,
+runs is refused, and so is one with an overlay whose changes have not landed: --force ends
+the one, and discards the changes of the other. Workspaces stay: they are directories of
+the host.`,
 		Examples: "  paddock rm web\n  paddock rm --force web",
 		Local:    true, Each: true,
 		Hints: op.Hints{Frees: true, Destructive: true},

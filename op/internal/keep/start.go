@@ -40,6 +40,9 @@ again, unless the trusted project's file has them. What the host offers now coun
 }
 
 func (in StartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StartOutput, error) {
+	if in.Name == "" {
+		return StartOutput{}, op.Unnamed("name")
+	}
 	if err := in.Env.Check(); err != nil {
 		return StartOutput{}, err
 	}

@@ -58,6 +58,9 @@ what runs in it, its times, and how it ended the last time and why.`,
 }
 
 func (in StatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StatusOutput, error) {
+	if in.Name == "" {
+		return StatusOutput{}, op.Unnamed("name")
+	}
 	k, err := paddock.Find(ctx, in.Name, env.Options)
 	if err != nil {
 		return StatusOutput{}, err
@@ -112,11 +115,15 @@ func (out StatusOutput) Render(w io.Writer) error {
 		t.Line("label %s=%s", key, text.Escape(out.Labels[key]))
 	}
 	t.Line("created %s, started %s", out.CreatedAt.Format(time.RFC3339), out.StartedAt.Format(time.RFC3339))
+	then := "stops"
+	if out.Then == "remove" {
+		then = "is removed"
+	}
 	if out.Idle > 0 {
-		t.Line("after %s without use: %s", out.Idle, out.Then)
+		t.Line("%s after %s without use", then, text.Span(time.Duration(out.Idle)))
 	}
 	if out.Lifetime > 0 {
-		t.Line("after %s in all: %s", out.Lifetime, out.Then)
+		t.Line("%s %s after its start", then, text.Span(time.Duration(out.Lifetime)))
 	}
 	if len(out.Environment) > 0 {
 		t.Line("variables that a start needs: %s", strings.Join(out.Environment, ", "))

@@ -70,7 +70,7 @@ func (in StopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StopOutp
 func each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
 	all := []T{}
 	if len(names) == 0 {
-		return all, &policy.FieldError{Field: "names", Reason: "no sandbox is named", Hint: "paddock list shows those that run, with `all` every one"}
+		return all, op.Unnamed("names")
 	}
 	var errs []error
 	for _, name := range names {
@@ -99,12 +99,13 @@ func (e Ended) tell(t *output.Teller, verb string) {
 	if !e.DeathProved {
 		proof = "it is not proved that nothing runs in it any more"
 	}
-	switch e.Reason {
-	case "":
-		t.Line("sandbox %s %s", name, verb)
-	default:
-		t.Line("sandbox %s %s: %s; %s", name, verb, e.Reason, proof)
+	if e.Reason != "" {
+		verb += ": " + e.Reason
 	}
+	if e.Reason != "" || !e.At.IsZero() { // it ran
+		verb += "; " + proof
+	}
+	t.Line("sandbox %s %s", name, verb)
 	if e.Left != "" {
 		t.Line("%s", e.Left)
 	}
@@ -118,7 +119,8 @@ func (out StopOutput) Render(w io.Writer) error {
 	for _, e := range out.Sandboxes {
 		e.tell(t, "has ended")
 		if e.Layer {
-			t.Line("what changed is kept: paddock diff %s", policy.ShellWord(cmp.Or(e.Name, e.ID)))
+			name := policy.ShellWord(cmp.Or(e.Name, e.ID))
+			t.Line("what changed is kept: paddock diff %s, paddock commit %s, paddock discard %s", name, name, name)
 		}
 	}
 	return t.Err

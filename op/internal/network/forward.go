@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -36,8 +37,8 @@ The answer has a URL for each port. On the command line PORT is 3000 for any fre
 of the host, 8080:3000, or 127.0.0.1:8080:3000 with an address of the host. On the command line the ports are published until a
 signal, or until the sandbox ends; in a server until the sandbox ends, and only ports
 that the operator gave ("paddock mcp --publish 3000", or any).`,
-		Examples: `  paddock forward ID 3000
-  paddock forward ID 8080:3000 127.0.0.1:5432:5432`,
+		Examples: `  paddock forward web 3000
+  paddock forward web 8080:3000 127.0.0.1:5432:5432`,
 		Hints:   op.Hints{Idempotent: true},
 		Streams: op.Streams{Out: true},
 	}
@@ -51,7 +52,7 @@ func (in PortPublishInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		return out, &paddock.Error{Message: "cannot forward ports: the output is one JSON object", Hint: "leave out --json"}
 	}
 	if len(in.Ports) == 0 {
-		hint := "paddock forward ID 8000"
+		hint := "paddock forward " + policy.ShellWord(cmp.Or(in.Sandbox, "NAME")) + " 8000"
 		if kept {
 			hint = "name one: 3000, or 8080:3000"
 		}

@@ -43,9 +43,9 @@ holds the network keeps the newest 4096 records, as long as the sandbox lives.
   failed      a rule opened it, and the host could not be reached
   rules       they were replaced
   ssh         commands used the SSH agent`,
-		Examples: `  paddock network log ID
-  paddock network log --follow ID
-  paddock network log --json ID | jq -r '.records[] | select(.kind == "denied") | .host'`,
+		Examples: `  paddock network log web
+  paddock network log --follow web
+  paddock network log --json web | jq -r '.records[] | select(.kind == "denied") | .host'`,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true, Control: true},
 		Streams: op.Streams{Out: true},
 	}

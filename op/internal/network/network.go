@@ -21,13 +21,13 @@ import (
 
 // Where names a running sandbox.
 type Where struct {
-	Sandbox string `json:"sandbox,omitempty" arg:"ID" complete:"sandbox" help:"which sandbox (default: the one over the workspace)" max:"64"`
+	Sandbox string `json:"sandbox,omitempty" arg:"NAME" complete:"sandbox" help:"which sandbox (default: the one over the workspace)" cli:"a running sandbox, by name or id" max:"64"`
 }
 
 // in runs do in the sandbox. A single call does not open one, which would end with it.
 func (w Where) in(ctx context.Context, env *op.Env, do func(context.Context, *registry.Sandbox) error) error {
 	if w.Sandbox == "" && env.Sandboxes == nil {
-		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs, see paddock list"}
+		return op.Unnamed("sandbox")
 	}
 	return env.WithSandbox(ctx, op.InSandbox{Sandbox: w.Sandbox}, do)
 }
@@ -56,8 +56,8 @@ func (NetworkShowInput) Desc() op.Desc {
 that holds its connections, how many are open, and what commands have sent and
 received; and which of its ports are published. With --observed, print what they have reached, as rules.
 "paddock network log" shows each connection and each refusal.`,
-		Examples: `  paddock network show ID
-  paddock network show --observed ID`,
+		Examples: `  paddock network show web
+  paddock network show --observed web`,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true, Control: true},
 	}
 }

@@ -35,8 +35,8 @@ those that were read at the start of the sandbox.
 
 Of several who set rules the last one counts. --if-revision replaces only rules that one
 has seen: "paddock network show" prints their revision.`,
-		Examples: `  paddock network set ID --allow api.example.com --allow '*.example.org:8443'
-  paddock network set ID --if-revision 3 --none`,
+		Examples: `  paddock network set web --allow api.example.com --allow '*.example.org:8443'
+  paddock network set web --if-revision 3 --none`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
 	}
 }
@@ -54,8 +54,8 @@ func (NetworkAddInput) Desc() op.Desc {
 		Doc: `Add rules to those of a running sandbox whose network is "allow". What is open stays
 open, and a rule that is there already is not added again. All rules are added, or none
 if one cannot be used.`,
-		Examples: `  paddock network add ID --allow api.example.com
-  paddock network add ID --deny telemetry.example.com`,
+		Examples: `  paddock network add web --allow api.example.com
+  paddock network add web --deny telemetry.example.com`,
 		Hints: op.Hints{Destructive: true, Idempotent: true, OpenWorld: true},
 	}
 }
@@ -96,7 +96,7 @@ func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	err = in.in(ctx, env, func(ctx context.Context, h *registry.Sandbox) error {
 		err := h.ChangeNetwork(ctx, func(now egress.State) (policy.Network, error) {
 			if in.Revision != nil && *in.Revision != now.Revision {
-				return now.Network, &policy.FieldError{Field: "if_revision", Value: strconv.FormatUint(*in.Revision, 10), Reason: fmt.Sprintf("others have changed the rules since, which are those of revision %d now, and these were not set", now.Revision), Hint: "look at them first: paddock network show " + h.ID()}
+				return now.Network, &policy.FieldError{Field: "if_revision", Value: strconv.FormatUint(*in.Revision, 10), Reason: fmt.Sprintf("others have changed the rules since, which are those of revision %d now, and these were not set", now.Revision), Hint: "look at them first: paddock network show " + h.Called()}
 			}
 			next := network.Clone()
 			for i, rule := range next.Allow { // what is about requests stays

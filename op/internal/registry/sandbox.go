@@ -165,9 +165,9 @@ func Refusal(what string, err error) error {
 	var ours *paddock.Error
 	if errors.As(err, &own) && own.Code == wire.CodeNotFound && own.Hint == "" {
 		own = &wire.Error{Message: own.Message, Code: own.Code}
-		for _, kind := range []string{"service", "shell", "session"} {
+		for kind, list := range map[string]string{"service": "paddock service list", "shell": "paddock shell list", "session": "session_list"} {
 			if strings.HasPrefix(own.Message, kind+" ") {
-				own.Hint = kind + "_list (paddock " + kind + " list) names those that there are"
+				own.Hint = list + " names those that there are"
 			}
 		}
 		err = own

@@ -87,5 +87,5 @@ func (out SecretOutput) Render(w io.Writer) error {
 // ErrNoSecret returns the error of a secret that is unknown.
 func ErrNoSecret(verb, name string) *paddock.Error {
 	return &paddock.Error{Message: fmt.Sprintf("cannot %s secret %q: unknown name", verb, name), Code: wire.CodeNotFound,
-		Hint: "secret_list (paddock secret list) names those that there are"}
+		Hint: "paddock secret list names those that there are"}
 }

@@ -124,7 +124,11 @@ func (in GitAcceptInput) Do(_ context.Context, env *op.Env, stream *op.Stream) (
 	case in.Sandbox != "":
 		return out, &paddock.Error{Message: "cannot accept anything: nothing is kept that sandbox " + in.Sandbox + " added to git's configuration"}
 	}
-	return out, &paddock.Error{Message: "cannot accept anything: no sandbox over " + what.Dir + " has added to git's configuration",
+	where := op.PathNames([]string{what.Dir})
+	if what.Dir == "." {
+		where = "the current directory"
+	}
+	return out, &paddock.Error{Message: "cannot accept anything: no sandbox over " + where + " has added to git's configuration",
 		Hint: "name its workspace with -w, or the sandbox by its ID"}
 }
 

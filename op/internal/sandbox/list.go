@@ -30,7 +30,7 @@ type ListOutput struct {
 	// Unasked says that there are so many that their agents were not asked what runs in them.
 	Unasked bool `json:"unasked,omitempty"`
 
-	quiet bool
+	quiet, filtered bool
 }
 
 // RunningSandbox describes a running sandbox and the commands in it.
@@ -81,16 +81,16 @@ func (ListInput) Desc() op.Desc {
 		Summary: "List running sandboxes, and what runs in them",
 		Doc: `List the running sandboxes of every paddock of this user with the same state
 directory: their ids, for how long they have run, their workspaces, and the
-commands, shells and services in them. With more than 64 sandboxes the last is left
-out; "paddock stats" has it.
+commands, shells and services in them. With more than 64 sandboxes these commands,
+shells and services are left out; "paddock stats" counts them.
 
 The id is also in the JSON result of "paddock run" and in the audit log.
-"paddock exec --sandbox ID" runs a command there. A sandbox ends with the process
+"paddock exec ID -- CMD" runs a command there. A sandbox ends with the process
 that opened it, one of "paddock create" when it is stopped; --all lists the stopped
 ones, too.`,
 		Examples: `  paddock list
   paddock ps --json | jq -r '.sandboxes[].id'
-  paddock exec --sandbox "$(paddock ps --json | jq -r '.sandboxes[0].id')" -- ps aux`,
+  paddock exec "$(paddock ps --json | jq -r '.sandboxes[0].id')" -- ps aux`,
 		Local: true,
 		Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
@@ -112,7 +112,7 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 	}
 	running = append(running, stayed(lasting, running)...)
 	slices.SortStableFunc(running, func(a, b paddock.Running) int { return a.Since.Compare(b.Since) })
-	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, Unasked: len(running) > listAsked}
+	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, filtered: !filter.Empty(), Unasked: len(running) > listAsked}
 	for i, r := range running {
 		s := &out.Sandboxes[i]
 		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network.Mode, Workspace: r.Spec.Workspace.Source,
@@ -216,7 +216,11 @@ func (out ListOutput) Render(w io.Writer) error {
 		return err
 	}
 	if len(out.Sandboxes) == 0 {
-		_, err := fmt.Fprintln(w, "no sandbox runs")
+		line := "no sandbox runs"
+		if out.filtered {
+			line = "no sandbox matches the filter"
+		}
+		_, err := fmt.Fprintln(w, line)
 		return err
 	}
 	t := output.Teller{W: w}

@@ -29,13 +29,14 @@ type SecretDeleteInput struct {
 	Names []string `json:"names" help:"the names of the secrets" min:"1" max:"128"`
 }
 
-const secretDoc = `Secrets are values that commands may use and that answers never show. In the
-sandbox each that secret_set adds is a file with its name below the path in the answer,
-which commands can read: $(cat PATH/NAME). exec, shell_open, session_open and
-service_start can also pass secrets as environment variables (secret_env). From then on
-[REDACTED] replaces the value wherever it is printed, in output, logs and errors. A
-program that encodes the value differently is not detected, nor is a file that commands
-write it to. Secrets exist as long as the sandbox.`
+const secretDoc = `Secrets are values that commands may use and that answers never show: [REDACTED]
+replaces the value wherever it is printed, in output, logs and errors. A program that
+encodes the value differently is not detected, nor is a file that commands write it to.
+Secrets exist as long as the sandbox.
+
+In a tool call, each that secret_set adds is a file in the sandbox with its name below the
+path in the answer, which commands can read: $(cat PATH/NAME). exec, shell_open,
+session_open and service_start can also pass secrets as environment variables (secret_env).`
 
 func (SecretSetInput) Desc() op.Desc {
 	return op.Desc{
@@ -122,7 +123,7 @@ func deleteSecrets(ctx context.Context, s *registry.Sandbox, names []string) (re
 
 // Do asks the agent for the names.
 func (in SecretListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out registry.SecretOutput, err error) {
-	if err := in.Need(env, "secrets"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

@@ -21,6 +21,18 @@ type SecretStoreInput struct {
 	FromFile *string `json:"from_file,omitempty" flag:"from-file" arg:"FILE" complete:"file" help:"read the value from a file"`
 }
 
+// SecretStoreOutput lists the secrets that the sandbox has now.
+type SecretStoreOutput struct {
+	registry.SecretOutput
+	key string
+}
+
+// Render says that the secret is set.
+func (out SecretStoreOutput) Render(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "secret %s is set\n", out.key)
+	return err
+}
+
 func (SecretStoreInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "secret_store", CLI: []string{"secret", "set"}, Summary: "Give a sandbox a secret",
@@ -49,7 +61,7 @@ The value is in the memory of the sandbox's agent and nowhere else: it ends with
 }
 
 // Do reads the value, and stores it in the sandbox's agent.
-func (in SecretStoreInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out registry.SecretOutput, err error) {
+func (in SecretStoreInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out SecretStoreOutput, err error) {
 	switch {
 	case in.Sandbox == "":
 		return out, in.With(ctx, env, nil) // says so
@@ -68,7 +80,8 @@ func (in SecretStoreInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		return out, &paddock.Error{Message: "cannot use standard input: " + reason, Code: wire.CodeBadRequest}
 	}
 	err = in.With(ctx, env, func(ctx context.Context, s *registry.Sandbox) error {
-		out, err = setSecrets(ctx, s, wire.SetSecretsRequest{Secrets: map[string]string{in.Key: value}})
+		out.key = in.Key
+		out.SecretOutput, err = setSecrets(ctx, s, wire.SetSecretsRequest{Secrets: map[string]string{in.Key: value}})
 		return err
 	})
 	return out, err

@@ -136,8 +136,8 @@ func (out SandboxStatusOutput) Render(w io.Writer) error {
 	t := output.Teller{W: w}
 	t.Line("sandbox %s, %s, up %s, workspace %s", out.Name, out.State, out.Uptime, out.Workspace)
 	t.Line("%s", op.IsolationNote(out.Isolation))
-	t.Line("%d commands running, %d shells, %d services, %d sessions; %d processes, %s of memory", out.Running, out.Shells, out.Services, out.Sessions,
-		out.Processes, policy.Size(out.MemoryBytes))
+	t.Line("%s running, %s, %s, %s; %s, %s of memory", text.Count(out.Running, "command"), text.Count(out.Shells, "shell"), text.Count(out.Services, "service"), text.Count(out.Sessions, "session"),
+		text.Count(out.Processes, "process"), policy.Size(out.MemoryBytes))
 	for _, x := range out.Execs {
 		t.Line("%s  %s  %s", x.Exec, strings.TrimSpace(x.State+" "+x.End), x.Command)
 	}

@@ -27,14 +27,14 @@ func (ServiceListInput) Desc() op.Desc {
 	return op.Desc{
 		Name: "service_list", CLI: []string{"service", "list"}, Summary: "List the services of a sandbox",
 		Doc:      "List the services of a sandbox with their state: running ones first, then those that have ended.",
-		Examples: "  paddock service list --sandbox ID",
+		Examples: "  paddock service list web",
 		Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
 // Do asks the agent for its services.
 func (in ServiceListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ServiceListOutput, err error) {
-	if err := in.Need(env, "services"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

@@ -36,7 +36,7 @@ func (ServiceLogsInput) Desc() op.Desc {
 they fit into limit. It works while the service runs and after it has ended, until it
 is started again. The last 4 MiB of each stream are kept. stdout_truncated and
 stderr_truncated say that earlier output is left out.`,
-		Examples: "  paddock service logs --sandbox ID --tail 20 web",
+		Examples: "  paddock service logs --tail 20 web site",
 		Profile:  op.ProfileWorkspace, Hints: op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
@@ -45,7 +45,7 @@ func (in ServiceLogsInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
 	}
-	if err := in.Need(env, "services"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	tail := int64(op.CountOr(in.Tail, 100))

@@ -24,7 +24,7 @@ type ServiceStartInput struct {
 	Argv         []string         `json:"argv,omitempty" arg:"COMMAND..." help:"what to run, as a program with arguments, without a shell" max:"4096"`
 	Cwd          string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"its directory, in the workspace (default: the workspace)" max:"4096"`
 	Env          op.Variables     `json:"env,omitempty" flag:"env" arg:"K=V" help:"environment variables to add" secret:"env"`
-	SecretEnv    []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
+	SecretEnv    []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"names of secrets (secret_set) to pass as environment variables" cli:"pass this secret (paddock secret set) as an environment variable (may be repeated)" max:"64"`
 	ReadyPort    *uint64          `json:"ready_port,omitempty" flag:"ready-port" arg:"PORT" help:"it is ready when it accepts connections on this port of 127.0.0.1" min:"1" max:"65535"`
 	ReadyHTTP    string           `json:"ready_http,omitempty" flag:"ready-http" arg:"URL" help:"it is ready when this URL (http://127.0.0.1:PORT/…) is answered with a status from 200 to 399" max:"4096"`
 	ReadyFile    string           `json:"ready_file,omitempty" flag:"ready-file" arg:"PATH" help:"it is ready when this path exists, relative to the workspace" max:"4096"`
@@ -41,13 +41,11 @@ The call returns when the service is ready: when a port accepts connections
 (ready_port), a URL is answered (ready_http), a file exists (ready_file) or a command
 succeeds (ready_command); with none of them, at once. A port or URL that is answered
 before the service is started is refused, since something else answers there. If the
-service exits before it is ready, or is not ready within timeout, it is ended, and the
+service exits before it is ready, or is not ready within --timeout, it is ended, and the
 error has the last lines of its output. A service that has ended can be started again
-with the same name; its logs are then new. A sandbox can run 64 services.
-
-On the command line --sandbox names a running sandbox.`,
-		Examples: `  # in a sandbox that another paddock keeps
-  paddock service start --sandbox ID --name web --ready-port 8000 -- python3 -m http.server 8000`,
+with the same name; its logs are then new. A sandbox can run 64 services.`,
+		Examples: `  # in a sandbox of "paddock create"
+  paddock service start web --name site --ready-port 8000 -- python3 -m http.server 8000`,
 		Profile: op.ProfileWorkspace, Hints: op.Hints{Destructive: true, LongRunning: true},
 	}
 }
@@ -59,7 +57,7 @@ func (in ServiceStartInput) Do(ctx context.Context, env *op.Env, stream *op.Stre
 	if err != nil {
 		return out, err
 	}
-	if err := in.Need(env, "services"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
@@ -173,7 +171,7 @@ func (in ServiceStartInput) refused(err error) error {
 func startService(ctx context.Context, h *registry.Sandbox, q wire.StartServiceRequest, limit time.Duration, progress func(done, total float64, message string)) (wire.Service, error) {
 	if now, err := wire.Call(ctx, h.Client(), wire.StatusService, wire.ServiceRequest{ServiceName: q.ServiceName}); err == nil && now.State == registry.Running {
 		return now, &paddock.Error{Message: "cannot start service " + q.ServiceName + ": it is running already",
-			Hint: "service_stop ends it, service_logs shows what it prints", Code: wire.CodeConflict}
+			Hint: "paddock service stop ends it, paddock service logs shows what it prints", Code: wire.CodeConflict}
 	}
 	if err := ctx.Err(); err != nil {
 		return wire.Service{}, err

@@ -16,7 +16,7 @@ func (ServiceStatusInput) Desc() op.Desc {
 		Doc: `Report whether a service is running, exited (by itself), failed (before it was ready)
 or stopped, since when, and with which exit status. If it has failed or exited, the
 answer has the last lines of its output.`,
-		Examples: "  paddock service status --sandbox ID web",
+		Examples: "  paddock service status web site",
 		Hints:    op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
@@ -26,7 +26,7 @@ func (in ServiceStatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
 	}
-	if err := in.Need(env, "services"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

@@ -25,7 +25,7 @@ func (ServiceStopInput) Desc() op.Desc {
 seconds get KILL. The answer says how many had to be killed, and whether it is proved
 that none is left. A service that has already ended stays as it is. The logs can
 still be read.`,
-		Examples: "  paddock service stop --sandbox ID web",
+		Examples: "  paddock service stop web site",
 		Profile:  op.ProfileWorkspace, Hints: op.Hints{Frees: true, Destructive: true, Idempotent: true, Control: true},
 	}
 }
@@ -34,7 +34,7 @@ func (in ServiceStopInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (o
 	if _, err := op.NameOr("name", in.Name, false); err != nil {
 		return out, err
 	}
-	if err := in.Need(env, "services"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

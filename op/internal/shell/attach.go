@@ -64,7 +64,7 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 	id, err := op.NameOr("shell_id", cmp.Or(in.ShellID, "main"), false)
 	keys, kerr := pressed(strings.Split(cmp.Or(in.DetachKeys, "ctrl-p,ctrl-q"), ","))
 	if kerr != nil {
-		kerr = &policy.FieldError{Field: "detach_keys", Value: in.DetachKeys, Reason: "unknown key", Hint: "name keys such as ctrl-a and f12, with commas between them"}
+		kerr = &policy.FieldError{Field: "detach_keys", Value: in.DetachKeys, Reason: "unknown key", Hint: "name keys such as ctrl-a and f12, with commas between them; letters alone cannot be used"}
 	}
 	if err := errors.Join(err, kerr, in.Env.Check(), op.CheckGiven("cwd", in.Cwd)); err != nil {
 		return out, err
@@ -97,7 +97,7 @@ func (in ShellAttachInput) Do(ctx context.Context, env *op.Env, stream *op.Strea
 		if id != "main" {
 			name += " --shell " + policy.ShellWord(id)
 		}
-		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: the shell goes on: paddock shell %s comes back to it\n", name)
+		_, err = fmt.Fprintf(stream.Stderr, "\npaddock: the shell still runs: paddock shell %s attaches to it again\n", name)
 	}
 	return out, err
 }

@@ -37,7 +37,7 @@ func (in ShellCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 	if _, err := op.NameOr("shell_id", in.ShellID, false); err != nil {
 		return out, err
 	}
-	if err := in.Need(env, "shells"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

@@ -30,7 +30,7 @@ func (ShellListInput) Desc() op.Desc {
 
 // Do asks the agent for its shells.
 func (in ShellListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out ShellListOutput, err error) {
-	if err := in.Need(env, "shells"); err != nil {
+	if err := in.Need(env); err != nil {
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {

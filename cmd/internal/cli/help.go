@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/table"
+)
+
+// snakeCase is the name of a tool or of a field; in quotes it is one of JSON.
+var snakeCase = regexp.MustCompile(`"?\b[a-z]+(?:_[a-z0-9]+)+\b`)
+
+// inCommands rewrites the manual of a command, which models read, too, for people at a terminal:
+// flags replace fields, and commands replace tools. Paragraphs about calls of tools are left out.
+func inCommands(cmd *cobra.Command) {
+	ops := table.All()
+	path := strings.Fields(cmd.CommandPath())[1:]
+	i := slices.IndexFunc(ops, func(o op.Op) bool { return slices.Equal(o.CLI, path) })
+	if i < 0 {
+		return
+	}
+	names := map[string]string{}
+	for _, o := range ops {
+		if len(o.CLI) > 0 {
+			names[o.Name] = "paddock " + strings.Join(o.CLI, " ")
+		}
+	}
+	for _, f := range ops[i].Fields() {
+		names[f.JSON] = FlagName(f)
+	}
+	reword := func(text string) string {
+		return snakeCase.ReplaceAllStringFunc(text, func(name string) string {
+			if own, known := names[name]; known {
+				return own
+			}
+			return name
+		})
+	}
+	paragraphs := slices.DeleteFunc(strings.Split(cmd.Long, "\n\n"), func(p string) bool { return strings.HasPrefix(p, "In a tool call") })
+	cmd.Long = reword(strings.Join(paragraphs, "\n\n"))
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = reword(f.Usage) })
+}
