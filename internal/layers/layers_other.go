@@ -23,6 +23,7 @@ func Open(context.Context, string, string) (*Layer, error)          { return nil
 func Look(string, string) (*Layer, error)                           { return nil, errElsewhere }
 func Upper(string, string) string                                   { return "" }
 func IsInUse(error) bool                                            { return false }
+func IsUnknown(error) bool                                          { return false }
 func Explain(string, error) (message, hint string)                  { return "", "" }
 func (*Layer) Close()                                               {}
 func (*Layer) Info() Info                                           { return Info{} }
