@@ -110,9 +110,9 @@ func (r *resolver) refuse(field, value, reason, hint string) {
 func Choices(words []string) string {
 	list, last := "", len(words)-1
 	for i, w := range words {
-		switch {
-		case i == 0:
-		case i == last:
+		switch i {
+		case 0:
+		case last:
 			list += " or "
 		default:
 			list += ", "

@@ -128,8 +128,8 @@ func (c *console) forwardSignals(caught []os.Signal) {
 	}
 }
 
-// endOnSignal has the first signal that asks this program to end end the operation's context, so
-// that it ends in order. The next one has its default effect.
+// endOnSignal cancels the operation's context at the first signal that asks this program to end, so
+// that the operation ends in order. The next one has its default effect.
 func (c *console) endOnSignal() {
 	came := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
