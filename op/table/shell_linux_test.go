@@ -206,7 +206,7 @@ func TestShellErrors(t *testing.T) {
 		{"shell_write", fields{"shell_id": "none", "text": "x"}, "cannot type into shell none: shell 'none' does not exist"},
 		{"shell_write", fields{"shell_id": "taken"}, "cannot use text: there is nothing to type"},
 		{"shell_write", fields{"shell_id": "taken", "keys": []string{"enter", "hyper-x"}}, `cannot use keys[1] "hyper-x": unknown key`},
-		{"shell_signal", fields{"shell_id": "taken", "signal": "STOP"}, `cannot use signal "STOP": it must be "HUP" or "INT" or "TERM" or "KILL"`},
+		{"shell_signal", fields{"shell_id": "taken", "signal": "STOP"}, `cannot use signal "STOP": it must be "HUP", "INT", "TERM" or "KILL"`},
 		{"shell_resize", fields{"shell_id": "taken", "rows": 3}, "cannot use cols: it must be 1 at least"},
 		{"shell_close", fields{"shell_id": "none"}, "cannot close shell none: shell 'none' does not exist"},
 	} {

@@ -105,6 +105,10 @@ func (t *Trees) Members(m Mark) (found []Member, unknown int, err error) {
 			continue
 		}
 		pidfd, err := unix.PidfdOpen(pid, 0)
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+			unknown++ // a next search has room, once some of these have ended
+			continue
+		}
 		if err != nil {
 			continue // it has ended meanwhile
 		}
