@@ -134,18 +134,19 @@ func (e *ending) write(entry *kept.Entry, end *kept.End) error {
 	}
 	if r.Then == kept.ThenRemove && (e.reason == reasons[order.TooOld] || e.reason == reasons[order.TooIdle]) && end.Error == "" {
 		changes, err := unlanded(context.Background(), e.root, e.id)
+		closed := errors.Is(err, fs.ErrPermission) // by commands, which is a change
+		if err == nil && changes == 0 {
+			if err = removeLayer(context.Background(), e.root, e.id); err == nil {
+				return entry.Remove(r.Key())
+			}
+		}
 		switch {
-		case errors.Is(err, fs.ErrPermission): // of what commands closed
-			end.Reason += "; it was not removed, as it has changes that have not landed"
-		case err != nil:
-			return err
 		case changes > 0:
 			end.Reason += "; it was not removed, as it has changes that have not landed: " + strconv.Itoa(changes)
+		case closed:
+			end.Reason += "; it was not removed, as it has changes that have not landed"
 		default:
-			if err := removeLayer(context.Background(), e.root, e.id); err != nil {
-				return err
-			}
-			return entry.Remove(r.Key())
+			end.Error = "cannot remove sandbox " + e.id + ": " + err.Error()
 		}
 	}
 	r.Status, r.End = kept.Stopped, end

@@ -109,14 +109,14 @@ func openLayer(ctx context.Context, id string, opts Options, read bool) (*Layer,
 
 // noLayer returns the error of a sandbox that has no layer, or of one that is unknown.
 func noLayer(ctx context.Context, state, name string, lasting bool, opts Options) error {
-	wrong := &Error{Message: "cannot open the layer of sandbox " + strconv.Quote(text.Prefix(name, 64)) + ": there is none", Code: wire.CodeNotFound, Hint: "paddock layers lists those that are kept"}
+	wrong := &Error{Message: "cannot open the layer of sandbox " + strconv.Quote(text.Prefix(name, 64)) + ": no such layer", Code: wire.CodeNotFound, Hint: "paddock layers lists those that are kept"}
 	if !lasting {
 		wrong.Hint = meantName(state, name) + wrong.Hint
 		return wrong
 	}
 	k, err := Find(ctx, name, opts)
 	if mode := k.Spec.Workspace.Mode; err == nil && mode != policy.ModeOverlay {
-		wrong.Message += ", because its workspace is of mode " + mode
+		wrong.Message += ", because its workspace mode is " + mode
 		what := "the directory itself"
 		if mode == policy.ModeCopy {
 			what = "a copy of the directory"

@@ -209,8 +209,8 @@ func (h *Held) Remove(ctx context.Context) error {
 	return nil
 }
 
-// Erase removes what there is of a layer whose record cannot be read. It does nothing if there is
-// none; the error is [ErrInUse] while a sandbox has it mounted.
+// Erase removes a layer even if its record cannot be read. It does nothing if the layer does not
+// exist. While a sandbox has the layer mounted, the error is [ErrInUse].
 func (s Store) Erase(ctx context.Context, id string) error {
 	dir := filepath.Join(s.dir, id)
 	lock, err := takeLock(dir, os.O_CREATE)
@@ -267,7 +267,7 @@ const halfMade = time.Minute
 // reports whether a sandbox may still have processes.
 func (s Store) Sweep(ctx context.Context, some func(all *os.Root) []string, runs func(id string) bool) {
 	if private(s.dir) != nil {
-		return // there is none, or Make refuses it
+		return // it does not exist yet, or Make will refuse it
 	}
 	all, err := os.OpenRoot(s.dir)
 	if err != nil {

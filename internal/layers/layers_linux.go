@@ -125,7 +125,7 @@ func Open(ctx context.Context, dir, id string) (*Layer, error) {
 	return &Layer{held: h}, nil
 }
 
-// Erase removes a layer, whether its record can be read or not. It does nothing if there is none.
+// Erase removes a layer even if its record cannot be read. It does nothing if the layer does not exist.
 func Erase(ctx context.Context, dir, id string) error {
 	if !awaitEnd(ctx, dir, id) {
 		return layerstore.ErrInUse

@@ -52,7 +52,7 @@ func TestCommitKilled(t *testing.T) {
 		_ = commit.Process.Kill()
 		_ = commit.Wait()
 		if id = layerOf(t, ws); id != "" { // else it was done
-			if out, err := paddockCommand(t, "diff", "-q", "--name-status", id).CombinedOutput(); err != nil && !strings.Contains(string(out), "there is none") {
+			if out, err := paddockCommand(t, "diff", "-q", "--name-status", id).CombinedOutput(); err != nil && !strings.Contains(string(out), "no such layer") {
 				t.Fatalf("round %d: %v: %s", i, err, out)
 			}
 		}

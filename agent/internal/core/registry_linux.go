@@ -159,20 +159,15 @@ func (box *Sandbox) SignalByID(q *wire.SignalRequest) (*wire.SignalResult, error
 func (box *Sandbox) Release(id string, p *spawn.Process, proved bool) {
 	if !proved {
 		if n, _ := box.Trees.Count(p.Mark); n > 0 {
-			go box.killAgain(id, p)
+			go func() {
+				for wait := time.Second; !proved; wait = min(2*wait, time.Minute) {
+					time.Sleep(wait)
+					_, proved = box.Trees.Kill(p.Mark)
+				}
+				box.Release(id, p, true)
+			}()
 			return
 		}
-	}
-	box.Running.Remove(id)
-	p.Mark.Close()
-}
-
-func (box *Sandbox) killAgain(id string, p *spawn.Process) {
-	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		if _, proved := box.Trees.Kill(p.Mark); proved {
-			break
-		}
-		time.Sleep(wait)
 	}
 	box.Running.Remove(id)
 	p.Mark.Close()

@@ -110,9 +110,8 @@ other commands talk to, use services.
 If the sandbox's spec has "commands", those rules apply: a command that they
 refuse is not run, as with execute.
 
-On the command line, NAME names a sandbox of "paddock create", or one of another process,
-by name or id; on the command line "--sandbox NAME" does the same. The command's streams
-are those of this command line.
+On the command line, NAME or --sandbox NAME is a sandbox of "paddock create", or one of
+another process, by name or id. The command has the streams of the command line.
 
 On the command line, -d starts the command in the background and prints its id: the
 sandbox keeps it, whatever becomes of who started it; "exec list", "exec output",
