@@ -40,7 +40,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	id = run.Named(state, id)
+	id, lasting := run.Named(state, id)
 	wall, err := run.Attach(state, id)
 	if err != nil {
 		return nil, opts.attachError(ctx, what, id, err)
@@ -49,7 +49,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}
-	if _, lasting := lastingID(state, id); lasting {
+	if lasting {
 		s.lasting = &opts
 	}
 	if s.openNamed(); err == nil {
@@ -82,7 +82,7 @@ func (o Options) attachError(ctx context.Context, what, id string, err error) er
 	if other := (*wire.Error)(nil); errors.As(err, &other) && other.Code == wire.CodeUnsupported {
 		hint := "another paddock has started it: use that one"
 		if state, _, serr := o.stateDir(); serr == nil {
-			if _, lasting := lastingID(state, id); lasting {
+			if _, lasting := run.Named(state, id); lasting {
 				hint = "another paddock has started it: paddock stop " + id + " and paddock start " + id + " have this one start it again"
 			}
 		}

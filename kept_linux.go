@@ -505,14 +505,6 @@ func removeLayer(ctx context.Context, root, id string) error {
 	return l.Remove(ctx)
 }
 
-// lastingID returns the id of a sandbox of [Create] by its name or id, and any other text as it is.
-func lastingID(root, name string) (id string, lasting bool) {
-	if id, err := kept.Find(root, name); err == nil {
-		return id, true
-	}
-	return name, false
-}
-
 // Start starts a stopped sandbox of [Create] again, with the spec that it was created with.
 // Variables of the environment are not kept, since they may be secret: env has those that it was
 // created with, and may have others. The result is attached, as that of Create.

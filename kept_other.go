@@ -49,5 +49,3 @@ func ServedName(_, _ string) string { return "" }
 func ScratchWorkspace(string, Options) (string, error) { return "", errElsewhere }
 
 func (Options) attachGone(context.Context, string) error { return nil }
-
-func lastingID(_, name string) (string, bool) { return name, false }

@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/layers"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -93,7 +94,7 @@ func openLayer(ctx context.Context, id string, opts Options, read bool) (*Layer,
 	if err != nil {
 		return nil, err
 	}
-	sandbox, lasting := lastingID(state, id)
+	sandbox, lasting := run.Named(state, id)
 	own, err := layers.Open(ctx, state, sandbox)
 	if read && layers.IsInUse(err) {
 		own, err = layers.Look(state, sandbox)

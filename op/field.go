@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"path"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
@@ -262,7 +262,7 @@ var specFields = map[string][]string{
 }
 
 // specPath matches a field of a spec, or of an input, in the text of an error.
-var specPath = regexp.MustCompile(`\b(?:limits\.[a-z_]+|[a-z]+_[a-z_]+)\b`)
+var specPath = lazyregexp.New(`\b(?:limits\.[a-z_]+|[a-z]+_[a-z_]+)\b`)
 
 // NameFields changes an error of Call so that it uses the caller's names: the fields of the
 // input, in the door's notation (say), instead of the fields of the spec that they set. An
@@ -286,7 +286,7 @@ func NameFields(fields []Field, err error, input []byte, say func(Field) string)
 		byKey[f.JSON] = f
 	}
 	inText := func(text string) string {
-		return specPath.ReplaceAllStringFunc(text, func(name string) string {
+		return specPath().ReplaceAllStringFunc(text, func(name string) string {
 			if f, ok := byKey[strings.TrimPrefix(name, "limits.")]; ok {
 				return say(f)
 			}

@@ -2,11 +2,12 @@ package policy
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // maxShown bounds how much of a refused value an error repeats, in bytes.
@@ -116,12 +117,12 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 const OfCeiling = "ceiling."
 
 // hintPath is a field of a spec in a hint.
-var hintPath = regexp.MustCompile("`([a-z_.]+)`")
+var hintPath = lazyregexp.New("`([a-z_.]+)`")
 
 // RenderHint returns a hint with name(path) in place of each path of a spec's field in
 // backquotes, such as `limits.memory`: a command line says --memory, and a tool memory.
 func RenderHint(hint string, name func(path string) string) string {
-	return hintPath.ReplaceAllStringFunc(hint, func(quoted string) string { return name(quoted[1 : len(quoted)-1]) })
+	return hintPath().ReplaceAllStringFunc(hint, func(quoted string) string { return name(quoted[1 : len(quoted)-1]) })
 }
 
 // Nearest returns the known name that an unknown word probably stands for: the first
@@ -167,7 +168,7 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,~-]+$`)
+var plainWord = lazyregexp.New(`^[A-Za-z0-9_./:=@%+,~-]+$`)
 
 // ShellWord returns a word as it is written in a shell, for commands that people paste:
 // quoted if a shell would not take all of it as text. Characters that cannot be seen,
@@ -175,7 +176,7 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,~-]+$`)
 // ksh read. No backquote in it is followed by a letter: [RenderHint] takes no part of a
 // name for a field.
 func ShellWord(word string) string {
-	if plainWord.MatchString(word) && word[0] != '~' {
+	if plainWord().MatchString(word) && word[0] != '~' {
 		return word
 	}
 	if utf8.ValidString(word) && !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -1,10 +1,11 @@
 package policy
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // GitKey is a key of git's configuration whose value names something that git runs or
@@ -147,10 +148,10 @@ const maxGitSetting = 1024
 var (
 	// gitName is a name of a remote, without characters that mean something to git or a
 	// shell.
-	gitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
+	gitName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
 	// gitURL is an https or ssh URL in ASCII, the latter also in its short form HOST:PATH.
 	// A user of https has no dot, which would make it look like a host.
-	gitURL = regexp.MustCompile(`^(https://([A-Za-z0-9_-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[[:graph:]]*)?|ssh://(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/[[:graph:]]*|(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(/?[\w.~][[:graph:]]*))$`)
+	gitURL = lazyregexp.New(`^(https://([A-Za-z0-9_-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[[:graph:]]*)?|ssh://(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/[[:graph:]]*|(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(/?[\w.~][[:graph:]]*))$`)
 )
 
 // AcceptableGit reports whether a setting that commands have added to a repository's
@@ -170,7 +171,7 @@ func AcceptableGit(key, value string) bool {
 	case "user.name", "user.email": // git refuses names of punctuation alone
 		return last == first && strings.ContainsFunc(value, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 	case "remote.url":
-		return isRemote(sub) && gitURL.MatchString(value) && !strings.ContainsAny(value, " \\")
+		return isRemote(sub) && gitURL().MatchString(value) && !strings.ContainsAny(value, " \\")
 	case "remote.fetch":
 		return isRemote(sub) && fetchesInto(value, "refs/remotes/"+sub+"/")
 	case "branch.remote", "branch.pushremote":
@@ -186,7 +187,7 @@ func AcceptableGit(key, value string) bool {
 
 // isRemote reports whether a text is an acceptable name of a remote.
 func isRemote(name string) bool {
-	return gitName.MatchString(name) && isRef("refs/remotes/"+name+"/x", false)
+	return gitName().MatchString(name) && isRef("refs/remotes/"+name+"/x", false)
 }
 
 // isBranch reports whether git accepts a text as the name of a branch.

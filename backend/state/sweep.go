@@ -9,16 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
@@ -169,9 +168,7 @@ var EngineVariables = []string{
 }
 
 // engineCleanup matches the arguments of an engine's clean-up command.
-var engineCleanup = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
-})
+var engineCleanup = lazyregexp.New(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
 
 // cleanUp runs the clean-up commands of a killed keeper, and reports whether all could be
 // run. It ignores their status: most find nothing to do.

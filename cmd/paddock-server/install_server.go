@@ -9,12 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/cmd/internal/cli"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/server/install"
@@ -106,7 +106,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 const noNetwork = "--network=none"
 
 // madeUp matches the random names of approved servers.
-var madeUp = regexp.MustCompile(`^` + ownName + `_[a-z2-7]{10}$`)
+var madeUp = lazyregexp.New(`^` + ownName + `_[a-z2-7]{10}$`)
 
 // nameLocal chooses the name of a project's own server: a random one, which no other file can
 // have, or its present name, if that matches no approval that a client has for another server.
@@ -122,14 +122,14 @@ func (f *installFlags) nameLocal(target *install.Target, s *install.Server, dir 
 	for _, old := range before {
 		same := !s.Approved && old.Command == s.Command && slices.Equal(old.Args, s.Args)
 		switch {
-		case f.name == "" && (same || s.Approved && madeUp.MatchString(old.Name)):
+		case f.name == "" && (same || s.Approved && madeUp().MatchString(old.Name)):
 			s.Name = old.Name
 			return nil
 		case f.name == old.Name:
 			return nil
 		}
 	}
-	if madeUp.MatchString(f.name) {
+	if madeUp().MatchString(f.name) {
 		return &policy.FieldError{Field: "--name", Value: f.name, Reason: "names of this form are made up: one that somebody knows could be approved later", Hint: "choose another, or leave it out"}
 	}
 	return nil

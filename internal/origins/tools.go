@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // question is one tool, and what it has answered so far.
@@ -170,11 +170,11 @@ func (q *question) golang(ctx context.Context) error {
 
 var (
 	// pipDefault matches the index in pip's help, which has what is configured.
-	pipDefault = regexp.MustCompile(`--index-url[^(]*\(default:?\s+([^\s)]+)\)`)
+	pipDefault = lazyregexp.New(`--index-url[^(]*\(default:?\s+([^\s)]+)\)`)
 	// pipSetting matches a line of pip config list.
-	pipSetting = regexp.MustCompile(`(?m)^\S*\.((?:extra-)?index-url)=(?:'([^'\n]*)'|"([^"\n]*)")\s*$`)
+	pipSetting = lazyregexp.New(`(?m)^\S*\.((?:extra-)?index-url)=(?:'([^'\n]*)'|"([^"\n]*)")\s*$`)
 	// pipURL matches the file in pip's report about a package.
-	pipURL = regexp.MustCompile(`"url":\s*"(https://[^"\s]+)"`)
+	pipURL = lazyregexp.New(`"url":\s*"(https://[^"\s]+)"`)
 )
 
 // pip asks for the indexes, and for where the first of them has its files.
@@ -206,13 +206,13 @@ func (q *question) pip(ctx context.Context) error {
 		if err := cmp.Or(errs[0], errs[1]); err != nil {
 			return err
 		}
-		m := pipDefault.FindStringSubmatch(help)
+		m := pipDefault().FindStringSubmatch(help)
 		if m == nil {
 			return errors.New("its help names no index")
 		}
 		q.open(m[1])
 		own = own || q.env("PIP_INDEX_URL")+q.env("PIP_EXTRA_INDEX_URL") != ""
-		for _, m := range pipSetting.FindAllStringSubmatch(settings, 64) {
+		for _, m := range pipSetting().FindAllStringSubmatch(settings, 64) {
 			value := strings.ReplaceAll(m[2]+m[3], `\n`, " ")
 			for address := range strings.FieldsSeq(value) {
 				q.open(address)
@@ -221,7 +221,7 @@ func (q *question) pip(ctx context.Context) error {
 				q.pass("PIP_"+strings.ToUpper(strings.ReplaceAll(m[1], "-", "_")), strings.TrimSpace(value))
 			}
 		}
-		files := pipURL.FindAllStringSubmatch(report, 8)
+		files := pipURL().FindAllStringSubmatch(report, 8)
 		for _, m := range files {
 			q.open(m[1])
 		}
@@ -234,11 +234,11 @@ func (q *question) pip(ctx context.Context) error {
 
 var (
 	// cargoURL matches what cargo could not download.
-	cargoURL = regexp.MustCompile("`?((?:sparse\\+|git\\+)?https?://[^`'\\s]+)`?")
+	cargoURL = lazyregexp.New("`?((?:sparse\\+|git\\+)?https?://[^`'\\s]+)`?")
 	// cargoSetting matches registries in cargo's configuration.
-	cargoSetting = regexp.MustCompile(`(?m)^\s*(?:index|[\w.-]+\.index)\s*=\s*"([^"\n]+)"`)
+	cargoSetting = lazyregexp.New(`(?m)^\s*(?:index|[\w.-]+\.index)\s*=\s*"([^"\n]+)"`)
 	// rustupDefault matches the toolchain that rustup runs.
-	rustupDefault = regexp.MustCompile(`(?m)^default_toolchain\s*=\s*"([\w.-]+)"`)
+	rustupDefault = lazyregexp.New(`(?m)^default_toolchain\s*=\s*"([\w.-]+)"`)
 )
 
 // cargo asks for the index, and the index for where it has its files: cargo is asked to resolve a
@@ -285,7 +285,7 @@ func (q *question) cargo(ctx context.Context) error {
 			return failed
 		}
 		index := ""
-		if m := cargoURL.FindStringSubmatch(said); m != nil {
+		if m := cargoURL().FindStringSubmatch(said); m != nil {
 			index = m[1]
 		}
 		switch {
@@ -296,7 +296,7 @@ func (q *question) cargo(ctx context.Context) error {
 		default:
 			q.note("it downloads nothing")
 		}
-		for _, m := range cargoSetting.FindAllSubmatch(config, 16) {
+		for _, m := range cargoSetting().FindAllSubmatch(config, 16) {
 			q.open(string(m[1]))
 		}
 		if config != nil {
@@ -365,7 +365,7 @@ func (q *question) rust() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m := rustupDefault.FindSubmatch(words)
+	m := rustupDefault().FindSubmatch(words)
 	if m == nil {
 		return "", errors.New("rustup has no default toolchain")
 	}

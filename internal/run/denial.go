@@ -6,12 +6,12 @@ import (
 	"net/netip"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -139,11 +139,11 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 }
 
 // unresolvedHost matches what curl, git, node and go print about a name that they cannot resolve.
-var unresolvedHost = regexp.MustCompile(`(?:Could not resolve host: |getaddrinfo (?:EAI_AGAIN|ENOTFOUND) |dial tcp: lookup )([A-Za-z0-9._-]+)`)
+var unresolvedHost = lazyregexp.New(`(?:Could not resolve host: |getaddrinfo (?:EAI_AGAIN|ENOTFOUND) |dial tcp: lookup )([A-Za-z0-9._-]+)`)
 
 // askedHost returns the host that a program could not resolve, by its output, or HOST.
 func askedHost(said []byte) string {
-	if found := unresolvedHost.FindSubmatch(said); found != nil {
+	if found := unresolvedHost().FindSubmatch(said); found != nil {
 		if host, reason, _ := policy.CanonicalHost(string(found[1])); reason == "" {
 			return host
 		}
@@ -157,7 +157,7 @@ func (h Hints) namesHosts() bool {
 }
 
 // refusedPort matches what curl, node and go print about a port that refuses them.
-var refusedPort = regexp.MustCompile(`(?:Failed to connect to |connect ECONNREFUSED |dial tcp )\[?([A-Za-z0-9.:_-]+)\]?(?: port |:)([0-9]{1,5})\b`)
+var refusedPort = lazyregexp.New(`(?:Failed to connect to |connect ECONNREFUSED |dial tcp )\[?([A-Za-z0-9.:_-]+)\]?(?: port |:)([0-9]{1,5})\b`)
 
 // closed returns which port has refused a program, and what opens it; "" if no rule could.
 func (h Hints) closed(said []byte, command string) (object, hint string) {
@@ -167,7 +167,7 @@ func (h Hints) closed(said []byte, command string) (object, hint string) {
 			return host, hint
 		}
 	}
-	found := refusedPort.FindSubmatch(said)
+	found := refusedPort().FindSubmatch(said)
 	if found == nil {
 		if named {
 			return "", closedPort.Hint
@@ -194,13 +194,13 @@ func (h Hints) closed(said []byte, command string) (object, hint string) {
 }
 
 // plainURL matches a URL without TLS, and what curl prints about a port that it cannot reach.
-var plainURL = regexp.MustCompile(`http://([A-Za-z0-9._-]+)|Failed to connect to ([A-Za-z0-9._-]+) port 80 `)
+var plainURL = lazyregexp.New(`http://([A-Za-z0-9._-]+)|Failed to connect to ([A-Za-z0-9._-]+) port 80 `)
 
 // plainHTTP returns a host that one of the texts has in a URL without TLS, and what to use in its
 // place, if a rule of the network has a secret for it or looks into its requests.
 func plainHTTP(n policy.Network, texts ...[]byte) (host, hint string) {
 	for _, text := range texts {
-		for _, found := range plainURL.FindAllSubmatch(text, 16) {
+		for _, found := range plainURL().FindAllSubmatch(text, 16) {
 			host, reason, _ := policy.CanonicalHost(string(found[1]) + string(found[2]))
 			if hint := n.HTTPSHint(host); reason == "" && hint != "" {
 				return host, hint
@@ -211,12 +211,12 @@ func plainHTTP(n policy.Network, texts ...[]byte) (host, hint string) {
 }
 
 // readOnly matches what programs print about a path that they cannot write.
-var readOnly = regexp.MustCompile(`([^\s'"‘’]+)['"’]?: Read-only file system`)
+var readOnly = lazyregexp.New(`([^\s'"‘’]+)['"’]?: Read-only file system`)
 
 // protectedIn returns the protected path of the workspace that a program could not write, by
 // its output, or "".
 func protectedIn(said []byte) string {
-	for _, found := range readOnly.FindAllSubmatch(said, -1) {
+	for _, found := range readOnly().FindAllSubmatch(said, -1) {
 		file := path.Clean(strings.TrimPrefix(string(found[1]), policy.WorkspacePath+"/"))
 		for _, name := range policy.ProtectedPaths() {
 			if file == name || strings.HasPrefix(file, name+"/") {

@@ -5,11 +5,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -55,7 +55,7 @@ func (h Hints) ownProgram(name, dir string) string {
 }
 
 // unfound matches what shells, and env(1), print about a program that they do not find.
-var unfound = regexp.MustCompile(`(?m)(?:^|[ \t])([A-Za-z0-9_.+-]{1,64}): (?:command )?not found$|: command not found: ([A-Za-z0-9_.+-]{1,64})$|^env: ['‘]([A-Za-z0-9_.+-]{1,64})['’]: No such file`)
+var unfound = lazyregexp.New(`(?m)(?:^|[ \t])([A-Za-z0-9_.+-]{1,64}): (?:command )?not found$|: command not found: ([A-Za-z0-9_.+-]{1,64})$|^env: ['‘]([A-Za-z0-9_.+-]{1,64})['’]: No such file`)
 
 // StatusNotFound is the exit status of a shell that does not find a program.
 const StatusNotFound = 127
@@ -66,7 +66,7 @@ func (h Hints) missingProgram(list []wire.Denial, status int, output []byte) []w
 	if status != StatusNotFound {
 		return list
 	}
-	found := unfound.FindSubmatch(output)
+	found := unfound().FindSubmatch(output)
 	if found == nil {
 		return list
 	}

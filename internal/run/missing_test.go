@@ -19,7 +19,7 @@ func TestWhatShellsSayOfAProgramThatTheyDoNotFind(t *testing.T) {
 		"": "",
 	} {
 		got := ""
-		if found := unfound.FindStringSubmatch(text); found != nil {
+		if found := unfound().FindStringSubmatch(text); found != nil {
 			got = strings.Join(found[1:], "")
 		}
 		if got != want {

@@ -10,12 +10,13 @@ import (
 // DefaultBackend returns the backend of Options without one.
 func DefaultBackend() backend.Backend { return linux.New() }
 
-// Named returns the id of the sandbox with this name, or the name if no sandbox has it.
-func Named(dir, name string) string {
+// Named returns the id of the sandbox that outlives its creator and has this name, key or id, or
+// the name if there is none.
+func Named(dir, name string) (id string, lasting bool) {
 	if id, err := kept.Find(dir, name); err == nil {
-		return id
+		return id, true
 	}
-	return name
+	return name, false
 }
 
 // Names returns the names of the sandboxes below a state directory that outlive their creators, but

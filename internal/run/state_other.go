@@ -8,7 +8,7 @@ import "github.com/paddock-dev/paddock/backend"
 func DefaultBackend() backend.Backend { return nil }
 
 // Named returns the name: there are no names here.
-func Named(_, name string) string { return name }
+func Named(_, name string) (id string, lasting bool) { return name, false }
 
 // Names returns nothing, because sandboxes have no state here.
 func Names(string) []string { return nil }

@@ -14,12 +14,12 @@ package install
 import (
 	"errors"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -35,11 +35,11 @@ type Server struct {
 	Approved bool
 }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var nameForm = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Check returns an error for names and texts that no configuration can hold.
 func (s Server) Check() error {
-	if !nameForm.MatchString(s.Name) {
+	if !nameForm().MatchString(s.Name) {
 		return &policy.FieldError{Field: "--name", Value: s.Name, Reason: "it must be 1 to 64 letters, digits, _ or -"}
 	}
 	field := "--command"

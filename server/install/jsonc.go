@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/tailscale/hujson"
 )
 
@@ -303,7 +303,7 @@ func (d *document) spansLines(v *hujson.Value) bool {
 }
 
 // commentsOfLine matches comments up to the end of the line that they begin in.
-var commentsOfLine = regexp.MustCompile(`^((?:[ \t]|/\*(?s:.*?)\*/)*(?://[^\n]*?)?)\r?\n`)
+var commentsOfLine = lazyregexp.New(`^((?:[ \t]|/\*(?s:.*?)\*/)*(?://[^\n]*?)?)\r?\n`)
 
 // attach adds an item to parent, after the last item and the comments on its line. after is the
 // text between the last item and the closing bracket. A list that ended with a comma still ends
@@ -323,7 +323,7 @@ func attach[T any](d *document, parent *hujson.Value, indent string, items []T, 
 		first.BeforeExtra = hujson.Extra(" ")
 	default:
 		line := ""
-		if m := commentsOfLine.FindSubmatch(*after); m != nil {
+		if m := commentsOfLine().FindSubmatch(*after); m != nil {
 			line = string(m[1])
 			*after = (*after)[len(line):]
 		} else if !bytes.Contains(*after, []byte("\n")) {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
@@ -195,7 +195,7 @@ func tomlTables(text []byte) []tomlTable {
 }
 
 // asideLines matches blank lines and comments at the end of a text.
-var asideLines = regexp.MustCompile(`(?m)^(?:[ \t]*(?:#.*)?\n)*[ \t\r]*(?:#.*)?\z`)
+var asideLines = lazyregexp.New(`(?m)^(?:[ \t]*(?:#.*)?\n)*[ \t\r]*(?:#.*)?\z`)
 
 // replace replaces the table of a server with snippet. It also removes tables below that,
 // because the environment of another server must not become this one's.
@@ -211,7 +211,7 @@ func (f tomlFormat) replace(before map[string]any, text []byte, name, snippet st
 			to = tables[i+1].from
 		}
 		// Comments and blank lines before the next table belong to that table.
-		if aside := asideLines.FindIndex(text[t.from:to]); aside != nil {
+		if aside := asideLines().FindIndex(text[t.from:to]); aside != nil {
 			to = t.from + aside[0]
 		}
 		edited = append(edited, text[kept:t.from]...)

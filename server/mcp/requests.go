@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // maxRequests bounds how many requests are read before their answers are written.
@@ -99,14 +100,14 @@ func ends(text []byte) []byte {
 // Clients write the id at the beginning or at the end of a message. An id there belongs to
 // the message itself, not to something in it.
 var (
-	idFirst = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*,`)
-	idLast  = regexp.MustCompile(`,\s*"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*\}\s*$`)
+	idFirst = lazyregexp.New(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*,`)
+	idLast  = lazyregexp.New(`,\s*"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*\}\s*$`)
 )
 
 // idAtEnds returns the id of a message of which only the beginning and the end are known, or
 // nil. If the error had no id, the client would wait for its answer for ever.
 func idAtEnds(text []byte) json.RawMessage {
-	for _, re := range []*regexp.Regexp{idFirst, idLast} {
+	for _, re := range []*regexp.Regexp{idFirst(), idLast()} {
 		if m := re.FindSubmatch(text); m != nil {
 			return json.RawMessage(m[1])
 		}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
@@ -77,10 +77,10 @@ type wording struct {
 }
 
 var (
-	flags     = regexp.MustCompile(`--[a-z][a-z-]*`)
-	toolNames = regexp.MustCompile(`[a-z]+(?:_[a-z]+)+`) // and other words with "_"
-	degraded  = regexp.MustCompile("`allow_degraded`=(\\w+)")
-	sentence  = regexp.MustCompile(`(?s).+?(?:\.\s+|$)`) // with the space after it
+	flags     = lazyregexp.New(`--[a-z][a-z-]*`)
+	toolNames = lazyregexp.New(`[a-z]+(?:_[a-z]+)+`) // and other words with "_"
+	degraded  = lazyregexp.New("`allow_degraded`=(\\w+)")
+	sentence  = lazyregexp.New(`(?s).+?(?:\.\s+|$)`) // with the space after it
 )
 
 func newWording(all []op.Op, env *op.Env, opts Options) *wording {
@@ -137,11 +137,11 @@ func (v *view) say(o *op.Op) func(hint string) string {
 	return func(hint string) string {
 		w, note := v.words(), ""
 		parts := slices.DeleteFunc(strings.Split(w.words.Replace(hint), "; "), func(part string) bool {
-			return slices.ContainsFunc(toolNames.FindAllString(part, -1), func(name string) bool { return w.absent[name] })
+			return slices.ContainsFunc(toolNames().FindAllString(part, -1), func(name string) bool { return w.absent[name] })
 		})
 		hint = strings.Join(parts, "; ")
 		// The tool may have the field, while the ceiling does not allow this value.
-		m := degraded.FindStringSubmatch(hint)
+		m := degraded().FindStringSubmatch(hint)
 		refused := m != nil && w.ceiling != nil && !slices.Contains(w.ceiling.AllowDegraded, m[1])
 		return policy.RenderHint(hint, func(path string) string {
 			path, operators := strings.CutPrefix(path, policy.OfCeiling)
@@ -222,8 +222,8 @@ func (w *wording) paragraphs(o *op.Op) []string {
 // fields the tool does not have.
 func (w *wording) offered(o *op.Op, paragraph string) string {
 	var b strings.Builder
-	for _, s := range sentence.FindAllString(paragraph, -1) {
-		if !strings.Contains(s, "command line") && !slices.ContainsFunc(flags.FindAllString(s, -1), func(flag string) bool { return w.field(o, flag) == "" }) {
+	for _, s := range sentence().FindAllString(paragraph, -1) {
+		if !strings.Contains(s, "command line") && !slices.ContainsFunc(flags().FindAllString(s, -1), func(flag string) bool { return w.field(o, flag) == "" }) {
 			b.WriteString(s)
 		}
 	}
@@ -232,7 +232,7 @@ func (w *wording) offered(o *op.Op, paragraph string) string {
 
 // text returns a text of a manual with fields for flags, and tools for commands.
 func (w *wording) text(o *op.Op, text string) string {
-	return flags.ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string { return cmp.Or(w.field(o, flag), flag) })
+	return flags().ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string { return cmp.Or(w.field(o, flag), flag) })
 }
 
 // field returns the tool's field for a flag, or "".

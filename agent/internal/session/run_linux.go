@@ -99,7 +99,7 @@ func (h *shell) line(o command, word string) (string, error) {
 			return "", err
 		}
 	}
-	h.state.traps = h.state.traps || trapping.MatchString(o.text)
+	h.state.traps = h.state.traps || trapping().MatchString(o.text)
 	if !h.bash {
 		return otherLine(o.text, word, h.state, withStdin), nil
 	}

@@ -2,9 +2,10 @@ package session
 
 import (
 	"bytes"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // A session's shell reads lines from its descriptor 0, which only the agent writes to:
@@ -121,7 +122,7 @@ func bashReport(word string) string {
 }
 
 // trapping matches commands that may set traps, also by a file that they read.
-var trapping = regexp.MustCompile(`trap|source|(^|[\s;&|({])\.\s`)
+var trapping = lazyregexp.New(`trap|source|(^|[\s;&|({])\.\s`)
 
 // bashRescue removes a function with the name builtin, on which all lines depend.
 const bashRescue = `POSIXLY_CORRECT=1; \unset -f builtin; \unset POSIXLY_CORRECT; `

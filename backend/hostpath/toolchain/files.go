@@ -12,11 +12,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // glob returns the files below a directory that a pattern names, sorted. Names that begin with
@@ -79,14 +79,9 @@ func outermost(paths []string) (all []string) {
 	return all
 }
 
-// compiled returns an expression that is compiled when it is first needed: most starts need none.
-func compiled(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
-
 var (
-	comment  = compiled(`(?s)<!--.*?-->`)
-	password = compiled(`(?i)<(password|passphrase|privateKey)\b`)
+	comment  = lazyregexp.New(`(?s)<!--.*?-->`)
+	password = lazyregexp.New(`(?i)<(password|passphrase|privateKey)\b`)
 )
 
 // maxSettings is how large settings may be, in bytes, to be shown.
@@ -120,14 +115,14 @@ func secret(file string) bool {
 
 // versionsToml matches a configuration of mise's that has a table of tools and nothing else: no
 // variables, tasks or options, and no comments.
-var versionsToml = sync.OnceValue(func() *regexp.Regexp {
+var versionsToml = func() func() *regexp.Regexp {
 	const (
 		name    = `(?:[A-Za-z0-9_-]+|"[A-Za-z0-9_.:/@-]+")`
 		version = `(?:"[A-Za-z0-9_.:/+-]{1,64}"|'[A-Za-z0-9_.:/+-]{1,64}')`
 		values  = `(?:` + version + `|\[\s*` + version + `(?:\s*,\s*` + version + `)*\s*,?\s*\])`
 	)
-	return regexp.MustCompile(`^\s*\[tools\][ \t\r]*(?:\n[ \t\r]*(?:` + name + `[ \t]*=[ \t]*` + values + `)?[ \t\r]*)*$`)
-})
+	return lazyregexp.New(`^\s*\[tools\][ \t\r]*(?:\n[ \t\r]*(?:` + name + `[ \t]*=[ \t]*` + values + `)?[ \t\r]*)*$`)
+}()
 
 // versionsOnly reports whether all that a file says is which versions of tools to use.
 func versionsOnly(file string) bool {

@@ -17,6 +17,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -55,11 +56,11 @@ func WithGo(req backend.Request, lookup func(name string) string) string {
 
 var (
 	// goName matches the names of Go's toolchains that can be downloaded.
-	goName = compiled(`^go1\.[0-9]{1,4}(\.[0-9]{1,4}|(rc|beta)[0-9]{1,4})?$`)
+	goName = lazyregexp.New(`^go1\.[0-9]{1,4}(\.[0-9]{1,4}|(rc|beta)[0-9]{1,4})?$`)
 	// asksFor matches the lines of go.mod and go.work that say which Go they need.
-	asksFor = compiled(`(?m)^[ \t]*(?:go[ \t]+(1\.[0-9a-z.]+)|toolchain[ \t]+(go1\.[0-9a-z.]+))[ \t\r]*(?://.*)?$`)
+	asksFor = lazyregexp.New(`(?m)^[ \t]*(?:go[ \t]+(1\.[0-9a-z.]+)|toolchain[ \t]+(go1\.[0-9a-z.]+))[ \t\r]*(?://.*)?$`)
 	// language matches versions of the language. From 1.21 on, the first release is N.0.
-	language = compiled(`^go1\.(2[1-9]|[3-9][0-9]|[0-9]{3,})$`)
+	language = lazyregexp.New(`^go1\.(2[1-9]|[3-9][0-9]|[0-9]{3,})$`)
 )
 
 // maxGoMod is how much of a go.mod is read, in bytes.

@@ -1,19 +1,19 @@
 package cli
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/table"
 )
 
 // snakeCase is the name of a tool or of a field; in quotes it is one of JSON.
-var snakeCase = regexp.MustCompile(`"?\b[a-z]+(?:_[a-z0-9]+)+\b`)
+var snakeCase = lazyregexp.New(`"?\b[a-z]+(?:_[a-z0-9]+)+\b`)
 
 // inCommands rewrites the manual of a command, which models read, too, for people at a terminal:
 // flags replace fields, and commands replace tools. Paragraphs about calls of tools are left out.
@@ -34,7 +34,7 @@ func inCommands(cmd *cobra.Command) {
 		names[f.JSON] = FlagName(f)
 	}
 	reword := func(text string) string {
-		return snakeCase.ReplaceAllStringFunc(text, func(name string) string {
+		return snakeCase().ReplaceAllStringFunc(text, func(name string) string {
 			if own, known := names[name]; known {
 				return own
 			}

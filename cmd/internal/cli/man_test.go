@@ -81,7 +81,7 @@ func TestHelpNamesNoTools(t *testing.T) {
 		inCommands(cmd)
 		text := cmd.Long
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { text += "\n" + f.Usage })
-		for _, word := range snakeCase.FindAllString(text, -1) {
+		for _, word := range snakeCase().FindAllString(text, -1) {
 			if slices.ContainsFunc(table.All(), func(o op.Op) bool { return o.Name == word }) {
 				t.Errorf("paddock %s --help names the tool %s", strings.Join(o.CLI, " "), word)
 			}

@@ -9,11 +9,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -329,7 +329,7 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 }
 
 // degradedField matches a field in hints that has a flag elsewhere, but is only in execute's spec.
-var degradedField = regexp.MustCompile("`allow_degraded`=([a-z_]+)")
+var degradedField = lazyregexp.New("`allow_degraded`=([a-z_]+)")
 
 // failed returns the output for a command that could not be run. The output has the cause
 // without paths of the host; the caller's terminal gets all of it.
@@ -356,7 +356,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 		op.LocateFields(err, []byte("{}"), x.env.NamedSpec()) // the output above names no file of the host
 	}
 	_, werr := fmt.Fprintf(x.stream.Stderr, "paddock: %v\n", err)
-	if hint := op.FlagHint(degradedField.ReplaceAllString(op.HintOf(err), "allow_degraded: [$1] in the spec")); hint != "" && werr == nil {
+	if hint := op.FlagHint(degradedField().ReplaceAllString(op.HintOf(err), "allow_degraded: [$1] in the spec")); hint != "" && werr == nil {
 		_, werr = fmt.Fprintf(x.stream.Stderr, "paddock: hint: %s\n", hint)
 	}
 	return out, werr
@@ -397,14 +397,14 @@ func (x *execution) tell(out ExecuteOutput) error {
 }
 
 // hostPaths matches absolute paths in a message.
-var hostPaths = regexp.MustCompile(`(^|[\s"'(=:])(/[^\s"'():,;]*)`)
+var hostPaths = lazyregexp.New(`(^|[\s"'(=:])(/[^\s"'():,;]*)`)
 
 // cause returns the text of an error with paths of the host reduced to their last names. Paths
 // inside, which the command can see anyway, are not changed.
 func (x *execution) cause(err error) string {
 	text := strings.ReplaceAll(err.Error(), x.spec.Workspace.Source, policy.WorkspacePath)
 	text = strings.ReplaceAll(text, "\n", "; ")
-	return hostPaths.ReplaceAllStringFunc(text, func(found string) string {
+	return hostPaths().ReplaceAllStringFunc(text, func(found string) string {
 		i := strings.IndexByte(found, '/')
 		before, name := found[:i], found[i:]
 		for _, known := range []string{policy.WorkspacePath, policy.TmpPath} {

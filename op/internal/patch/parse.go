@@ -2,13 +2,13 @@ package patch
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // Patch is a patch that was read.
@@ -129,7 +129,7 @@ type header struct {
 }
 
 // headerLine matches the lines of git's header but for the first.
-var headerLine = regexp.MustCompile(`^(index|---|\+\+\+|(?:old|new|deleted file|new file) mode|(?:dis)?similarity index|(?:rename|copy) (?:from|to)|rename (?:old|new)) (.*)$`)
+var headerLine = lazyregexp.New(`^(index|---|\+\+\+|(?:old|new|deleted file|new file) mode|(?:dis)?similarity index|(?:rename|copy) (?:from|to)|rename (?:old|new)) (.*)$`)
 
 // gitHeader reads the header of a file as git writes it, up to the first line that is not one of
 // a header.
@@ -143,7 +143,7 @@ func (p *parser) gitHeader(text string) error {
 		return p.fail("a path is absolute", pathHint)
 	}
 	for p.at++; ; p.at++ {
-		m := headerLine.FindStringSubmatch(p.text(0))
+		m := headerLine().FindStringSubmatch(p.text(0))
 		if m == nil {
 			return p.file(h)
 		}
@@ -290,7 +290,7 @@ func (p *parser) file(h header) error {
 }
 
 // binaryLine matches the line in errors of the decoder of binary data.
-var binaryLine = regexp.MustCompile(`^gitdiff: line ([0-9]+): `)
+var binaryLine = lazyregexp.New(`^gitdiff: line ([0-9]+): `)
 
 // binary reads the binary data that may follow git's header.
 func (p *parser) binary(c *change) error {
@@ -311,7 +311,7 @@ func (p *parser) binary(c *change) error {
 		files, _, err := gitdiff.Parse(strings.NewReader(data))
 		if err != nil {
 			e := &SyntaxError{Reason: strings.TrimPrefix(err.Error(), "gitdiff: ")}
-			if m := binaryLine.FindStringSubmatch(err.Error()); m != nil {
+			if m := binaryLine().FindStringSubmatch(err.Error()); m != nil {
 				line, _ := strconv.Atoi(m[1])
 				e.Line, e.Reason = from+line-1, err.Error()[len(m[0]):]
 			}
@@ -343,7 +343,7 @@ type hunk struct {
 }
 
 // hunkHeader matches the header of a hunk.
-var hunkHeader = regexp.MustCompile(`^@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@`)
+var hunkHeader = lazyregexp.New(`^@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@`)
 
 // extent is how many lines a hunk has of the old file and of the new one.
 type extent struct{ old, new int }
@@ -351,7 +351,7 @@ type extent struct{ old, new int }
 // hunk reads a hunk. It must be as long as its header says: lines that a model has miscounted
 // would get lost.
 func (p *parser) hunk(text string) error {
-	m := hunkHeader.FindStringSubmatch(text)
+	m := hunkHeader().FindStringSubmatch(text)
 	switch p.hunks++; {
 	case m == nil:
 		return p.fail(fmt.Sprintf("%.60q is not the header of a hunk", text), "write @@ -START,COUNT +START,COUNT @@, with the numbers of lines")

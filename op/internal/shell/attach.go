@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -216,13 +216,13 @@ func (a *attachment) read(ctx context.Context, from int64, wait time.Duration) (
 // queries are control sequences that a terminal answers, as if somebody typed: of device
 // attributes, states, modes, colours, capabilities, the window and the clipboard. Terminals obey
 // control characters within them, and take them with 8-bit introducers, too.
-var queries = regexp.MustCompile(strings.NewReplacer("CSI", `(?:\x1b\[|\x{9b})`, "STRING", `[^\x07\x18\x1a\x1b\x{9c}]*`, "ST", `(?:\x07|\x1b\\|\x{9c})`,
+var queries = lazyregexp.New(strings.NewReplacer("CSI", `(?:\x1b\[|\x{9b})`, "STRING", `[^\x07\x18\x1a\x1b\x{9c}]*`, "ST", `(?:\x07|\x1b\\|\x{9c})`,
 	"P", `[0-9:;<=>?\x00-\x17\x19\x1c-\x1f]*`).Replace(
 	`\x05|\x1bZ|\x{9a}|CSIP[cntx]|CSIP\$P?p|CSIP>Pq|CSIP\?Pu|(?:\x1b\]|\x{9d})STRING\?ST|(?:\x1b\x50|\x{90})[+$]qSTRINGST|(?:\x1b_|\x{9f})GSTRINGST`))
 
 // withoutQueries removes the queries from output that is shown again: they were answered when it
 // was new. CAN in their places keeps what is around them from forming another one.
-func withoutQueries(output string) string { return queries.ReplaceAllString(output, "\x18") }
+func withoutQueries(output string) string { return queries().ReplaceAllString(output, "\x18") }
 
 // resize gives the shell's terminal the size of the caller's. A failure does not matter: the
 // shell has just ended, which reading tells.
