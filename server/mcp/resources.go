@@ -146,7 +146,7 @@ func (v *view) open(ctx context.Context) []string {
 	}
 	var names []string
 	for _, s := range found.Sandboxes {
-		if s.State == "ready" {
+		if s.State == paddock.StateRunning {
 			names = append(names, s.Name)
 		}
 	}

@@ -72,7 +72,7 @@ func (d *disk) ops() []op.Op {
 			return map[string]any{"size_bytes": len(text)}, nil
 		}),
 		d.op("sandbox_list", func(pathIn, string) (map[string]any, error) {
-			return map[string]any{"sandboxes": []map[string]any{{"name": "default", "state": "ready"}, {"name": "old", "state": "ended"}}}, nil
+			return map[string]any{"sandboxes": []map[string]any{{"name": "default", "state": paddock.StateRunning}, {"name": "old", "state": "ended"}}}, nil
 		}),
 	}
 }

@@ -79,7 +79,7 @@ func TestServerKilled(t *testing.T) {
 			end(t, c, kill)
 
 			c = startStdio(t, s)
-			if got := c.sandboxes(t)["box"]; got["state"] != "ready" || got["id"] != made["id"] {
+			if got := c.sandboxes(t)["box"]; got["state"] != "running" || got["id"] != made["id"] {
 				t.Errorf("it is listed as %v", got)
 			}
 			if got := c.call(t, "exec", box(map[string]any{"command": "cat /tmp/inside"})); got["stdout"] != "kept\n" {
@@ -222,7 +222,7 @@ func TestSandboxUnderAnotherCeiling(t *testing.T) {
 			kill()
 			s.flags = tt.after
 			c = startStdio(t, s)
-			if got := c.sandboxes(t)["box"]; got["state"] != "ready" {
+			if got := c.sandboxes(t)["box"]; got["state"] != "running" {
 				t.Errorf("it is listed as %v", got)
 			}
 			if tt.want == "" {

@@ -74,9 +74,9 @@ func TestKeptSurvivesKills(t *testing.T) {
 		case "stopped":
 			verb := [][]string{{"start", "c", "-e", "MARK=" + mark}, {"rm", "c"}}[rand.N(2)]
 			killedSoon(t, state, 60*time.Millisecond, verb...)
-		case "ready", "silent":
+		case "running", "silent":
 			out, err := inState(t, state, "exec", "c", "--", "sh", "-c", "echo $MARK").CombinedOutput()
-			if err != nil && listKept(t, state).state("c") != "ready" {
+			if err != nil && listKept(t, state).state("c") != "running" {
 				continue // the killed process had asked for its end
 			}
 			if err != nil || strings.TrimSpace(string(out)) != mark {

@@ -63,7 +63,7 @@ func TestListShowsWhatRuns(t *testing.T) {
 		return len(now.Sandboxes) > 0 && len(now.Sandboxes[0].Running) > 0
 	})
 	one := now.Sandboxes[0]
-	if len(now.Sandboxes) != 1 || one.State != "ready" || one.Workspace != cmd.Dir || one.Running[0].Kind != "exec" || one.Running[0].Name != "sh" {
+	if len(now.Sandboxes) != 1 || one.State != "running" || one.Workspace != cmd.Dir || one.Running[0].Kind != "exec" || one.Running[0].Name != "sh" {
 		t.Errorf("listed: %+v", now)
 	}
 	text := outputOf(t, inState(t, state, "list"))

@@ -31,7 +31,7 @@ func shellIn(t *testing.T) func(verb string, args ...string) *session {
 func TestShellDetach(t *testing.T) {
 	start := shellIn(t)
 	s := start("shell")
-	s.expect(`\$ $`)
+	s.expect(`testshelldetach:/\S+\$ $`)
 	s.send("stty size; echo $TERM; here=42\r")
 	s.expect(`30 97\r\nxterm\r\n`)
 	s.send("(read line; echo got-$line) \r\x10")

@@ -2,7 +2,6 @@ package keep
 
 import (
 	"context"
-	"io"
 	"slices"
 	"strings"
 
@@ -15,12 +14,7 @@ type StartInput struct {
 	Name    string       `json:"name" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id" min:"1" max:"64"`
 	Env     op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
 	EnvPass []string     `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)"`
-}
-
-type StartOutput struct {
-	ID        string           `json:"id"`
-	Name      string           `json:"name,omitempty"`
-	Isolation policy.Isolation `json:"isolation"`
+	Quiet   bool         `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print its id alone"`
 }
 
 func (StartInput) Desc() op.Desc {
@@ -39,18 +33,18 @@ again, unless the trusted project's file has them. What the host offers now coun
 	}
 }
 
-func (in StartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StartOutput, error) {
+func (in StartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (CreateOutput, error) {
 	if in.Name == "" {
-		return StartOutput{}, op.Unnamed("name")
+		return CreateOutput{}, op.Unnamed("name")
 	}
 	if err := in.Env.Check(); err != nil {
-		return StartOutput{}, err
+		return CreateOutput{}, err
 	}
 	vars := map[string]string{}
 	for _, name := range in.EnvPass {
 		value, ok := env.Lookup(name)
 		if !ok {
-			return StartOutput{}, &policy.FieldError{Field: "env_pass", Value: name, Reason: "it is not set in the caller's environment"}
+			return CreateOutput{}, &policy.FieldError{Field: "env_pass", Value: name, Reason: "it is not set in the caller's environment"}
 		}
 		vars[name] = value
 	}
@@ -59,13 +53,13 @@ func (in StartInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (StartOu
 		vars[name] = value
 	}
 	if err := in.projectVariables(ctx, env, vars); err != nil {
-		return StartOutput{}, err
+		return CreateOutput{}, err
 	}
 	s, err := env.Start(ctx, in.Name, vars)
 	if err != nil {
-		return StartOutput{}, err
+		return CreateOutput{}, err
 	}
-	out := StartOutput{ID: s.ID(), Isolation: s.Isolation()}
+	out := CreateOutput{ID: s.ID(), Isolation: s.Isolation(), quiet: in.Quiet}
 	if in.Name != out.ID {
 		out.Name = in.Name
 	}
@@ -90,8 +84,4 @@ func (in StartInput) projectVariables(ctx context.Context, env *op.Env, vars map
 		}
 	}
 	return err
-}
-
-func (out StartOutput) Render(w io.Writer) error {
-	return CreateOutput{ID: out.ID, Name: out.Name, Isolation: out.Isolation}.Render(w)
 }

@@ -48,6 +48,7 @@ their processes, memory and processor time. The numbers come from inside and are
 verified.`,
 		Examples: "  paddock stats\n  paddock stats web --json",
 		Local:    true,
+		Each:     true,
 		Hints:    op.Hints{ReadOnly: true, Idempotent: true, Control: true},
 	}
 }

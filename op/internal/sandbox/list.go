@@ -41,7 +41,7 @@ type RunningSandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Principal is whose it is, if a server made it: then Name is that principal's for it.
 	Principal string `json:"principal,omitempty"`
-	// State is starting, ready or silent: its agent does not answer. Of a persistent sandbox it
+	// State is starting, running or silent: its agent does not answer. Of a persistent sandbox it
 	// can also be paused, ending, stopped or damaged.
 	State     string `json:"state"`
 	Backend   string `json:"backend"`
@@ -120,7 +120,7 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 		switch {
 		case !r.Ready:
 		case out.Unasked || in.Quiet:
-			s.State = "ready"
+			s.State = paddock.StateRunning
 		default:
 			wait.Go(func() { s.ask(ctx, env.Options) })
 		}
@@ -197,7 +197,7 @@ func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
 	if err != nil {
 		return
 	}
-	s.State = "ready"
+	s.State = paddock.StateRunning
 	for _, tree := range now.Trees {
 		at := time.UnixMilli(int64(tree.StartedAt * 1000)).UTC()
 		s.Running = append(s.Running, RunningTree{Kind: tree.Kind, Name: tree.Name, StartedAt: at, Processes: tree.Processes})
@@ -232,7 +232,7 @@ func (out ListOutput) Render(w io.Writer) error {
 				names = append(names, strings.TrimPrefix(tree.Kind+" ", "exec ")+tree.Name)
 			}
 			what := strings.Join(names, ", ")
-			if s.State != "ready" {
+			if s.State != paddock.StateRunning {
 				what = strings.TrimSuffix(s.State+": "+s.Ended, ": ")
 			}
 			up := s.Uptime.String()

@@ -20,7 +20,7 @@ import (
 type SandboxSummary struct {
 	Name      string `json:"name"` // for the field sandbox of other operations
 	ID        string `json:"id"`
-	State     string `json:"state"`   // ready or ended; of one that outlives the server also paused, ending or stopped
+	State     string `json:"state"`   // running or ended; of one that outlives the server also paused, ending or stopped
 	Default   bool   `json:"default"` // it is used by calls that name no sandbox
 	Backend   string `json:"backend"`
 	Workspace string `json:"workspace"` // its path inside
@@ -37,7 +37,7 @@ type SandboxSummary struct {
 // summary returns the summary of a sandbox.
 func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 	spec := h.Spec()
-	s := SandboxSummary{Name: h.Name, ID: h.ID(), State: "ready", Default: h.Name == registry.DefaultName, Backend: spec.Backend,
+	s := SandboxSummary{Name: h.Name, ID: h.ID(), State: paddock.StateRunning, Default: h.Name == registry.DefaultName, Backend: spec.Backend,
 		Workspace: registry.WorkspaceAt(h.Isolation().Level, spec), Temporary: h.Temporary, Lasting: h.Kept, Network: h.Isolation().Network, StartedAt: h.Since.UTC()}
 	if e.Ceiling == nil {
 		s.Source = spec.Workspace.Source
@@ -59,9 +59,6 @@ func recorded(e *op.Env, k paddock.Listed) SandboxSummary {
 		Lasting: true, Network: k.Spec.Network.Mode, StartedAt: k.Started.UTC()}
 	if e.Ceiling == nil {
 		s.Source = k.Spec.Workspace.Source
-	}
-	if s.State == paddock.StateRunning {
-		s.State = "ready"
 	}
 	return s
 }

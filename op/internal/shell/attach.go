@@ -112,7 +112,7 @@ func (in ShellAttachInput) open(ctx context.Context, env *op.Env, a *attachment)
 		rows, cols = 30, 120
 	}
 	q := wire.OpenShellRequest{ShellID: a.id, Cwd: wire.Path(in.Cwd), Rows: int64(rows), Cols: int64(cols)}
-	always := map[string]string{"PS1": "$ "}
+	always := map[string]string{"PS1": in.Sandbox + ":$PWD$ "}
 	if term, ok := env.Lookup("TERM"); ok {
 		always["TERM"] = term
 	}
