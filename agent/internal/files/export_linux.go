@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -96,7 +97,7 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 	}
 	names, err := sortedNames(dir, "", maxMembers+1)
 	if err != nil {
-		return err
+		return unread(strings.Join(above, "/"), err)
 	}
 	for _, name := range names {
 		if len(above) == 0 && strings.HasPrefix(name, wire.StagePrefix) {
@@ -131,7 +132,7 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 			continue // it was a directory
 		}
 		if err != nil {
-			return err
+			return unread(strings.Join(at, "/"), err)
 		}
 		err = e.collect(below, at)
 		_ = below.Close()
@@ -140,6 +141,14 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 		}
 	}
 	return nil
+}
+
+// unread returns the error for what cannot be read in the directory that is exported.
+func unread(name string, err error) error {
+	if name == "" || !errors.Is(err, unix.EACCES) {
+		return err
+	}
+	return fmt.Errorf("%s in it cannot be read: %s: open it with chmod, or ask for what is beside it", name, unix.EACCES)
 }
 
 // add adds an entry, except for files that are not a regular file, a directory or a
@@ -200,6 +209,14 @@ func (e *export) measure() error {
 	headers := &counter{}
 	w := tar.NewWriter(headers)
 	for _, h := range e.entries {
+		if h.Typeflag == tar.TypeReg && h.Size > 0 && h.Mode&0o444 != 0o444 { // it may be closed to this user
+			switch f, err := e.open(&h); {
+			case err == nil:
+				_ = f.Close()
+			case errors.Is(err, unix.EACCES):
+				return unread(h.Name, err)
+			}
+		}
 		e.size += (h.Size + tarBlock - 1) / tarBlock * tarBlock
 		h.Size = 0 // below maxArchive, the length of a header does not depend on the size
 		if err := w.WriteHeader(&h); err != nil {
@@ -238,7 +255,7 @@ func (e *export) make() error {
 				continue
 			}
 			if err != nil {
-				return err
+				return unread(h.Name, err)
 			}
 			h.Size = int64(len(content))
 			e.bytes += h.Size
