@@ -24,6 +24,12 @@ import (
 // which may have secrets.
 const specName = "spec.json"
 
+// attachTime is how long an agent may take to answer [Attach]. Tests have less.
+var attachTime = 30 * time.Second
+
+// errSilent is why an Attach ends without an answer.
+var errSilent = errors.New("its agent does not answer")
+
 // Attach finds a running sandbox by its [Sandbox.ID], or by the name that [Create] gave it, to use it in addition to its
 // owner: another process of the same user, with the same state directory. ctx applies
 // only until Attach returns.
@@ -46,6 +52,8 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 		return nil, opts.attachError(ctx, what, id, err)
 	}
 	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, search: opts.Path, discreet: opts.NoLinks, attached: true, name: name, state: state, stopped: make(chan struct{})}
+	ctx, cancel := context.WithTimeoutCause(ctx, attachTime, errSilent)
+	defer cancel()
 	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}
@@ -57,6 +65,9 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	}
 	if err != nil {
 		_ = s.Close()
+		if errors.Is(context.Cause(ctx), errSilent) {
+			return nil, &Error{Message: "cannot " + what + ": " + errSilent.Error(), Hint: "something has stopped it, or the host is very busy: try again, or end the sandbox"}
+		}
 		return nil, opts.attachError(ctx, what, id, err)
 	}
 	return s, nil

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/paddock-dev/paddock/backend/state/kept"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -167,4 +170,36 @@ func TestCreateRefuses(t *testing.T) {
 	if all, err := ListLasting(t.Context(), opts); err != nil || len(all) > 0 {
 		t.Errorf("they have left %+v, %v", all, err)
 	}
+}
+
+// An agent that something on the host has stopped is waited for, but not for ever.
+func TestAttachSilent(t *testing.T) {
+	requireWalls(t)
+	opts := Options{StateDir: t.TempDir()}
+	s, err := Create(t.Context(), Spec{Workspace: Workspace{Source: t.TempDir()}}, opts, Lasting{Name: "silent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = Remove(context.Background(), "silent", true, opts) })
+	r, err := kept.Read(opts.StateDir, s.ID())
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(r.Agent.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	was := attachTime
+	attachTime = time.Second
+	_, err = Attach(t.Context(), "silent", opts)
+	attachTime = was
+	if err := syscall.Kill(r.Agent.PID, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if want := `cannot attach to sandbox "silent": its agent does not answer`; err == nil || err.Error() != want {
+		t.Errorf("attaching to a stopped agent: %v, want %s", err, want)
+	}
+	if s, err = Attach(t.Context(), "silent", opts); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
 }
