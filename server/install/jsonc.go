@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/tailscale/hujson"
+
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // maxDepth bounds how deep objects and lists nest.

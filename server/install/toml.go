@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // tomlFormat edits files that have a table [mcp_servers.NAME] for each server. Tables are

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -115,14 +114,13 @@ func secret(file string) bool {
 
 // versionsToml matches a configuration of mise's that has a table of tools and nothing else: no
 // variables, tasks or options, and no comments.
-var versionsToml = func() func() *regexp.Regexp {
-	const (
-		name    = `(?:[A-Za-z0-9_-]+|"[A-Za-z0-9_.:/@-]+")`
-		version = `(?:"[A-Za-z0-9_.:/+-]{1,64}"|'[A-Za-z0-9_.:/+-]{1,64}')`
-		values  = `(?:` + version + `|\[\s*` + version + `(?:\s*,\s*` + version + `)*\s*,?\s*\])`
-	)
-	return lazyregexp.New(`^\s*\[tools\][ \t\r]*(?:\n[ \t\r]*(?:` + name + `[ \t]*=[ \t]*` + values + `)?[ \t\r]*)*$`)
-}()
+var versionsToml = lazyregexp.New(`^\s*\[tools\][ \t\r]*(?:\n[ \t\r]*(?:` + tomlName + `[ \t]*=[ \t]*` + tomlVersions + `)?[ \t\r]*)*$`)
+
+const (
+	tomlName     = `(?:[A-Za-z0-9_-]+|"[A-Za-z0-9_.:/@-]+")`
+	tomlVersion  = `(?:"[A-Za-z0-9_.:/+-]{1,64}"|'[A-Za-z0-9_.:/+-]{1,64}')`
+	tomlVersions = `(?:` + tomlVersion + `|\[\s*` + tomlVersion + `(?:\s*,\s*` + tomlVersion + `)*\s*,?\s*\])`
+)
 
 // versionsOnly reports whether all that a file says is which versions of tools to use.
 func versionsOnly(file string) bool {

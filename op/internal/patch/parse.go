@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
+
 	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
