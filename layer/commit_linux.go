@@ -125,7 +125,7 @@ type commit struct {
 	source, upper int
 	doubt         bool // the clock was set back: times prove nothing
 	umask         fs.FileMode
-	chosen        []Change
+	chosen        []*Change
 	units         []*unit
 	progress      Progress
 	out           Result
@@ -133,8 +133,8 @@ type commit struct {
 
 // unit is what lands by one rename: a change, and those below it if it is a new tree.
 type unit struct {
-	Change
-	below []Change
+	*Change
+	below []*Change
 	items []item
 	step  *step // nil: nothing is left to do
 }
@@ -181,7 +181,7 @@ func (c *commit) choose(ctx context.Context, changes []Change) error {
 	}
 	out := newInherited[string]() // directories that are held back
 	for i := range changes {
-		ch := changes[i]
+		ch := &changes[i]
 		if !wanted[ch.Path] {
 			continue
 		}
@@ -211,7 +211,7 @@ func (c *commit) choose(ctx context.Context, changes []Change) error {
 
 // accepted reports whether a change lands although it is held back: it, or a directory above it,
 // is accepted, or it is a directory that something accepted needs.
-func (c *commit) accepted(ch Change) bool {
+func (c *commit) accepted(ch *Change) bool {
 	return slices.ContainsFunc(c.opt.Accept, func(p string) bool {
 		return p != "" && p != "." && within(ch.Path, p) || ch.makesTree() && ch.Kind == Added && within(p, ch.Path)
 	})
@@ -241,8 +241,7 @@ func unmatched(changes []Change, paths []string) (missing []string) {
 func (c *commit) group() {
 	trees := newInherited[*unit]()
 	var last *unit
-	for i := range c.chosen {
-		ch := c.chosen[i]
+	for _, ch := range c.chosen {
 		if in := trees.above(ch.Path); in != nil {
 			in.below = append(in.below, ch)
 			continue
@@ -311,11 +310,15 @@ func (c *commit) plan(ctx context.Context) error {
 
 // landed records which changes land.
 func (c *commit) landed() {
+	c.out.Landed = make([]Change, 0, len(c.chosen))
 	for _, u := range c.units {
 		if u.step.left {
 			continue
 		}
-		c.out.Landed = append(append(c.out.Landed, u.Change), u.below...)
+		c.out.Landed = append(c.out.Landed, *u.Change)
+		for _, ch := range u.below {
+			c.out.Landed = append(c.out.Landed, *ch)
+		}
 	}
 }
 

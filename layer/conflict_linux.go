@@ -140,7 +140,7 @@ func (c *commit) sumOf(p string) ([]byte, error) {
 // later commit. From then on a conflict is told exactly.
 func (l *Layer) Records(ctx context.Context, changes []Change) (map[string]Record, error) {
 	c := &commit{Layer: l, source: int(l.Source.Fd())}
-	found := make(map[string]Record, len(changes))
+	found := map[string]Record{} // what is new in the layer has none
 	for i := range changes {
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -72,12 +72,14 @@ func readUmask() (fs.FileMode, error) {
 // list lists the items of a unit, a directory before what is in it.
 func (c *commit) list(ctx context.Context, u *unit) error {
 	if u.Kind != Renamed {
-		for _, ch := range append([]Change{u.Change}, u.below...) {
-			u.items = append(u.items, changedItem(&ch))
+		u.items = make([]item, 0, 1+len(u.below))
+		u.items = append(u.items, changedItem(u.Change))
+		for _, ch := range u.below {
+			u.items = append(u.items, changedItem(ch))
 		}
 		return nil
 	}
-	byPath := map[string]Change{}
+	byPath := map[string]*Change{}
 	for _, ch := range u.below {
 		if was, there := byPath[ch.Path]; !there || was.Kind == Deleted {
 			byPath[ch.Path] = ch
@@ -95,7 +97,7 @@ func (c *commit) list(ctx context.Context, u *unit) error {
 				continue
 			}
 			if ch.Kind != Deleted {
-				u.items = append(u.items, changedItem(&ch))
+				u.items = append(u.items, changedItem(ch))
 			}
 			delete(byPath, ch.Path)
 		}
@@ -105,9 +107,9 @@ func (c *commit) list(ctx context.Context, u *unit) error {
 
 // merge lists what a renamed directory holds: what the source has, with what has changed in it.
 // It takes what it lists from the changes.
-func (c *commit) merge(ctx context.Context, u *unit, renamed Change, changes map[string]Change) error {
+func (c *commit) merge(ctx context.Context, u *unit, renamed *Change, changes map[string]*Change) error {
 	delete(changes, renamed.Path)
-	u.items = append(u.items, changedItem(&renamed))
+	u.items = append(u.items, changedItem(renamed))
 	return walkTree(ctx, c.source, renamed.From, func(rel string, st *unix.Stat_t) error {
 		if rel == renamed.From {
 			return nil
@@ -118,7 +120,7 @@ func (c *commit) merge(ctx context.Context, u *unit, renamed Change, changes map
 				return fs.SkipDir
 			}
 			delete(changes, p)
-			u.items = append(u.items, changedItem(&ch))
+			u.items = append(u.items, changedItem(ch))
 			if !ch.New.Mode.IsDir() {
 				return fs.SkipDir
 			}

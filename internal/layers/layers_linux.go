@@ -369,11 +369,14 @@ func (l *Layer) Screen(ctx context.Context, host Host, paths ...string) ([]Findi
 	if err != nil {
 		return nil, err
 	}
-	in := map[string]bool{}
-	for _, c := range found {
-		in[c.Path] = true
+	if len(paths) > 0 {
+		in := map[string]bool{}
+		for _, c := range found {
+			in[c.Path] = true
+		}
+		list = slices.DeleteFunc(list, func(f layer.Finding) bool { return !in[f.Path] })
 	}
-	return findingsOf(slices.DeleteFunc(list, func(f layer.Finding) bool { return !in[f.Path] })), nil
+	return findingsOf(list), nil
 }
 
 func findingsOf(list []layer.Finding) []Finding {
@@ -464,10 +467,13 @@ func (l *Layer) remember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh := slices.DeleteFunc(slices.Clone(l.changes), func(c layer.Change) bool {
-		_, known := all[c.OldPath()]
-		return known
-	})
+	fresh := l.changes
+	if len(all) > 0 {
+		fresh = slices.DeleteFunc(slices.Clone(fresh), func(c layer.Change) bool {
+			_, known := all[c.OldPath()]
+			return known
+		})
+	}
 	if len(fresh) == 0 {
 		return nil
 	}

@@ -40,7 +40,7 @@ func TestSandboxCreate(t *testing.T) {
 		{"another workspace", fields{"workspace": own}, func(o sandbox.SandboxCreateOutput) bool { return o.Source == own }},
 	} {
 		out := well[sandbox.SandboxCreateOutput](t, env, "sandbox_create", tt.in)
-		if !tt.want(out) || out.Name == "" || out.ID == "" || out.Workspace != "/workspace" || out.Isolation.Level == "" || out.State != "ready" {
+		if !tt.want(out) || out.Name == "" || out.ID == "" || out.Workspace != "/workspace" || out.Isolation.Level == "" || out.State != "running" {
 			t.Errorf("%s: %+v", tt.name, out)
 		}
 	}
@@ -299,7 +299,7 @@ func TestSessionInASandbox(t *testing.T) {
 		well[session.SessionCloseOutput](t, env, "session_close", fields{"session_id": open.SessionID})
 	}
 	status := well[sandbox.SandboxStatusOutput](t, env, "sandbox_status", fields{"sandbox": "lab"})
-	if status.State != "ready" || status.Sessions != 0 || status.Processes != 0 {
+	if status.State != "running" || status.Sessions != 0 || status.Processes != 0 {
 		t.Errorf("%+v", status)
 	}
 	if _, err := try[any](t.Context(), t, env, "session_open", fields{"session_id": "e", "startup_commands": "exit 1"}); err == nil {
@@ -362,7 +362,7 @@ func TestSandboxTexts(t *testing.T) {
 	env := lasting(t)
 	well[exec.ExecAnswer](t, env, "exec", fields{"command": "echo 'a  b'"})
 	for _, tt := range [][2]string{
-		{"sandbox_status", "echo 'a b'\n"}, {"sandbox_list", "default  ready  linux  0 running\n"}, {"sandbox_create", " is ready; its workspace is at /workspace\n"},
+		{"sandbox_status", "echo 'a b'\n"}, {"sandbox_list", "default  running  linux  0 commands\n"}, {"sandbox_create", " is ready; its workspace is at /workspace\n"},
 	} {
 		name, want := tt[0], tt[1]
 		var b strings.Builder

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -105,7 +106,7 @@ func (SandboxListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Sand
 func (out SandboxListOutput) Render(w io.Writer) error {
 	return output.Table(w, func(row output.Row) {
 		for _, s := range out.Sandboxes {
-			row("%s\t%s\t%s\t%d running", s.Name, s.State, s.Backend, s.Running)
+			row("%s\t%s\t%s\t%s", s.Name, s.State, s.Backend, text.Count(s.Running, "command"))
 		}
 	})
 }
