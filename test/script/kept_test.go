@@ -149,7 +149,7 @@ func TestKeptActedOnAtOnce(t *testing.T) {
 	state, workspace := t.TempDir(), t.TempDir()
 	keptIn(t, state, workspace)
 	allowed := []string{"it runs", "it was removed meanwhile", "no such sandbox", "it is stopped", "the name is taken", "its keeper did not end it",
-		"another process", "has ended", "has started it meanwhile", "cannot reach the agent", "connection ended", "it is paused", "cannot read the agent's answer"}
+		"another process", "has ended", "it is being started", "has started it meanwhile", "cannot reach the agent", "connection ended", "it is paused", "cannot read the agent's answer"}
 	for range 4 {
 		var wait sync.WaitGroup
 		for _, args := range [][]string{{"stop", "c"}, {"start", "c"}, {"stop", "c"}, {"start", "c"}, {"rm", "--force", "c"},
