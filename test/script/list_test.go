@@ -29,9 +29,11 @@ func inState(t *testing.T, state string, args ...string) *exec.Cmd {
 
 func outputOf(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v", strings.Join(cmd.Args, " "), err)
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, &stderr)
 	}
 	return string(out)
 }
