@@ -3,6 +3,9 @@ package paddock
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -202,4 +205,29 @@ func TestAttachSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Close()
+}
+
+// Of a layer whose removal was killed just before its end, the next one leaves nothing.
+func TestRemoveHalfRemovedLayer(t *testing.T) {
+	requireWalls(t)
+	opts := Options{StateDir: t.TempDir()}
+	s, err := Create(t.Context(), Spec{Workspace: Workspace{Source: t.TempDir(), Mode: policy.ModeOverlay}}, opts, Lasting{Name: "half"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = Remove(context.Background(), "half", true, opts) })
+	_, err = Stop(t.Context(), "half", opts)
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(opts.StateDir, "layers", s.ID())
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Remove(t.Context(), "half", false, opts); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the layer's directory is left: %v", err)
+	}
 }
