@@ -66,7 +66,11 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if err != nil {
 		_ = s.Close()
 		if errors.Is(context.Cause(ctx), errSilent) {
-			return nil, &Error{Message: "cannot " + what + ": " + errSilent.Error(), Hint: "something has stopped it, or the host is very busy: try again, or end the sandbox"}
+			hint := "something has stopped it, or the host is very busy: try again"
+			if lasting {
+				hint += ", or end the sandbox: paddock stop " + name
+			}
+			return nil, &Error{Message: "cannot " + what + ": " + errSilent.Error(), Hint: hint}
 		}
 		return nil, opts.attachError(ctx, what, id, err)
 	}

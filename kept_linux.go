@@ -497,7 +497,7 @@ func unlanded(ctx context.Context, root, id string) (int, error) {
 func removeLayer(ctx context.Context, root, id string) error {
 	l, err := layers.Open(ctx, root, id)
 	if layers.IsUnknown(err) {
-		return layers.Erase(ctx, root, id) // what is left by one that was killed while it removed the layer
+		return layers.Erase(ctx, root, id) // a removal that was killed may have left its directory
 	}
 	if err != nil {
 		return err

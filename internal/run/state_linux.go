@@ -10,8 +10,8 @@ import (
 // DefaultBackend returns the backend of Options without one.
 func DefaultBackend() backend.Backend { return linux.New() }
 
-// Named returns the id of the sandbox that outlives its creator and has this name, key or id, or
-// the name if there is none.
+// Named looks up a persistent sandbox by its name, key or id, and returns its id. If it finds none,
+// it returns name unchanged.
 func Named(dir, name string) (id string, lasting bool) {
 	if id, err := kept.Find(dir, name); err == nil {
 		return id, true

@@ -172,7 +172,7 @@ func (a *attachment) run(ctx context.Context, keys []byte, out *ShellAttachOutpu
 	}
 	last, next, err := a.read(ctx, 0, 0)
 	if err == nil {
-		_, err = io.WriteString(a.stream.Stdout, withoutQueries(last.Output))
+		_, err = io.WriteString(a.stream.Stdout, queries().ReplaceAllString(last.Output, can))
 	}
 	if err == nil && a.types {
 		go a.typeKeys(ctx, &keySequence{keys: keys}, cancel)
@@ -213,16 +213,16 @@ func (a *attachment) read(ctx context.Context, from int64, wait time.Duration) (
 	return &r, r.NextCursor, err
 }
 
+// can takes the place of [queries] in output that is shown again, since they were answered when it
+// was new. It keeps what is around them from forming another one.
+const can = "\x18"
+
 // queries are control sequences that a terminal answers, as if somebody typed: of device
 // attributes, states, modes, colours, capabilities, the window and the clipboard. Terminals obey
 // control characters within them, and take them with 8-bit introducers, too.
 var queries = lazyregexp.New(strings.NewReplacer("CSI", `(?:\x1b\[|\x{9b})`, "STRING", `[^\x07\x18\x1a\x1b\x{9c}]*`, "ST", `(?:\x07|\x1b\\|\x{9c})`,
 	"P", `[0-9:;<=>?\x00-\x17\x19\x1c-\x1f]*`).Replace(
 	`\x05|\x1bZ|\x{9a}|CSIP[cntx]|CSIP\$P?p|CSIP>Pq|CSIP\?Pu|(?:\x1b\]|\x{9d})STRING\?ST|(?:\x1b\x50|\x{90})[+$]qSTRINGST|(?:\x1b_|\x{9f})GSTRINGST`))
-
-// withoutQueries removes the queries from output that is shown again: they were answered when it
-// was new. CAN in their places keeps what is around them from forming another one.
-func withoutQueries(output string) string { return queries().ReplaceAllString(output, "\x18") }
 
 // resize gives the shell's terminal the size of the caller's. A failure does not matter: the
 // shell has just ended, which reading tells.
