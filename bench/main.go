@@ -76,6 +76,7 @@ func (b *bench) add(t table, promises ...promise) {
 }
 
 func main() {
+	closeInherited()
 	if os.Getenv(serverEnv) != "" {
 		if err := portServer(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: error:", err)

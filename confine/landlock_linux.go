@@ -159,8 +159,10 @@ func apartRuleset() (int, error) {
 	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, apartFD) // above the descriptors of commands
 }
 
-// apartFD is the lowest descriptor for that ruleset.
-const apartFD = 64
+// apartFD is the lowest descriptor for that ruleset. It is less than 64, for which a process has
+// room from the start: the table of descriptors, which threads share, grows only after an RCU grace
+// period, which would take longer than the rest of a start.
+const apartFD = 48
 
 // openPath opens a path as a handle only.
 func openPath(path string) (int, error) {

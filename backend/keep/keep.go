@@ -53,7 +53,7 @@ func Start(program string) (*Keeper, error) {
 	}
 	defer unix.Close(pair[1])
 	c := &clone.Command{Path: fmt.Sprintf("/proc/self/fd/%d", exe.Fd()), Argv: []string{"paddock-keeper"}, Dir: "/",
-		Env: []string{"GOMAXPROCS=1", "GOGC=off"}}
+		Env: []string{"GOMAXPROCS=1", "GOGC=off"}, Room: 256} // the keeper numbers its own from 96 on
 	defer func() {
 		for _, fd := range c.Files {
 			_ = unix.Close(fd)

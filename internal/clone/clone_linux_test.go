@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -314,5 +316,25 @@ func TestBeginBehindFilter(t *testing.T) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		t.Error(err)
+	}
+}
+
+// A program has room for as many descriptors as it was given, and holds none for that.
+func TestRoom(t *testing.T) {
+	size := func(room int) int {
+		t.Helper()
+		out, _, err := spawn(t, Command{Path: "/bin/sh", Argv: []string{"sh", "-c", "grep FDSize /proc/$$/status; ls /proc/$$/fd"}, Room: room})
+		fields := strings.Fields(out)
+		if err != nil || len(fields) < 2 || slices.Contains(fields, strconv.Itoa(room-1)) {
+			t.Fatalf("with room for %d: %q, %v", room, out, err)
+		}
+		n, _ := strconv.Atoi(fields[1])
+		return n
+	}
+	if without := size(0); without >= 4096 {
+		t.Skipf("the test itself has room for %d descriptors", without)
+	}
+	if got := size(4096); got < 4096 {
+		t.Errorf("there is room for %d descriptors, want 4096", got)
 	}
 }

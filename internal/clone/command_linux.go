@@ -21,6 +21,11 @@ type Command struct {
 	// Files are the descriptors that become 0, 1, 2, …. Each must be above
 	// len(Files). Every other descriptor is closed.
 	Files []int
+	// Room is for how many descriptors the program's table has room when it begins; 0: the
+	// kernel's first 64. A table that threads share grows only after all processors have gone
+	// through a quiet state (an RCU grace period), which takes 10 to 40 ms; the child's own grows
+	// at once, and stays so when it executes the program.
+	Room int
 	// TTY makes Files[0] the controlling terminal.
 	TTY     bool
 	Umask   int
@@ -124,6 +129,7 @@ type image struct {
 	mountTarget    *byte
 	argv, env      []*byte
 	files          []int
+	room           int
 	tty            bool
 	umask          uintptr
 	rlimits        []Rlimit
@@ -152,7 +158,7 @@ type sigaction struct {
 }
 
 func newImage(c *Command) (*image, error) {
-	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, landlock: c.Landlock, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
+	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, landlock: c.Landlock, files: c.Files, room: c.Room, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
 		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
 		noNewPrivs: c.NoNewPrivs, dieWithThread: c.DieWithThread, deathSignal: uintptr(unix.SIGKILL), keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
@@ -305,6 +311,11 @@ func (im *image) setUp() bool {
 	for i := range im.files {
 		if !im.call(StageFiles, unix.SYS_DUP3, uintptr(im.files[i]), uintptr(i), 0, 0, 0) {
 			return false
+		}
+	}
+	if last := uintptr(im.room - 1); im.room > 0 {
+		if _, _, errno := syscall.RawSyscall(unix.SYS_DUP3, 0, last, unix.O_CLOEXEC); errno == 0 { // else it grows later
+			_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, last, 0, 0)
 		}
 	}
 	for i := range im.rlimits {
