@@ -29,7 +29,7 @@ raceprobe = $(eval raceprobe := $(shell CGO_ENABLED=1 $(GO) run -race ./test/rac
 # that compute, whose code and tests start no goroutine beside another, and tests of
 # whole programs, which are built without it.
 UNRACED := policy(/.*)? internal/(redact|search|strictjson|text)(/.*)? op/internal/(output|patch|shell) \
-	backend/hostpath/(gitconfig|protect) test/.* bench(/.*)? examples/.*
+	backend/hostpath/gitconfig obeyed test/.* bench(/.*)? examples/.*
 
 # The skips that are allowed; empty where nothing may be skipped.
 SKIPS = test/skips.txt

@@ -6,9 +6,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/backend/hostpath/protect"
-	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/run"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -61,13 +60,13 @@ const unreportedTime = 10 * time.Second
 
 // before records everything on the host that commands of a sandbox can write, while the
 // backend starts. wait returns the result, or nil if they can write nothing.
-func before(ctx context.Context, req backend.Request, p protect.Protection) (wait func() *snapshot.Snapshot) {
-	none := func() *snapshot.Snapshot { return nil }
+func before(ctx context.Context, req backend.Request, p obeyed.Protection) (wait func() *obeyed.Snapshot) {
+	none := func() *obeyed.Snapshot { return nil }
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
 		return none // the backend reports the error
 	}
-	w := snapshot.Watch{Workspace: mounts[0].Source}
+	w := obeyed.Watch{Workspace: mounts[0].Source}
 	for _, m := range mounts {
 		if m.Writable && !m.Copied && m.Stored == nil {
 			w.Roots = append(w.Roots, m.Source)
@@ -87,7 +86,7 @@ func before(ctx context.Context, req backend.Request, p protect.Protection) (wai
 }
 
 // newChanges returns the result of a comparison as Changes.
-func newChanges(id, workspace string, found snapshot.Changes) Changes {
+func newChanges(id, workspace string, found obeyed.Changes) Changes {
 	c := Changes{Sandbox: id, Workspace: workspace, Unseen: found.Unseen}
 	for _, f := range found.List {
 		one := Change{Path: f.Path, Made: f.Made, Tool: f.By.Tool, Why: f.By.Why}
@@ -116,7 +115,7 @@ func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error
 
 func tellUnreported(ctx context.Context, list []run.Unreported, tell func(Changes)) error {
 	began := time.Now()
-	looked := map[string]*snapshot.Snapshot{}
+	looked := map[string]*obeyed.Snapshot{}
 	for _, u := range list {
 		if time.Since(began) > unreportedTime || ctx.Err() != nil {
 			u.Release()
@@ -124,9 +123,9 @@ func tellUnreported(ctx context.Context, list []run.Unreported, tell func(Change
 		}
 		c := Changes{Sandbox: u.Name()}
 		text, err := u.Text()
-		before, decoded := (*snapshot.Snapshot)(nil), err
+		before, decoded := (*obeyed.Snapshot)(nil), err
 		if err == nil {
-			before, decoded = snapshot.Decode(text)
+			before, decoded = obeyed.Decode(text)
 		}
 		if decoded != nil {
 			c.Unseen = []string{"its owner was killed, and what was there before its commands cannot be read: " + decoded.Error()}

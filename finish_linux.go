@@ -16,12 +16,12 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/cache"
-	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/backend/keep/order"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/backend/state/kept"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/obeyed"
 )
 
 // reasons are what a record says about an end, by what the keeper says.
@@ -191,7 +191,7 @@ func (e *ending) adopt(files []*os.File, opts Options) (*Sandbox, error) {
 func (e *ending) before(s *Sandbox, u *state.Unreported, opts Options) {
 	text, err := u.Text()
 	if err == nil {
-		s.before, err = snapshot.Decode(text)
+		s.before, err = obeyed.Decode(text)
 	}
 	if err != nil || len(e.asking) == 0 {
 		return // it stays stored

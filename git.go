@@ -15,7 +15,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/gitconfig"
-	"github.com/paddock-dev/paddock/backend/hostpath/protect"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -207,7 +207,7 @@ func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitWait)
 	defer cancel()
-	tree, err := protect.LinkedWorktree(ctx, seen, dir, shown)
+	tree, err := obeyed.LinkedWorktree(ctx, seen, dir, shown)
 	if err != nil || tree == nil {
 		return spec, err
 	}

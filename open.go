@@ -13,11 +13,10 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/backend/hostpath/removal"
-	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -46,7 +45,7 @@ type Sandbox struct {
 	planted func(*Sandbox)
 	// before is the state of the host before any command ran; nil: commands cannot
 	// write anything of the host. kept is the same on disk.
-	before *snapshot.Snapshot
+	before *obeyed.Snapshot
 	kept   run.Unreported
 	state  string // the state directory
 	// stays are the caches and the home that it uses; nil: attached.
@@ -148,8 +147,8 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 type begun struct {
 	wall       backend.Sandbox
 	layer      layers.Held // of an overlay, else nil
-	protection protect.Protection
-	before     *snapshot.Snapshot // what was there before
+	protection obeyed.Protection
+	before     *obeyed.Snapshot // what was there before
 }
 
 // start protects what the host obeys, makes the layer of an overlay, and starts the wall.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -87,7 +87,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		defer cancel()
 		env := map[string]string{}
 		if dir := hostpath.Real(spec.Workspace.Source); dir != "" {
-			env = protect.GitUser(ctx, dir)
+			env = obeyed.GitUser(ctx, dir)
 		}
 		maps.Copy(env, spec.Env) // which may set these too
 		spec.Env = env
@@ -117,8 +117,8 @@ const protectWait = 30 * time.Second
 
 // protect finds the files that the host executes or obeys and that commands must not change,
 // and adds them to the request. If protection is off, errors do not stop the start.
-func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Protection, error) {
-	unknown := protect.Protection{Relative: true}
+func (o Options) protect(ctx context.Context, req *backend.Request) (obeyed.Protection, error) {
+	unknown := obeyed.Protection{Relative: true}
 	if req.Spec.Workspace.Source == "" {
 		return unknown, nil // the workspace is not on this host
 	}
@@ -131,17 +131,17 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Pro
 	case err != nil:
 		return unknown, err
 	}
-	var parse protect.Parse // nil for the backend without walls, which must work where no wall can be built
+	var parse obeyed.Parse // nil for the backend without walls, which must work where no wall can be built
 	if !host {
 		parse = gitParser{agent: req.Agent, state: req.StateDir}.parse
 	}
 	ctx, cancel := context.WithTimeout(ctx, protectWait)
 	defer cancel()
 	if open {
-		found := make(chan protect.Protection, 1)
+		found := make(chan obeyed.Protection, 1)
 		look := *req
 		go func() {
-			p, err := protect.Protect(ctx, look, mounts, parse)
+			p, err := obeyed.Protect(ctx, look, mounts, parse)
 			if err != nil {
 				p = unknown
 			}
@@ -154,7 +154,7 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Pro
 			return unknown, nil
 		}
 	}
-	p, err := protect.Protect(ctx, *req, mounts, parse)
+	p, err := obeyed.Protect(ctx, *req, mounts, parse)
 	if ctx.Err() != nil {
 		err = &Error{Message: "cannot tell what the host obeys in the workspace: " + context.Cause(ctx).Error(),
 			Hint: "look for a file system that does not answer, or allow changes with `workspace.unprotected` '*'"}
@@ -167,7 +167,7 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Pro
 const maxUnread = 8
 
 // losses lists the ways in which commands may make the host execute or obey something.
-func losses(p protect.Protection) []string {
+func losses(p obeyed.Protection) []string {
 	lost := slices.Clone(p.Opened)
 	for i, file := range p.Unread {
 		if i == maxUnread {
@@ -186,7 +186,7 @@ type gitParser struct{ agent, state string }
 // maxParsedConfig is the largest output of git that is read, in bytes.
 const maxParsedConfig = 4 << 20
 
-// parse is a [protect.Parse].
+// parse is a [obeyed.Parse].
 func (g gitParser) parse(ctx context.Context, text []byte) ([]byte, error) {
 	be := run.DefaultBackend()
 	if be == nil {

@@ -11,8 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/backend/hostpath/protect"
-	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -74,11 +73,11 @@ func comparing(name, dir string) *benchCase {
 		if err != nil {
 			return 0, err
 		}
-		p, err := protect.Protect(ctx, req, mounts, nil)
+		p, err := obeyed.Protect(ctx, req, mounts, nil)
 		if err != nil {
 			return 0, err
 		}
-		before := p.Take(ctx, snapshot.Watch{Workspace: dir, Roots: []string{dir}, Homes: p.Homes})()
+		before := p.Take(ctx, obeyed.Watch{Workspace: dir, Roots: []string{dir}, Homes: p.Homes})()
 		text := before.Encode()
 		found := before.Compare(ctx)
 		took := time.Since(began)

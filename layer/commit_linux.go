@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/obeyed"
 )
 
 // CommitOptions says which changes land, and how.
@@ -37,7 +38,7 @@ type CommitOptions struct {
 	Journal string
 	// Known are what earlier looks recorded of the source, by path.
 	Known map[string]Record
-	// Screen is what screening must know of the host. A commit finds all links.
+	// Screen is what screening must know of the host.
 	Screen ScreenOptions
 	// Progress, if not nil, is called as files are copied.
 	Progress func(Progress)
@@ -101,12 +102,17 @@ func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions)
 	if c.umask, err = readUmask(); err != nil {
 		return Result{}, err
 	}
-	if err := c.choose(ctx, changes); err != nil {
+	if err := c.want(changes); err != nil {
 		return Result{}, err
 	}
-	c.group()
-	if err := c.plan(ctx); err != nil { // nothing is written before all is known
-		return c.out, err
+	for again := true; again; { // nothing is written before all is known
+		if err := c.screen(ctx); err != nil {
+			return Result{}, err
+		}
+		c.group()
+		if again, err = c.plan(ctx); err != nil {
+			return c.out, err
+		}
 	}
 	if opt.OnConflict == Fail && len(c.out.Conflicts) > 0 {
 		return c.out, &ConflictError{c.out.Conflicts}
@@ -125,7 +131,12 @@ type commit struct {
 	source, upper int
 	doubt         bool // the clock was set back: times prove nothing
 	umask         fs.FileMode
-	chosen        []*Change
+	changes       []Change
+	wanted        []bool             // by the index of a change: it is asked for, or needed by one that is
+	lands         []bool             // it is wanted, and not held back or skipped
+	held          map[string]Finding // by path
+	judge         *obeyed.Judge
+	chosen        []*Change // those that land
 	units         []*unit
 	progress      Progress
 	out           Result
@@ -139,31 +150,16 @@ type unit struct {
 	step  *step // nil: nothing is left to do
 }
 
-// makesTree reports whether a change is a directory that the source does not have at its path.
-func (c *Change) makesTree() bool {
-	return c.Kind == Renamed || (c.Kind == Added || c.Kind == Retyped) && c.New.Mode.IsDir()
-}
-
-// choose finds the changes that land: those that are asked for, the new directories that they
-// need, and of both what screening lets pass.
-func (c *commit) choose(ctx context.Context, changes []Change) error {
+// want finds the changes that are asked for, and the new directories that they need.
+func (c *commit) want(changes []Change) error {
 	if missing := unmatched(changes, slices.Concat(c.opt.Paths, c.opt.Accept)); len(missing) > 0 {
 		return &PathError{missing}
 	}
-	c.opt.Screen.AllLinks = true
-	findings, err := c.Screen(ctx, changes, c.opt.Screen)
-	if err != nil {
-		return err
-	}
-	held := map[string]Finding{}
-	for _, f := range findings {
-		if old, there := held[f.Path]; f.Level > Mark && (!there || old.Level < f.Level) {
-			held[f.Path] = f
-		}
-	}
+	c.changes, c.wanted, c.held = changes, make([]bool, len(changes)), map[string]Finding{}
+	c.judge = c.Layer.judge(changes, c.opt.Screen)
 	trees := map[string]bool{}
 	for i := range changes {
-		if changes[i].makesTree() {
+		if changes[i].MakesTree() {
 			trees[changes[i].Path] = true
 		}
 	}
@@ -179,41 +175,116 @@ func (c *commit) choose(ctx context.Context, changes []Change) error {
 			}
 		}
 	}
-	out := newInherited[string]() // directories that are held back
 	for i := range changes {
-		ch := &changes[i]
-		if !wanted[ch.Path] {
+		c.wanted[i] = wanted[changes[i].Path]
+	}
+	c.lands = slices.Clone(c.wanted)
+	return nil
+}
+
+// maxJudged is how often what is left is judged again before all of it is held back.
+const maxJudged = 32
+
+// screen finds which of the wanted changes land: what the host would obey if exactly these landed is
+// what it obeys now, but for what was accepted, and nothing is lost that another change has.
+func (c *commit) screen(ctx context.Context) error {
+	for n := 1; ; n++ {
+		findings, err := c.judge.Findings(ctx, func(i int) bool { return c.lands[i] })
+		if err != nil {
+			return err
+		}
+		held := map[string]Finding{}
+		c.out.Marked = nil
+		for _, f := range findings {
+			if old, there := held[f.Path]; f.Level > Mark && (!there || old.Level < f.Level) {
+				held[f.Path] = f
+			}
+			if f.Level == Mark {
+				c.out.Marked = append(c.out.Marked, f)
+			}
+		}
+		more := c.leave(func(ch *Change) (Finding, bool) {
+			if n == maxJudged {
+				return Finding{Path: ch.Path, Level: Hold, Why: "what depends on what is held back leads too far to tell"}, true
+			}
+			f, is := held[ch.Path]
+			return f, is && (f.Level == Never || !c.accepted(ch))
+		})
+		if !more {
+			if more, err = c.keepMoved(ctx); err != nil {
+				return err
+			}
+		}
+		if !more {
+			break
+		}
+	}
+	c.chosen, c.out.Held = nil, nil
+	for i := range c.changes {
+		if c.lands[i] {
+			c.chosen = append(c.chosen, &c.changes[i])
 			continue
 		}
-		f, is := held[ch.Path]
-		is = is && (f.Level == Never || !c.accepted(ch))
-		if dir := out.above(ch.Path); !is && dir != "" {
-			f, is = Finding{Path: ch.Path, At: dir, Level: Hold, Why: "it is in a directory that is held back"}, true
-		}
-		if !is {
-			c.chosen = append(c.chosen, ch)
-			continue
-		}
-		if trees[ch.Path] {
-			out.own[ch.Path] = ch.Path
-		}
-		if n := len(c.out.Held); n == 0 || c.out.Held[n-1] != f {
+		if f, is := c.held[c.changes[i].Path]; is && c.wanted[i] && (len(c.out.Held) == 0 || c.out.Held[len(c.out.Held)-1] != f) {
 			c.out.Held = append(c.out.Held, f)
 		}
 	}
-	for _, f := range findings {
-		if f.Level == Mark && wanted[f.Path] {
-			c.out.Marked = append(c.out.Marked, f)
+	c.out.Marked = slices.DeleteFunc(c.out.Marked, func(f Finding) bool { _, is := c.held[f.Path]; return is })
+	return nil
+}
+
+// leave holds back those changes that land for which why says so, and what is in directories that
+// are held back. It reports whether there were any.
+func (c *commit) leave(why func(ch *Change) (Finding, bool)) (more bool) {
+	out := newInherited[string]() // directories that are held back
+	for i := range c.changes {
+		ch := &c.changes[i]
+		if c.lands[i] {
+			f, is := why(ch)
+			if dir := out.above(ch.Path); !is && dir != "" {
+				f, is = Finding{Path: ch.Path, At: dir, Level: Hold, Why: "it is in a directory that is held back"}, true
+			}
+			if !is {
+				continue
+			}
+			c.lands[i], c.held[ch.Path], more = false, f, true
+		}
+		if c.wanted[i] && ch.MakesTree() {
+			out.own[ch.Path] = ch.Path
 		}
 	}
-	return nil
+	return more
+}
+
+// keepMoved holds back what removes content that a change has which does not land. It reports whether
+// there was any.
+func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
+	var landing, left []*Change
+	for i := range c.changes {
+		if c.lands[i] {
+			landing = append(landing, &c.changes[i])
+		} else {
+			left = append(left, &c.changes[i])
+		}
+	}
+	if len(left) == 0 {
+		return false, nil
+	}
+	stranded, err := c.stranded(ctx, landing, left)
+	if err != nil {
+		return false, err
+	}
+	return c.leave(func(ch *Change) (Finding, bool) {
+		why, is := stranded[ch]
+		return Finding{Path: ch.Path, Level: Hold, Why: why}, is
+	}), nil
 }
 
 // accepted reports whether a change lands although it is held back: it, or a directory above it,
 // is accepted, or it is a directory that something accepted needs.
 func (c *commit) accepted(ch *Change) bool {
 	return slices.ContainsFunc(c.opt.Accept, func(p string) bool {
-		return p != "" && p != "." && within(ch.Path, p) || ch.makesTree() && ch.Kind == Added && within(p, ch.Path)
+		return p != "" && p != "." && within(ch.Path, p) || ch.MakesTree() && ch.Kind == Added && within(p, ch.Path)
 	})
 }
 
@@ -239,6 +310,7 @@ func unmatched(changes []Change, paths []string) (missing []string) {
 // group makes the units of what was chosen. A path of which something else was deleted before a
 // renamed directory came there is one unit.
 func (c *commit) group() {
+	c.units = nil
 	trees := newInherited[*unit]()
 	var last *unit
 	for _, ch := range c.chosen {
@@ -252,7 +324,7 @@ func (c *commit) group() {
 			last = &unit{Change: ch}
 			c.units = append(c.units, last)
 		}
-		if ch.makesTree() && (ch.Kind != Added || !c.hasDir(ch.Path)) {
+		if ch.MakesTree() && (ch.Kind != Added || !c.hasDir(ch.Path)) {
 			trees.own[ch.Path] = last
 		}
 	}
@@ -264,34 +336,40 @@ func (c *commit) hasDir(p string) bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// plan finds the step of each unit, and its conflicts.
-func (c *commit) plan(ctx context.Context) error {
-	var err error
+// plan finds the step of each unit, and its conflicts. It reports whether some were skipped, so that
+// the rest is to be judged again.
+func (c *commit) plan(ctx context.Context) (skipped bool, err error) {
 	if c.doubt, err = c.steppedBack(); err != nil {
-		return err
+		return false, err
 	}
 	var token [8]byte
 	_, _ = rand.Read(token[:])
 	var left []*unit
+	skip := map[string]bool{}
 	for n, u := range c.units {
 		if err := ctx.Err(); err != nil {
-			return err
+			return false, err
 		}
 		dir, _ := splitPath(u.Path)
 		u.step = &step{Path: []byte(u.Path), Temp: []byte(joinPath(dir, ".paddock-"+hex.EncodeToString(token[:])+"-"+strconv.Itoa(n))), Any: c.opt.OnConflict == Overwrite}
 		why, err := c.conflict(ctx, u)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if why != "" {
 			c.out.Conflicts = append(c.out.Conflicts, Conflict{u.Path, why})
 			if c.opt.OnConflict == Skip {
+				skip[u.Path] = true
 				continue
 			}
 		}
 		if u.step != nil {
 			left = append(left, u)
 		}
+	}
+	if len(skip) > 0 {
+		c.skip(skip)
+		return true, nil
 	}
 	c.units = left
 	slices.SortStableFunc(c.units, func(a, b *unit) int { // permissions last: they may close a directory
@@ -305,7 +383,21 @@ func (c *commit) plan(ctx context.Context) error {
 		}
 		return 0
 	})
-	return nil
+	return false, nil
+}
+
+// skip leaves out changes of paths, and what is in directories that are left out.
+func (c *commit) skip(paths map[string]bool) {
+	out := newInherited[string]()
+	for i := range c.changes {
+		ch := &c.changes[i]
+		if c.lands[i] && (paths[ch.Path] || out.above(ch.Path) != "") {
+			c.lands[i] = false
+			if ch.MakesTree() {
+				out.own[ch.Path] = ch.Path
+			}
+		}
+	}
 }
 
 // landed records which changes land.

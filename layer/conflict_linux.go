@@ -102,7 +102,7 @@ func (c *commit) changed(p string, st *unix.Stat_t) (string, error) {
 	id := identityOf(st)
 	if r, known := c.opt.Known[p]; known && (r.Landed || !c.recent(r.Identity.Ctime) && !c.doubt) {
 		switch {
-		case id.still(r.Identity) && id.Ctime.Equal(r.Identity.Ctime):
+		case id.Still(r.Identity) && id.Ctime.Equal(r.Identity.Ctime):
 			return "", nil
 		case id.Size != r.Identity.Size || modeOf(st.Mode) != r.Mode || r.Sum == nil:
 			return whyChanged, nil

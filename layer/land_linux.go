@@ -140,7 +140,7 @@ func (s *step) check(dir int, temp string) error {
 	if gone(err) {
 		return errOther
 	}
-	if err == nil && !s.Expect.still(identityOf(&st)) {
+	if err == nil && !s.Expect.Still(identityOf(&st)) {
 		return errOther
 	}
 	return err

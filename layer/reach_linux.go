@@ -187,13 +187,6 @@ func (i inherited[T]) above(p string) (v T) {
 	return v
 }
 
-// still reports whether two identities are of the same file with the same content, as far as its
-// modification time tells. A rename changes the time of the last change, and a start of the host
-// the number of the device, so that these do not count.
-func (i Identity) still(o Identity) bool {
-	return i.Ino == o.Ino && i.Size == o.Size && i.Mtime.Equal(o.Mtime)
-}
-
 // born returns when a file was made, in nanoseconds since 1970, or 0 if its file system does not
 // say.
 func born(fd int) (int64, error) {

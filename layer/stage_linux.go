@@ -290,7 +290,7 @@ func (c *commit) copy(ctx context.Context, dir int, name string, i *item, who *o
 		return err
 	}
 	defer in.Close()
-	if !identityOf(&st).still(i.entry.Identity) {
+	if !identityOf(&st).Still(i.entry.Identity) {
 		return &ChangedError{Path: i.from, Source: !i.upper}
 	}
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -125,7 +125,7 @@ func guards(t *testing.T, req backend.Request) []backend.Guard {
 	if err != nil {
 		return nil // which Start says
 	}
-	p, err := protect.Protect(t.Context(), req, mounts, nil)
+	p, err := obeyed.Protect(t.Context(), req, mounts, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

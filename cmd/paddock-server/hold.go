@@ -17,9 +17,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/ownfile"
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -113,7 +113,7 @@ func (h *hold) planted(p op.Planted) {
 			return path == o.Path || strings.Index("/"+path+"/", "/"+o.Path+"/") > 0
 		})
 	})
-	if len(p.Paths) >= snapshot.MaxChanges { // there may be more
+	if len(p.Paths) >= obeyed.MaxChanges { // there may be more
 		made = []string{all}
 	}
 	if len(made) == 0 {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
+	"github.com/paddock-dev/paddock/obeyed"
 )
 
 // Info describes a layer.
@@ -76,7 +76,7 @@ type Host struct {
 	Homes  []string         // of users, absolute
 	Named  map[string]Named // paths, absolute, that programs of the host run or obey
 	Search []string         // directories in which shells look for programs
-	Tree   *snapshot.Names  // the names in the source, as they were read for Named
+	Tree   *obeyed.Names    // the names in the source, as they were read for Named
 }
 
 // Named says which tool runs or obeys a path, and why.

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 	"github.com/paddock-dev/paddock/backend/hostpath/removal"
+	"github.com/paddock-dev/paddock/internal/dirfd"
 )
 
 // The bounds of one measurement. No tool's cache comes near them: what is beyond counts as too

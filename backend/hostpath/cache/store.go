@@ -31,8 +31,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 	"github.com/paddock-dev/paddock/backend/hostpath/removal"
+	"github.com/paddock-dev/paddock/internal/dirfd"
 	"github.com/paddock-dev/paddock/policy"
 )
 

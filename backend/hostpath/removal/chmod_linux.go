@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/dirfd"
 )
 
 // chmodDir gives the owner of a directory all rights to it, and never follows a link: the

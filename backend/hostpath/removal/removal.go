@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/dirfd"
 )
 
 // deepest is how deep Tree goes down by recursion: what lies deeper is moved up first.

@@ -20,8 +20,8 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/cache"
-	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -159,7 +159,7 @@ func Start(ctx context.Context, b backend.Backend, req backend.Request) (backend
 	if err != nil {
 		return nil, err
 	}
-	p, err := protect.Protect(ctx, req, mounts, nil)
+	p, err := obeyed.Protect(ctx, req, mounts, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,147 @@
+package obeyed
+
+import (
+	"context"
+	"errors"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/dirfd"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// maxHops is how many links lead from one to the next, as the kernel follows them.
+const maxHops = 40
+
+// link is a path that counts as an entry of the inventory because a link, or git's
+// configuration, leads there.
+type link struct {
+	to   string // absolute
+	by   *policy.Obeyed
+	hops int
+}
+
+// follow records the target of a link, plus rest: if commands can write there, the host obeys
+// their files.
+func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
+	if text := readLink(p.fd, name); text != "" {
+		l.lead(link{to: filepath.Join(target(text, filepath.Dir(p.path(name))), rest), by: o, hops: hops + 1})
+	}
+}
+
+// target returns the path that programs find by the text of a link in a directory whose own
+// path is free of links. If that depends on other links, it is the present path.
+func target(text, dir string) string {
+	if to := leadsBy(text, dir); to != "" {
+		return filepath.Clean(to)
+	}
+	if !filepath.IsAbs(text) {
+		text = dir + "/" + text
+	}
+	if to := hostpath.Real(text); to != "" {
+		return to
+	}
+	return filepath.Clean(text)
+}
+
+// lead records a path to look at, unless programs cannot reach it.
+func (l *look) lead(to link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case to.hops > maxHops:
+	case len(l.links) < maxItems:
+		l.links = append(l.links, to)
+	case len(l.unseen) < maxItems:
+		l.unseen[to.to] = "more than " + strconv.Itoa(maxItems) + " links were followed before"
+	}
+}
+
+// followAll looks at the paths to which links lead, and at the repositories that git's own
+// files name, if they lie in roots.
+func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
+	named := map[string]bool{} // repositories
+	for i := 0; ; i++ {
+		for ; i == len(l.links) && len(l.repositories) > 0; l.repositories = l.repositories[1:] {
+			dir := l.repositories[0]
+			if c := l.items[filepath.Join(dir, "config")]; named[dir] || c.by != nil && c.by.Under == policy.GitDir {
+				continue // the walk has found it already
+			}
+			named[dir] = true
+			for _, o := range l.matcher.git {
+				l.lead(link{to: filepath.Join(dir, o.Path), by: o})
+			}
+		}
+		if i == len(l.links) {
+			return
+		}
+		if ctx.Err() != nil {
+			l.cut(1, "time ran out")
+			return
+		}
+		to := l.links[i]
+		if p, ok := files[to.to]; ok {
+			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
+		}
+		root, rel := within(to.to, roots)
+		if root == "" && to.hops > 0 && files[to.to].root == "" { // it may lie in a root, over a link of the host's
+			if strings.HasPrefix(to.to, "/proc/") {
+				l.missed(to.to, "", errProc)
+			}
+			to.to = hostpath.Future(to.to)
+			root, rel = within(to.to, roots)
+		}
+		if p := roots[root]; root != "" {
+			p.rel = rel
+			l.led(ctx, p, to)
+		}
+	}
+}
+
+var errProc = errors.New("a link leads there, and it is another place for each program")
+
+// within returns the root that holds a path, and the path below it.
+func within(full string, roots map[string]place) (root, rel string) {
+	for root := range roots {
+		if rel, ok := hostpath.Within(full, root); ok {
+			return root, rel
+		}
+	}
+	return "", ""
+}
+
+// led looks at a path to which a link leads, or that is watched by name, below the root
+// that holds it.
+func (l *look) led(ctx context.Context, p place, to link) {
+	dir, name := path.Split(p.rel)
+	p.rel = ""
+	opened := -1
+	defer func() { _ = unix.Close(opened) }()
+	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		if part == "" {
+			continue
+		}
+		fd, err := dirfd.Open(p.fd, part, dirfd.DirFlags)
+		if err != nil {
+			if errors.Is(dirfd.LinkError(p.fd, part, err), unix.ELOOP) {
+				full := p.path(part)
+				l.follow(p, part, strings.TrimPrefix(to.to, full), to.by, to.hops)
+				l.add(full, item{kind: isLink, sum: linkText(p.fd, part), by: to.by, top: full})
+			} else {
+				l.missed(p.root, path.Join(p.rel, part), err)
+			}
+			return
+		}
+		_ = unix.Close(opened)
+		opened, p.fd, p.rel = fd, fd, path.Join(p.rel, part)
+	}
+	if name == "" {
+		name = "." // the root itself
+	}
+	l.at(ctx, p, name, to.by, to.hops)
+}

@@ -1,0 +1,787 @@
+package obeyed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/layer/delta"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Bounds of one look at a state. Beyond them everything is held back.
+const (
+	maxFollowed = 40      // links that one path leads over, as the kernel has it
+	maxSteps    = 1 << 22 // names that are looked up to follow links; those in long paths count more
+	maxVisits   = 1 << 20 // directories, each as often as it counts in another way
+)
+
+// state is a source with some changes applied, and what the host would obey in it.
+type state struct {
+	*Judge
+	lands   func(i int) bool
+	byPath  map[string]int      // the change that says what is at a path
+	over    map[string]int      // the change that says what is below a path
+	nearest map[string]int      // what above has found
+	in      map[string][]string // names that change in a directory
+	implied map[string]bool     // directories of changes
+
+	things  map[thingKey]*thing
+	links   map[string]way  // links that changes may lead elsewhere
+	git     map[string]bool // repositories' own directories
+	unasked map[string]bool // paths of things and directories that are obeyed unasked
+	named   map[string]bool // paths of things that are obeyed when named
+	met     map[visit]bool
+	queue   []*visited
+	steps   int
+}
+
+// thing is a file or link that programs of the host obey.
+type thing struct {
+	path   string
+	under  string // the link through which alone it counts here, or ""
+	by     *policy.Obeyed
+	mode   fs.FileMode
+	alike  bool     // its name is the entry's where file systems do not tell them apart
+	walked []string // links on its way, from the directory that was visited
+	from   *visited
+}
+
+type thingKey struct {
+	path, under string
+	by          *policy.Obeyed
+}
+
+// visit is a directory, and how it counts.
+type visit struct {
+	dir    string // without links
+	under  string // the link that changes lead elsewhere, through which it is reached, or ""
+	by     *policy.Obeyed
+	filled bool // tools fill it, or a directory above it, by the names that lead to it
+	git    bool // it is, or is in, a repository's own directory
+}
+
+// visited is a visit and how it came about.
+type visited struct {
+	visit
+	top    bool     // it is by's own directory
+	named  bool     // it belongs to a repository by its name, or by that of a directory above it
+	walked []string // links that led there
+	from   *visited
+}
+
+// newState applies changes to the source.
+func (j *Judge) newState(lands func(i int) bool) *state {
+	s := &state{Judge: j, lands: lands, byPath: map[string]int{}, over: map[string]int{}, nearest: map[string]int{}, in: map[string][]string{}, implied: map[string]bool{},
+		things: map[thingKey]*thing{}, links: map[string]way{}, git: map[string]bool{}, unasked: map[string]bool{}, named: map[string]bool{}, met: map[visit]bool{}}
+	for i := range j.changes {
+		ch := &j.changes[i]
+		if _, there := s.byPath[ch.Path]; !lands(i) || there && ch.Kind != delta.Renamed {
+			continue
+		}
+		s.byPath[ch.Path] = i
+		added := ch.Kind == delta.Added && ch.New.Mode.IsDir()
+		if was, there := j.look(ch.Path); ch.Kind != delta.Modified && !(added && there && was.Mode.IsDir()) {
+			s.over[ch.Path] = i
+		}
+		for dir, name := cut(ch.Path); ; dir, name = cut(dir) {
+			s.in[dir] = append(s.in[dir], name)
+			if ch.Kind == delta.Deleted || dir == "" || s.implied[dir] {
+				break
+			}
+			s.implied[dir] = true
+		}
+	}
+	return s
+}
+
+// cut splits a path into its directory and its name.
+func cut(p string) (dir, name string) {
+	i := strings.LastIndexByte(p, '/')
+	return p[:max(i, 0)], p[i+1:]
+}
+
+func join(dir, name string) string {
+	if dir == "" || name == "" {
+		return dir + name
+	}
+	return dir + "/" + name
+}
+
+// isIn reports whether a path is another one, or lies below it.
+func isIn(p, top string) bool {
+	return top == "" || top == "." || hostpath.Under(p, top)
+}
+
+// look returns what the source has at a path.
+func (j *Judge) look(p string) (delta.Entry, bool) {
+	if l, known := j.looked[p]; known {
+		return l.Entry, l.there
+	}
+	if dir, name := cut(p); p != "" {
+		if names := j.namesIn(dir); names != nil {
+			if names.Lacks(name) {
+				return delta.Entry{}, false
+			}
+			if _, is := slices.BinarySearch(names.Dirs, name); is {
+				return delta.Entry{Mode: fs.ModeDir | 0o755}, true
+			}
+			if i := slices.IndexFunc(names.Links, func(l Symlink) bool { return l.Name == name }); i >= 0 {
+				return delta.Entry{Mode: fs.ModeSymlink | 0o777, Link: names.Links[i].Text}, true
+			}
+		}
+	}
+	e, err := j.source.Look(p)
+	j.looked[p] = lookedUp{e, err == nil}
+	return e, err == nil
+}
+
+// namesIn returns the names in a directory of the source, if they were read already.
+func (j *Judge) namesIn(dir string) *DirNames {
+	if j.opt.Names == nil || j.opt.Folding {
+		return nil
+	}
+	n, asked := j.names[dir]
+	if !asked {
+		if found, known := j.opt.Names(dir); known {
+			n = &found
+		}
+		j.names[dir] = n
+	}
+	return n
+}
+
+// above returns the change that says what is below the nearest directory above a path, or -1.
+func (s *state) above(p string) int {
+	dir, _ := cut(p)
+	if dir == "" {
+		return -1
+	}
+	if i, own := s.over[dir]; own {
+		return i
+	}
+	i, known := s.nearest[dir]
+	if !known {
+		i = s.above(dir)
+		s.nearest[dir] = i
+	}
+	return i
+}
+
+// owner returns the change that says what is at a path, or -1.
+func (s *state) owner(p string) int {
+	if i, own := s.byPath[p]; own {
+		return i
+	}
+	return s.above(p)
+}
+
+// at returns what is at a path.
+func (s *state) at(p string) (e delta.Entry, there bool) {
+	if i, own := s.byPath[p]; own {
+		return s.changes[i].New, s.changes[i].Kind != delta.Deleted
+	}
+	switch i := s.above(p); {
+	case i < 0:
+		e, there = s.look(p)
+	case s.changes[i].Kind == delta.Renamed:
+		e, there = s.look(s.changes[i].From + p[len(s.changes[i].Path):])
+	}
+	if !there && s.implied[p] {
+		return delta.Entry{Mode: fs.ModeDir | 0o755}, true
+	}
+	return e, there
+}
+
+func (s *state) has(p string) bool {
+	_, there := s.at(p)
+	return there
+}
+
+// spent reports whether looking takes more than is done.
+func (s *state) spent() bool { return s.steps > maxSteps || len(s.met) > maxVisits }
+
+// way is where a path leads.
+type way struct {
+	to       string // within the source, without links
+	mode     fs.FileMode
+	absolute bool // a link within the source, on its way, begins with "/"
+	there    bool
+	inside   bool     // it leads to a place within the source
+	out      bool     // it leaves the source on its way
+	over     []string // paths in the source that were looked up
+}
+
+// resolve returns where a path leads, step by step as the host follows it.
+func (s *state) resolve(p string) way { return s.follow("", p) }
+
+// follow resolves a path from the source or, with from "/", from the host's root.
+func (s *state) follow(from, p string) (w way) {
+	at, rest := from, strings.Split(p, "/")
+	w.inside, w.there, w.mode = from == "", true, fs.ModeDir
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		e, there := delta.Entry{Mode: fs.ModeDir}, true
+		next := ""
+		switch {
+		case name == ".." && w.inside && at == "":
+			if s.opt.Source == "" {
+				w.inside, w.out = false, true
+				return w
+			}
+			w.inside, w.out, next = false, true, filepath.Dir(s.opt.Source)
+		case name == ".." && w.inside:
+			next, _ = cut(at)
+		case !w.inside:
+			next, e, there = s.outside(at, name)
+		default:
+			next = join(at, name)
+			if s.steps += 1 + len(next)>>6; s.spent() {
+				w.inside = false
+				return w
+			}
+			e, there = s.at(next)
+			w.over = append(w.over, next)
+		}
+		if name != ".." && e.Mode&fs.ModeSymlink != 0 {
+			if links++; links > maxFollowed {
+				w.inside = false
+				return w
+			}
+			if strings.HasPrefix(e.Link, "/") {
+				w.absolute = w.absolute || w.inside
+				w.inside, at = false, "/"
+			}
+			rest = append(strings.Split(e.Link, "/"), rest...)
+			continue
+		}
+		at, w.there, w.mode = next, w.there && there, e.Mode
+		if !w.inside && s.opt.Source != "" && at == s.opt.Source {
+			at, w.inside = "", true
+		}
+	}
+	if w.inside {
+		w.to = at
+	} else {
+		w.out = true
+	}
+	return w
+}
+
+// outside returns what the host has at a name in a directory that is not in the source.
+func (s *state) outside(at, name string) (next string, e delta.Entry, there bool) {
+	next = filepath.Join(at, name)
+	info, err := os.Lstat(next)
+	if err != nil {
+		return next, e, false
+	}
+	e.Mode = info.Mode()
+	if e.Mode&fs.ModeSymlink != 0 {
+		e.Link, _ = os.Readlink(next)
+	}
+	return next, e, true
+}
+
+// stirs reports whether a change may lead one of these paths elsewhere, or make or remove it.
+func (j *Judge) stirs(paths []string) bool {
+	var stirs func(p string) bool
+	stirs = func(p string) bool {
+		if p == "" {
+			return false
+		}
+		is, known := j.stirred[p]
+		if !known {
+			dir, _ := cut(p)
+			is = j.structural[p] || stirs(dir)
+			j.stirred[p] = is
+		}
+		return is
+	}
+	return slices.ContainsFunc(paths, stirs)
+}
+
+// list returns the names in a directory, in Hits all of them if full says so, or if other names than
+// those of projects matter there. It returns nothing of what cannot be read.
+func (s *state) list(dir string, full bool) (n DirNames, err error) {
+	base, based := dir, true
+	switch i := s.owner(dir); {
+	case i < 0 || s.changes[i].Kind == delta.Modified:
+	case s.changes[i].Kind == delta.Renamed:
+		base = s.changes[i].From + dir[len(s.changes[i].Path):]
+	default:
+		_, over := s.over[dir]
+		based = s.byPath[dir] == i && !over
+	}
+	if i := s.above(dir); based && base == dir && i >= 0 {
+		if based = s.changes[i].Kind == delta.Renamed; based {
+			base = s.changes[i].From + dir[len(s.changes[i].Path):]
+		}
+	}
+	if based {
+		if known := s.namesIn(base); known != nil && !full {
+			n = *known
+		} else {
+			n, err = s.source.List(base)
+		}
+		switch {
+		case dirfd.Gone(err), errors.Is(err, unix.EACCES), errors.Is(err, unix.EXDEV):
+			n, err = DirNames{}, nil
+		case err != nil:
+			return n, fmt.Errorf("cannot look into %s: %w", text.QuoteName(base), err)
+		}
+	}
+	changed := s.in[dir]
+	if len(changed) == 0 {
+		return n, nil
+	}
+	fresh := map[string]bool{}
+	for _, name := range changed {
+		fresh[name] = true
+	}
+	keep := DirNames{marks: marks{alike: n.alike}}
+	put := func(name string) {
+		e, there := s.at(join(dir, name))
+		if !there {
+			return
+		}
+		keep.Note([]byte(name))
+		keep.Hits = append(keep.Hits, name)
+		switch {
+		case e.Mode.IsDir():
+			keep.Dirs = append(keep.Dirs, name)
+		case e.Mode&fs.ModeSymlink != 0:
+			keep.Links = append(keep.Links, Symlink{name, e.Link})
+		}
+	}
+	for name := range fresh {
+		put(name)
+	}
+	for _, mark := range []struct {
+		has  bool
+		name string
+	}{{n.Git, ".git"}, {n.Head, "HEAD"}, {n.Objects, "objects"}, {n.Refs, "refs"}, {n.Commondir, "commondir"}} {
+		if mark.has && !fresh[mark.name] {
+			keep.Note([]byte(mark.name))
+		}
+	}
+	for _, name := range n.Hits {
+		if !fresh[name] {
+			keep.Hits = append(keep.Hits, name)
+		}
+	}
+	for _, name := range n.Dirs {
+		if !fresh[name] {
+			keep.Dirs = append(keep.Dirs, name)
+		}
+	}
+	for _, l := range n.Links {
+		if !fresh[l.Name] {
+			keep.Links = append(keep.Links, l)
+		}
+	}
+	return keep, nil
+}
+
+// entry is an entry of the inventory, with the names of its path.
+type entry struct {
+	*policy.Obeyed
+	parts []string
+}
+
+// covers reports whether an entry is, or contains, the path of these names, and whether a name is
+// only alike.
+func (e entry) covers(names []string) (is, alike bool) {
+	if len(names) < len(e.parts) || len(names) > len(e.parts) && !e.Dir {
+		return false, false
+	}
+	for i, part := range e.parts {
+		if part != names[i] {
+			if foldName(part) != foldName(names[i]) {
+				return false, false
+			}
+			alike = true
+		}
+	}
+	return true, alike
+}
+
+// entries are the entries of the inventory, by the first names of their paths, folded.
+type entries struct{ project, git, home map[string][]entry }
+
+var inventory = sync.OnceValue(func() entries {
+	all := entries{project: map[string][]entry{}, git: map[string][]entry{}, home: map[string][]entry{}}
+	list := policy.Inventory()
+	for i := range list {
+		e := entry{&list[i], strings.Split(list[i].Path, "/")}
+		to := map[policy.Under]map[string][]entry{policy.Project: all.project, policy.GitDir: all.git, policy.Home: all.home}[e.Under]
+		first := foldName(e.parts[0])
+		if e.Ending && len(e.parts) == 1 {
+			first = "*" + first
+		}
+		to[first] = append(to[first], e)
+	}
+	return all
+})
+
+// searched stands for the programs in a directory in which shells search.
+var searched = &policy.Obeyed{Dir: true, Class: policy.Unasked, Tool: "shells", Why: "shells find programs in its directory"}
+
+// observe finds what the host would obey.
+func (s *state) observe(ctx context.Context) error {
+	root := &visited{}
+	s.push(root)
+	for _, l := range s.extra {
+		rel, in := hostpath.Within(l.to, s.opt.Source)
+		switch {
+		case in && rel == "":
+			s.push(&visited{visit: visit{by: l.by}, top: true})
+		case in:
+			e := entry{l.by, strings.Split(rel, "/")}
+			s.entry(root, e, e.parts[0])
+		}
+	}
+	for _, dir := range s.opt.Search {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if w := s.follow("/", dir); w.inside && w.there && w.mode.IsDir() {
+			under := ""
+			if s.stirs(w.over) {
+				under = dir
+			}
+			s.push(&visited{visit: visit{dir: w.to, under: under, by: searched}, top: true, walked: w.over})
+		}
+	}
+	for n := 0; n < len(s.queue); n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.spent() {
+			return nil
+		}
+		v := s.queue[n]
+		if err := s.look1(v); err != nil {
+			return err
+		}
+	}
+	s.queue = nil
+	return nil
+}
+
+func (s *state) push(v *visited) {
+	if !s.met[v.visit] {
+		s.met[v.visit] = true
+		s.queue = append(s.queue, v)
+		if v.by != nil && v.by.Class == policy.Unasked && v.by != searched {
+			s.unasked[v.dir] = true
+		}
+	}
+}
+
+func (s *state) put(t *thing) {
+	key := thingKey{t.path, t.under, t.by}
+	if s.things[key] != nil {
+		return
+	}
+	s.things[key] = t
+	switch {
+	case t.by == searched:
+	case t.by.Class == policy.Unasked:
+		s.unasked[t.path] = true
+	default:
+		s.named[t.path] = true
+	}
+}
+
+// look1 looks at one directory as it counts.
+func (s *state) look1(v *visited) error {
+	if v.by != nil {
+		return s.part(v)
+	}
+	_, name := cut(v.dir)
+	_, inGit := s.gitAbove(join(v.dir, "x"))
+	n, err := s.list(v.dir, v.git || inGit)
+	if err != nil {
+		return err
+	}
+	v.named = v.git || foldName(name) == ".git"
+	if s.isGitDir(v, n.marks) {
+		s.git[v.dir], v.git = true, true // what is below is reached through it
+		for _, list := range inventory().git {
+			for _, e := range list {
+				s.entry(v, e, e.parts[0])
+			}
+		}
+	}
+	s.project(v, n)
+	if s.homes[v.dir] {
+		for _, list := range inventory().home {
+			for _, e := range list {
+				s.entry(v, e, e.parts[0])
+			}
+		}
+	}
+	for _, name := range n.Dirs {
+		if v.git && HeldDirs[name] {
+			continue
+		}
+		s.push(&visited{visit: visit{dir: join(v.dir, name), under: v.under, filled: v.filled || Fills(name), git: v.git}, from: v})
+	}
+	for _, l := range n.Links {
+		s.link(v, l)
+	}
+	return nil
+}
+
+// isGitDir reports whether git takes a directory for a repository's own.
+func (s *state) isGitDir(v *visited, m marks) bool {
+	_, name := cut(v.dir)
+	if foldName(name) == ".git" {
+		return true
+	}
+	if !m.alike {
+		return m.bare() || v.git && m.Head
+	}
+	has := func(name string) bool { return s.has(join(v.dir, name)) }
+	return has("HEAD") && (v.git || has("commondir") || has("objects") && has("refs"))
+}
+
+// gitAbove returns the repository's own directory that a path is in.
+func (s *state) gitAbove(p string) (dir string, in bool) {
+	for dir, _ = cut(p); ; dir, _ = cut(dir) {
+		if _, name := cut(dir); s.git[dir] || dir != "" && foldName(name) == ".git" {
+			return dir, true
+		}
+		if dir == "" {
+			return "", false
+		}
+	}
+}
+
+// project finds the entries of projects in a directory.
+func (s *state) project(v *visited, n DirNames) {
+	project := n.Git || n.alike && s.has(join(v.dir, ".git"))
+	if project && v.dir != "" {
+		if full, err := s.list(v.dir, true); err == nil {
+			n = full
+		}
+	}
+	fresh := s.in[v.dir]
+	for _, name := range n.Hits {
+		changed := slices.Contains(fresh, name)
+		folded := foldName(name)
+		list := inventory().project[folded]
+		if ext := filepath.Ext(name); ext != "" && ext != name {
+			list = slices.Concat(list, inventory().project["*"+foldName(ext)])
+		}
+		for _, e := range list {
+			switch {
+			case v.dir != "" && !e.Nested && !project:
+			case (v.filled || v.git) && !e.Everywhere && !(project && e.Class == policy.Unasked):
+			case v.named && e.With != nil: // they are the repository's
+			case e.parts[0] != name && !e.Ending && !changed && !s.opt.Folding:
+			default:
+				s.entry(v, e, name)
+			}
+		}
+	}
+}
+
+// entry finds what is at the path of an entry of the inventory in a directory. Its first name is
+// given.
+func (s *state) entry(v *visited, e entry, first string) {
+	s.walk(v, e, v.dir, 0, first, &thing{under: v.under, by: e.Obeyed, from: v})
+}
+
+// walk goes on with an entry, from the directory of one of its names. t has what was walked so far.
+func (s *state) walk(v *visited, e entry, dir string, i int, name string, t *thing) {
+	last := i == len(e.parts)-1
+	own := *t
+	t = &own
+	if part := e.parts[i]; name != part && !(last && e.Ending && filepath.Ext(name) == part) {
+		alike := foldName(name) == foldName(part) || last && e.Ending && foldName(filepath.Ext(name)) == foldName(part)
+		if t.alike = true; !alike || e.Class != policy.Unasked && !s.opt.Folding {
+			return
+		}
+	}
+	p := join(dir, name)
+	is, there := s.at(p)
+	if !there || e.With != nil && slices.ContainsFunc(e.With, func(o string) bool { return !s.has(join(dir, o)) }) {
+		return
+	}
+	t.path, t.mode = p, is.Mode
+	if is.Mode&fs.ModeSymlink != 0 {
+		link := *t
+		link.walked = slices.Clone(t.walked)
+		s.put(&link)
+		w := s.resolve(p)
+		if t.under == "" && s.stirs(w.over) {
+			t.under = p
+		}
+		if t.walked = append(slices.Clip(t.walked), p); !w.inside || !w.there {
+			return
+		}
+		t.path, t.mode = w.to, w.mode
+	}
+	switch isDir := t.mode.IsDir(); {
+	case !last && isDir:
+		s.further(v, e, i+1, t)
+	case !last, isDir && e.Repositories:
+	case isDir && e.Dir:
+		s.push(&visited{visit: visit{dir: t.path, under: t.under, by: e.Obeyed}, top: true, walked: t.walked, from: v})
+	case isDir == e.Dir, e.Path == ".git":
+		s.put(t)
+	}
+}
+
+// further goes on with an entry in the directory that t leads to.
+func (s *state) further(v *visited, e entry, i int, t *thing) {
+	part, last := e.parts[i], i == len(e.parts)-1
+	if !(last && e.Ending) {
+		s.walk(v, e, t.path, i, part, t)
+	}
+	names := s.in[t.path]
+	if s.opt.Folding || last && e.Ending {
+		if n, err := s.list(t.path, true); err == nil {
+			names = n.Hits
+		}
+	}
+	for _, name := range names {
+		if name != part {
+			s.walk(v, e, t.path, i, name, t)
+		}
+	}
+}
+
+// part finds what is in a directory that is an entry, or a part of one.
+func (s *state) part(v *visited) error {
+	n, err := s.list(v.dir, true)
+	if err != nil {
+		return err
+	}
+	for _, name := range n.Hits {
+		if v.top && slices.Contains(v.by.Except, name) {
+			continue
+		}
+		p := join(v.dir, name)
+		e, there := s.at(p)
+		t := &thing{path: p, under: v.under, by: v.by, mode: e.Mode, from: v}
+		switch {
+		case !there:
+			continue
+		case e.Mode&fs.ModeSymlink != 0:
+			link := *t
+			s.put(&link)
+			w := s.resolve(p)
+			if t.under == "" && s.stirs(w.over) {
+				t.under = p
+			}
+			if !w.inside || !w.there {
+				continue
+			}
+			t.path, t.mode, t.walked = w.to, w.mode, []string{p}
+		case v.by == searched && e.Mode&0o111 == 0 && e.Mode.IsRegular():
+			if e, err := s.modeOf(p); err != nil || e.Mode&0o111 == 0 {
+				continue
+			}
+		}
+		switch {
+		case !t.mode.IsDir():
+			s.put(t)
+		case v.by != searched:
+			s.push(&visited{visit: visit{dir: t.path, under: t.under, by: v.by}, walked: t.walked, from: v})
+		}
+	}
+	return nil
+}
+
+// modeOf returns an entry with its permissions, which names alone do not tell.
+func (s *state) modeOf(p string) (delta.Entry, error) {
+	side, from := s.contentOf(p)
+	return side.Look(from)
+}
+
+// link finds where a link in a directory leads, if to a directory.
+func (s *state) link(v *visited, l Symlink) {
+	p := join(v.dir, l.Name)
+	w := s.resolve(p)
+	under := v.under
+	if s.stirs(w.over) {
+		if under == "" {
+			under = p
+		}
+		w.over = nil
+		s.links[p] = w
+	}
+	if !w.inside || !w.there || !w.mode.IsDir() || v.under != "" && v.filled {
+		return
+	}
+	s.push(&visited{visit: visit{dir: w.to, under: under, filled: v.filled || Fills(l.Name), git: v.git || foldName(l.Name) == ".git"}, walked: []string{p}, from: v})
+}
+
+// causes returns the changes on which it depends that the host obeys a thing.
+func (s *state) causes(t *thing) []int { return s.causesIn(s, t) }
+
+// causesIn is causes for the changes of another state.
+func (s *state) causesIn(in *state, t *thing) []int {
+	found := map[int]bool{}
+	var add func(p string)
+	add = func(p string) {
+		for ; p != ""; p, _ = cut(p) {
+			if i, own := in.byPath[p]; own {
+				found[i] = true
+			}
+		}
+	}
+	over := func(links []string) {
+		for _, p := range links {
+			for _, q := range append(s.resolve(p).over, in.resolve(p).over...) {
+				add(q)
+			}
+		}
+	}
+	add(t.path)
+	dir, _ := cut(t.path)
+	for _, name := range t.by.With {
+		add(join(dir, name))
+	}
+	over(t.walked)
+	for v := t.from; v != nil; v = v.from {
+		add(v.dir)
+		over(v.walked)
+	}
+	list := make([]int, 0, len(found))
+	for i := range found {
+		list = append(list, i)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// isProgram reports whether the host has a program of a name.
+func (j *Judge) isProgram(name string) bool {
+	is, known := j.programs[name]
+	if !known {
+		is = slices.ContainsFunc(j.opt.Search, func(dir string) bool {
+			fi, err := os.Stat(filepath.Join(dir, name))
+			return filepath.IsAbs(dir) && err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0
+		})
+		j.programs[name] = is
+	}
+	return is
+}
