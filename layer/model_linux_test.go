@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -85,7 +85,7 @@ var modelEntries = func() map[policy.Under]map[string][]policy.Obeyed {
 }()
 
 // fillsDir reports whether tools fill directories of a name.
-func fillsDir(name string) bool { return snapshot.Fills(name) }
+func fillsDir(name string) bool { return obeyed.Fills(name) }
 
 // obeyedIn returns what the host obeys in a source.
 func obeyedIn(source string, host hostView, trace bool) map[string]*fact {

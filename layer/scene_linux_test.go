@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/obeyed"
 )
 
 // scene is a source, and what is done with it: lines of a small language, so that it can be made
@@ -118,10 +120,10 @@ func newStage(t testing.TB) *stage {
 }
 
 // hostOf is what screening is told of the host.
-func hostOf(v hostView) ScreenOptions {
-	opt := ScreenOptions{Homes: v.homes, Search: v.search}
+func hostOf(v hostView, source string) ScreenOptions {
+	opt := ScreenOptions{Homes: mapped(v.homes, func(home string) string { return filepath.Join(source, home) }), Search: v.search}
 	for _, p := range v.named {
-		opt.Named = append(opt.Named, Named{p, "git", "git runs it"})
+		opt.Named = append(opt.Named, obeyed.Named{Path: p, Tool: "git", Why: "git runs it"})
 	}
 	return opt
 }
@@ -320,7 +322,7 @@ func (p *player) commit(step, args string, out *played) error {
 	if err != nil {
 		return err
 	}
-	opt := CommitOptions{Journal: filepath.Join(p.top, "journal"), Known: p.known, Screen: hostOf(p.host), Clock: func() (Began, error) {
+	opt := CommitOptions{Journal: filepath.Join(p.top, "journal"), Known: p.known, Screen: hostOf(p.host, p.source), Clock: func() (Began, error) {
 		b := p.layer.Began
 		return Began{b.Realtime.Add(time.Hour), b.Boottime + time.Hour}, nil
 	}}

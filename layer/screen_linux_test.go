@@ -405,7 +405,7 @@ func TestScreenTrees(t *testing.T) {
 		l.changed(Modified, "progs/x", "")
 		l.changed(Modified, "tool", "")
 		l.changed(Added, "progs/new", "")
-		got := screen(t, l, ScreenOptions{Homes: []string{l.source}, Search: []string{l.source + "/progs"}, Named: []obeyed.Named{{"scripts/hooks", "git", "git runs hooks from there"}}})
+		got := screen(t, l, ScreenOptions{Homes: []string{l.source}, Search: []string{l.source + "/progs"}, Named: []obeyed.Named{{Path: "scripts/hooks", Tool: "git", Why: "git runs hooks from there"}}})
 		want(t, got, "scripts/hooks/x", Hold)
 		want(t, got, ".profile", Hold)
 		want(t, got, "progs/new", Hold)

@@ -71,21 +71,15 @@ func readUmask() (fs.FileMode, error) {
 
 // list lists the items of a unit, a directory before what is in it.
 func (c *commit) list(ctx context.Context, u *unit) error {
-	if u.Kind != Renamed {
-		u.items = make([]item, 0, 1+len(u.below))
-		u.items = append(u.items, changedItem(u.Change))
-		for _, ch := range u.below {
-			u.items = append(u.items, changedItem(ch))
-		}
-		return nil
-	}
 	byPath := map[string]*Change{}
 	for _, ch := range u.below {
 		if was, there := byPath[ch.Path]; !there || was.Kind == Deleted {
 			byPath[ch.Path] = ch
 		}
 	}
-	if err := c.merge(ctx, u, u.Change, byPath); err != nil {
+	if u.Kind != Renamed {
+		u.items = append(make([]item, 0, 1+len(u.below)), changedItem(u.Change))
+	} else if err := c.merge(ctx, u, u.Change, byPath); err != nil {
 		return err
 	}
 	for _, ch := range u.below { // new in it

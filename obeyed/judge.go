@@ -225,7 +225,7 @@ func (r *ruling) blame(t *thing, by *policy.Obeyed, changed bool, causes []int) 
 		switch other := r.shadowed(t.path); {
 		case by.Class == policy.Unasked:
 			r.add(i, t.path, Hold, by.Tool, why)
-		case t.under != "", t.mode.IsDir():
+		case t.mode.IsDir(), t.under != "" && r.before.things[thingKey{t.path, "", by}] != nil: // it is named anew
 		case other != "" && !changed:
 			r.add(i, t.path, Hold, by.Tool, "it takes the place of "+other+": "+why)
 		case by.Source && (!by.Everywhere || ch.Kind == delta.Added), t.mode.IsRegular() && r.sameExecuted(t, changed):
@@ -308,21 +308,16 @@ func executed(name string, text []byte) string {
 // lead there now.
 func (r *ruling) compareLinks() {
 	for p, w := range r.links {
-		was := p
-		i := r.owner(p)
-		if i >= 0 && r.changes[i].Kind == delta.Renamed {
-			was = r.changes[i].From + p[len(r.changes[i].Path):]
-		}
-		moved := i < 0 || r.changes[i].Kind == delta.Renamed // the link itself is the host's
-		is, _ := r.before.at(was)
+		moved := r.owner(p) < 0 // the link itself is the host's
+		is, _ := r.before.at(p)
 		moved = moved && is.Mode&fs.ModeSymlink != 0
-		old := r.before.resolve(was)
+		old := r.before.resolve(p)
 		why := ""
 		switch {
 		case r.spent():
 			why = "there are too many links to tell where it leads"
 		case !w.inside || w.out || w.absolute:
-			if moved && (!old.inside || old.out) {
+			if moved && (w.broken || (!old.inside || old.out) && !old.broken) {
 				continue
 			}
 			why = "the link leads out of your directory"

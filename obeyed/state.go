@@ -68,15 +68,16 @@ type visit struct {
 	dir    string // without links
 	under  string // the link that changes lead elsewhere, through which it is reached, or ""
 	by     *policy.Obeyed
+	top    bool // it is by's own directory
 	filled bool // tools fill it, or a directory above it, by the names that lead to it
 	git    bool // it is, or is in, a repository's own directory
+	dotGit bool // it is so by the name ".git" of a directory
 }
 
 // visited is a visit and how it came about.
 type visited struct {
 	visit
-	top    bool     // it is by's own directory
-	named  bool     // it belongs to a repository by its name, or by that of a directory above it
+	inner  bool     // it is below a directory ".git"
 	walked []string // links that led there
 	from   *visited
 }
@@ -218,6 +219,7 @@ type way struct {
 	mode     fs.FileMode
 	absolute bool // a link within the source, on its way, begins with "/"
 	there    bool
+	broken   bool // it leads on from what is not there
 	inside   bool     // it leads to a place within the source
 	out      bool     // it leaves the source on its way
 	over     []string // paths in the source that were looked up
@@ -236,6 +238,7 @@ func (s *state) follow(from, p string) (w way) {
 		if name == "" || name == "." {
 			continue
 		}
+		w.broken = w.broken || !w.there
 		e, there := delta.Entry{Mode: fs.ModeDir}, true
 		next := ""
 		switch {
@@ -449,7 +452,7 @@ func (s *state) observe(ctx context.Context) error {
 		rel, in := hostpath.Within(l.to, s.opt.Source)
 		switch {
 		case in && rel == "":
-			s.push(&visited{visit: visit{by: l.by}, top: true})
+			s.push(&visited{visit: visit{by: l.by, top: true}})
 		case in:
 			e := entry{l.by, strings.Split(rel, "/")}
 			s.entry(root, e, e.parts[0])
@@ -464,7 +467,7 @@ func (s *state) observe(ctx context.Context) error {
 			if s.stirs(w.over) {
 				under = dir
 			}
-			s.push(&visited{visit: visit{dir: w.to, under: under, by: searched}, top: true, walked: w.over})
+			s.push(&visited{visit: visit{dir: w.to, under: under, by: searched, top: true}, walked: w.over})
 		}
 	}
 	for n := 0; n < len(s.queue); n++ {
@@ -513,13 +516,11 @@ func (s *state) look1(v *visited) error {
 	if v.by != nil {
 		return s.part(v)
 	}
-	_, name := cut(v.dir)
 	_, inGit := s.gitAbove(join(v.dir, "x"))
 	n, err := s.list(v.dir, v.git || inGit)
 	if err != nil {
 		return err
 	}
-	v.named = v.git || foldName(name) == ".git"
 	if s.isGitDir(v, n.marks) {
 		s.git[v.dir], v.git = true, true // what is below is reached through it
 		for _, list := range inventory().git {
@@ -540,7 +541,7 @@ func (s *state) look1(v *visited) error {
 		if v.git && HeldDirs[name] {
 			continue
 		}
-		s.push(&visited{visit: visit{dir: join(v.dir, name), under: v.under, filled: v.filled || Fills(name), git: v.git}, from: v})
+		s.push(&visited{visit: visit{dir: join(v.dir, name), under: v.under, filled: v.filled || Fills(name), git: v.git, dotGit: v.dotGit || foldName(name) == ".git"}, inner: v.dotGit, from: v})
 	}
 	for _, l := range n.Links {
 		s.link(v, l)
@@ -551,7 +552,7 @@ func (s *state) look1(v *visited) error {
 // isGitDir reports whether git takes a directory for a repository's own.
 func (s *state) isGitDir(v *visited, m marks) bool {
 	_, name := cut(v.dir)
-	if foldName(name) == ".git" {
+	if foldName(name) == ".git" || v.dotGit && !v.inner {
 		return true
 	}
 	if !m.alike {
@@ -592,8 +593,8 @@ func (s *state) project(v *visited, n DirNames) {
 		for _, e := range list {
 			switch {
 			case v.dir != "" && !e.Nested && !project:
-			case (v.filled || v.git) && !e.Everywhere && !(project && e.Class == policy.Unasked):
-			case v.named && e.With != nil: // they are the repository's
+			case (v.filled || v.dotGit) && !e.Everywhere && !(project && e.Class == policy.Unasked):
+			case v.inner && e.With != nil: // they are the repository's
 			case e.parts[0] != name && !e.Ending && !changed && !s.opt.Folding:
 			default:
 				s.entry(v, e, name)
@@ -643,7 +644,7 @@ func (s *state) walk(v *visited, e entry, dir string, i int, name string, t *thi
 		s.further(v, e, i+1, t)
 	case !last, isDir && e.Repositories:
 	case isDir && e.Dir:
-		s.push(&visited{visit: visit{dir: t.path, under: t.under, by: e.Obeyed}, top: true, walked: t.walked, from: v})
+		s.push(&visited{visit: visit{dir: t.path, under: t.under, by: e.Obeyed, top: true}, walked: t.walked, from: v})
 	case isDir == e.Dir, e.Path == ".git":
 		s.put(t)
 	}
@@ -731,7 +732,8 @@ func (s *state) link(v *visited, l Symlink) {
 	if !w.inside || !w.there || !w.mode.IsDir() || v.under != "" && v.filled {
 		return
 	}
-	s.push(&visited{visit: visit{dir: w.to, under: under, filled: v.filled || Fills(l.Name), git: v.git || foldName(l.Name) == ".git"}, walked: []string{p}, from: v})
+	dotGit := foldName(l.Name) == ".git"
+	s.push(&visited{visit: visit{dir: w.to, under: under, filled: v.filled || Fills(l.Name), git: v.git || dotGit, dotGit: v.dotGit || dotGit}, inner: v.dotGit, walked: []string{p}, from: v})
 }
 
 // causes returns the changes on which it depends that the host obeys a thing.
