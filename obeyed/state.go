@@ -92,8 +92,12 @@ func (j *Judge) newState(lands func(i int) bool) *state {
 			continue
 		}
 		s.byPath[ch.Path] = i
-		added := ch.Kind == delta.Added && ch.New.Mode.IsDir()
-		if was, there := j.look(ch.Path); ch.Kind != delta.Modified && !(added && there && was.Mode.IsDir()) {
+		over := ch.Kind != delta.Modified
+		if ch.Kind == delta.Added && ch.New.Mode.IsDir() { // the source may have made one, too
+			was, there := j.look(ch.Path)
+			over = !there || !was.Mode.IsDir()
+		}
+		if over {
 			s.over[ch.Path] = i
 		}
 		for dir, name := cut(ch.Path); ; dir, name = cut(dir) {
@@ -582,9 +586,11 @@ func (s *state) project(v *visited, n DirNames) {
 			n = full
 		}
 	}
-	fresh := s.in[v.dir]
+	fresh := map[string]bool{}
+	for _, name := range s.in[v.dir] {
+		fresh[name] = true
+	}
 	for _, name := range n.Hits {
-		changed := slices.Contains(fresh, name)
 		folded := foldName(name)
 		list := inventory().project[folded]
 		if ext := filepath.Ext(name); ext != "" && ext != name {
@@ -595,7 +601,7 @@ func (s *state) project(v *visited, n DirNames) {
 			case v.dir != "" && !e.Nested && !project:
 			case (v.filled || v.dotGit) && !e.Everywhere && !(project && e.Class == policy.Unasked):
 			case v.inner && e.With != nil: // they are the repository's
-			case e.parts[0] != name && !e.Ending && !changed && !s.opt.Folding:
+			case e.parts[0] != name && !e.Ending && !fresh[name] && !s.opt.Folding:
 			default:
 				s.entry(v, e, name)
 			}

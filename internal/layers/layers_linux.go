@@ -21,6 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/layer"
+	"github.com/paddock-dev/paddock/obeyed"
 )
 
 // runs reports whether a sandbox may still have processes.
@@ -388,18 +389,13 @@ func findingsOf(list []layer.Finding) []Finding {
 }
 
 func (l *Layer) screenOptions(ctx context.Context, host Host) layer.ScreenOptions {
-	opt := layer.ScreenOptions{Search: host.Search, Names: host.Tree.Below(ctx, l.held.Source, int(l.Source.Fd()))}
-	for _, home := range host.Homes {
-		if rel, ok := hostpath.Within(home, l.held.Source); ok {
-			opt.Homes = append(opt.Homes, path.Clean(rel))
-		}
-	}
+	opt := layer.ScreenOptions{Homes: host.Homes, Search: host.Search, Names: host.Tree.Below(ctx, l.held.Source, int(l.Source.Fd()))}
 	for at, by := range host.Named {
 		if rel, ok := hostpath.Within(at, l.held.Source); ok && rel != "" {
-			opt.Named = append(opt.Named, layer.Named{Path: rel, Tool: by.Tool, Why: by.Why})
+			opt.Named = append(opt.Named, obeyed.Named{Path: rel, Tool: by.Tool, Why: by.Why})
 		}
 	}
-	slices.SortFunc(opt.Named, func(a, b layer.Named) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(opt.Named, func(a, b obeyed.Named) int { return strings.Compare(a.Path, b.Path) })
 	return opt
 }
 
