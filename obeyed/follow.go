@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,43 @@ func target(text, dir string) string {
 		return to
 	}
 	return filepath.Clean(text)
+}
+
+// alias records the target of a link in a directory where people work: a directory that tools fill
+// counts as one of theirs under another name.
+func (l *look) alias(text, dir string) {
+	filled := func(p string) bool { return slices.ContainsFunc(strings.Split(p, "/"), Fills) }
+	if lexical := leadsBy(text, dir); lexical != "" && !filled(lexical) {
+		return // a link on the way is one by itself
+	}
+	if to := target(text, dir); filled(to) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.aliases) < maxItems {
+			l.aliases = append(l.aliases, to)
+		}
+	}
+}
+
+// meetAliases looks at the directories to which aliases lead, as at those where people work.
+func (l *look) meetAliases(ctx context.Context, roots map[string]place, trees map[string]*node) {
+	met := map[*node]bool{}
+	for i := 0; i < len(l.aliases); i++ { // looking finds more
+		root, rel := within(hostpath.Future(l.aliases[i]), roots)
+		n := trees[root]
+		for part := range strings.SplitSeq(rel, "/") {
+			if n != nil && part != "" {
+				n = n.kid(-1, part)
+			}
+		}
+		if n != nil {
+			l.meet(ctx, roots[root], task{rel: rel, depth: 1 + strings.Count(rel, "/"), now: n}, func(n *node) bool {
+				again := met[n]
+				met[n] = true
+				return again || n.what != plain
+			})
+		}
+	}
 }
 
 // lead records a path to look at, unless programs cannot reach it.

@@ -103,6 +103,8 @@ type look struct {
 	mu    sync.Mutex
 	items map[string]item
 	links []link // still to be followed
+	// aliases are directories that tools fill, or are in one, and to which a link elsewhere leads.
+	aliases []string
 	// repositories are directories that git's own files name.
 	repositories []string
 	unseen       map[string]string
@@ -156,6 +158,9 @@ func (l *look) entriesIn(ctx context.Context, p place, t task) {
 	for _, link := range t.now.links {
 		if leadsIntoGit(p.fd, link) {
 			l.at(ctx, p, link.Name, intoGit, 0)
+		}
+		if t.what == plain && !t.cache && !Fills(link.Name) {
+			l.alias(link.Text, p.path(""))
 		}
 	}
 	if t.what == modules && !t.now.bare {

@@ -1,9 +1,3 @@
-// Package protect finds the paths in the workspace and in writable mounts that the
-// host executes or obeys, so that a backend makes them read-only: those of
-// policy.Inventory, and those that git's configuration, its hooks and links name.
-//
-// [Protect] does this for a request. [GitUser] and [LinkedWorktree] answer two
-// questions about the repository of a workspace.
 package obeyed
 
 import (

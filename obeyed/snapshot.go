@@ -1,10 +1,3 @@
-// Package snapshot compares the files that programs of the host execute or obey
-// (policy.Inventory) before and after commands could write to directories of the
-// host. [Take] looks before, [Snapshot.Compare] looks again. [Snapshot.Encode] stores
-// the first look for a later process in case the owner is killed.
-//
-// It follows no link that commands could have made. Each look is bounded in time,
-// names and bytes, and reports what a bound cuts off.
 package obeyed
 
 import (
@@ -150,7 +143,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 			}
 			if known != nil && known.tops[root] != nil && known.tops[root].ino == top.ino && known.tops[root].dev == top.dev {
 				s.trees[root] = known.tops[root]
-				l.meetAll(ctx, top, known.tops[root])
+				l.meet(ctx, top, task{what: known.tops[root].what, now: known.tops[root]}, nil)
 			} else {
 				s.trees[root] = newWalk(l, top, was).all(ctx)
 			}
@@ -160,6 +153,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 	for i := range watch.Also {
 		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})
 	}
+	l.meetAliases(ctx, roots, s.trees)
 	l.followAll(ctx, roots, files)
 	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
 	return s

@@ -223,7 +223,7 @@ type way struct {
 	mode     fs.FileMode
 	absolute bool // a link within the source, on its way, begins with "/"
 	there    bool
-	broken   bool // it leads on from what is not there
+	broken   bool     // it leads on from what is not there
 	inside   bool     // it leads to a place within the source
 	out      bool     // it leaves the source on its way
 	over     []string // paths in the source that were looked up

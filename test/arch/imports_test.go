@@ -26,7 +26,10 @@ var allowRules = []allowRule{
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
 	{"backend/docker", []string{"backend", "confine", "egress", "policy", "wire", "golang.org/x/sys"}, "it drives a command line, and links no engine's packages"},
 	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
-	{"backend/hostpath", []string{"backend", "confine", "policy", "golang.org/x/sys"}, "it only looks at paths"},
+	{"backend/hostpath", []string{"backend", "confine", "internal/dirfd", "policy", "golang.org/x/sys"}, "it only looks at paths"},
+	{"obeyed", []string{"backend", "backend/hostpath", "internal/dirfd", "layer/delta", "policy", "golang.org/x/sys"}, "it only looks at trees, and knows neither layers nor sandboxes"},
+	{"internal/dirfd", []string{"confine", "golang.org/x/sys"}, "what judges and what protects open files by it"},
+	{"layer/delta", nil, "layers and their judge speak by it"},
 	{"agent/internal/beneath", []string{"golang.org/x/sys"}, "the agent links it"},
 	{"internal/clone", []string{"golang.org/x/sys"}, "it runs in a child that shares its parent's memory"},
 	{"backend/keep/order", []string{"internal/clone", "golang.org/x/sys"}, "the keeper is small because it links nothing else"},
@@ -40,8 +43,8 @@ var allowRules = []allowRule{
 	{"internal/linediff", nil, "the layers and patches of models are compared by it"},
 	{"internal/ownfile", nil, "what decides over access inherits nothing"},
 	{"backend/layerstore", []string{"backend/hostpath", "layer", "golang.org/x/sys"}, "it only keeps directories, and mounts nothing"},
-	{"internal/layers", []string{"backend/hostpath", "backend/layerstore", "backend/state", "internal/elsewhere", "layer", "golang.org/x/sys"}, "the library alone decides what a layer is for"},
-	{"layer", []string{"obeyed", "internal/linediff", "policy", "golang.org/x/sys"}, "it only looks at directories, and knows no sandboxes"},
+	{"internal/layers", []string{"backend/hostpath", "backend/layerstore", "backend/state", "internal/elsewhere", "layer", "obeyed", "golang.org/x/sys"}, "the library alone decides what a layer is for"},
+	{"layer", []string{"layer/delta", "obeyed", "internal/linediff", "policy", "golang.org/x/sys"}, "it only looks at directories, and knows no sandboxes"},
 	{"op/internal/patch", []string{"internal/linediff", "github.com/bluekeyes/go-gitdiff"}, "it only computes, from what models write"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
@@ -135,7 +138,7 @@ func full(name string) string {
 	switch first {
 	case ".":
 		return module
-	case "agent", "audit", "backend", "bench", "cgroup", "cmd", "confine", "egress", "internal", "keeper", "layer", "namespace",
+	case "agent", "audit", "backend", "bench", "cgroup", "cmd", "confine", "egress", "internal", "keeper", "layer", "namespace", "obeyed",
 		"op", "policy", "privilege", "server", "test", "wire":
 		return module + "/" + name
 	}
