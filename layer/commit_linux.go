@@ -138,6 +138,8 @@ type commit struct {
 	judge         *obeyed.Judge
 	chosen        []*Change // those that land
 	units         []*unit
+	sums          map[string]string // of files that were compared, by side and path
+	summed        int64             // bytes of these
 	progress      Progress
 	out           Result
 }
@@ -275,7 +277,7 @@ func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	return c.leave(func(ch *Change) (Finding, bool) {
-		why, is := stranded[ch]
+		why, is := stranded[ch.Path]
 		return Finding{Path: ch.Path, Level: Hold, Why: why}, is
 	}), nil
 }

@@ -107,7 +107,7 @@ func (c *commit) changed(p string, st *unix.Stat_t) (string, error) {
 		case id.Size != r.Identity.Size || modeOf(st.Mode) != r.Mode || r.Sum == nil:
 			return whyChanged, nil
 		}
-		sum, err := c.sumOf(p)
+		sum, err := sumOf(c.source, p)
 		if err != nil || bytes.Equal(sum, r.Sum) {
 			return "", err
 		}
@@ -122,9 +122,9 @@ func (c *commit) changed(p string, st *unix.Stat_t) (string, error) {
 	return "", nil
 }
 
-// sumOf returns the hash of a file of the source.
-func (c *commit) sumOf(p string) ([]byte, error) {
-	f, _, err := openFile(c.source, p)
+// sumOf returns the hash of a file.
+func sumOf(dir int, p string) ([]byte, error) {
+	f, _, err := openFile(dir, p)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", text.QuoteName(p), err)
 	}
@@ -155,7 +155,7 @@ func (l *Layer) Records(ctx context.Context, changes []Change) (map[string]Recor
 		}
 		r := Record{Identity: identityOf(&st), Mode: modeOf(st.Mode)}
 		if r.Mode.IsRegular() && st.Size <= maxSum {
-			if r.Sum, err = c.sumOf(p); err != nil {
+			if r.Sum, err = sumOf(c.source, p); err != nil {
 				return nil, err
 			}
 		}
