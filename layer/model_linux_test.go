@@ -362,7 +362,7 @@ func (m *model) files(key, dir, p string, except func(string) bool, over map[str
 		}
 		list, _ := os.ReadDir(m.abs(at))
 		for _, e := range list {
-			if len(above) == 0 && except != nil && except(e.Name()) {
+			if len(above) == 0 && except != nil && except(e.Name()) || e.Name() == ".git" { // a repository is judged as one
 				continue
 			}
 			over := m.traced(over)
