@@ -250,7 +250,7 @@ func variants() []variant {
 			steps: []string{"exec dotfiles/bin/mine evil", "commit"}}, held: "dotfiles/bin/mine"},
 		{name: "a search path over a link that lands", scene: scene{
 			source: []string{"v1/bin/tool *1", "cur ->v1"}, search: []string{"{SOURCE}/cur/bin"},
-			steps: []string{"exec v2/bin/tool evil", "commit", "layer", "ln cur v2", "commit"}}, held: "cur"},
+			steps: []string{"exec v2/bin/other evil", "commit", "layer", "ln cur v2", "commit"}}, held: "cur"},
 		{name: "a search path that nothing was at", scene: scene{
 			source: []string{"README 1"}, search: []string{"{SOURCE}/bin"},
 			steps: []string{"exec tools/git evil", "commit", "layer", "ln bin tools", "commit"}}, held: "bin"},

@@ -81,6 +81,7 @@ type Judge struct {
 	programs      map[string]bool
 	names         map[string]*DirNames // what namesIn has found
 	homes         map[string]bool      // directories of the source
+	namedBy       []entry              // of JudgeOptions.Named, as directories and as files
 	extra         []link               // entries that apply because of directories around the source
 	before        *state
 }
@@ -96,6 +97,11 @@ func NewJudge(source, upper Tree, changes []delta.Change, opt JudgeOptions) *Jud
 	for i := range changes {
 		if ch := &changes[i]; ch.Kind != delta.Modified || ch.New.Mode&fs.ModeSymlink != 0 {
 			j.structural[ch.Path] = true
+		}
+	}
+	for _, n := range opt.Named {
+		for _, dir := range []bool{true, false} {
+			j.namedBy = append(j.namedBy, entry{&policy.Obeyed{Path: n.Path, Dir: dir, Class: policy.Unasked, Tool: n.Tool, Why: n.Why}, strings.Split(n.Path, "/")})
 		}
 	}
 	if opt.Source != "" {

@@ -452,6 +452,9 @@ var searched = &policy.Obeyed{Dir: true, Class: policy.Unasked, Tool: "shells", 
 func (s *state) observe(ctx context.Context) error {
 	root := &visited{}
 	s.push(root)
+	for _, e := range s.namedBy {
+		s.entry(root, e, e.parts[0])
+	}
 	for _, l := range s.extra {
 		rel, in := hostpath.Within(l.to, s.opt.Source)
 		switch {
