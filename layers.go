@@ -216,7 +216,7 @@ func (l *Layer) WriteTar(ctx context.Context, w io.Writer, paths ...string) (lef
 
 // Screen returns the changes that would run programs on the host, or steer what does.
 func (l *Layer) Screen(ctx context.Context, paths ...string) ([]LayerFinding, error) {
-	host, err := l.host(ctx)
+	host, err := l.host(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (l *Layer) Screen(ctx context.Context, paths ...string) ([]LayerFinding, er
 // Commit lands changes in the source: all that are chosen and not held back by screening, or
 // none. An error means that nothing has landed, unless it says otherwise.
 func (l *Layer) Commit(ctx context.Context, what LayerCommitOptions) (LayerCommit, error) {
-	host, err := l.host(ctx)
+	host, err := l.host(ctx, !what.DryRun)
 	if err != nil {
 		return LayerCommit{}, err
 	}
@@ -242,18 +242,19 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]LayerChange, er
 }
 
 // host finds what screening must know: what would be protected if commands worked in the source
-// itself.
-func (l *Layer) host(ctx context.Context) (layers.Host, error) {
+// itself. lands says that changes will land there.
+func (l *Layer) host(ctx context.Context, lands bool) (layers.Host, error) {
 	read := l.own.Begin(ctx)
-	host, err := l.obeyed(ctx)
+	host, err := l.obeyed(ctx, lands)
 	if rerr := read(); rerr != nil { // which says what is wrong with the source
 		return layers.Host{}, l.fail(rerr)
 	}
 	return host, err
 }
 
-// obeyed finds what the host obeys in the source.
-func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
+// obeyed finds what the host obeys in the source. Changes that land there are writes by commands: the
+// source is then listed as if they worked in it, so that links that land are not taken for the user's.
+func (l *Layer) obeyed(ctx context.Context, lands bool) (layers.Host, error) {
 	host := layers.Host{Homes: hostpath.Homes(), Search: filepath.SplitList(os.Getenv("PATH")), Named: map[string]layers.Named{}}
 	opts := l.opts
 	opts.NoLinks, opts.GitUser, opts.Path, opts.Toolchains, opts.ID = false, false, "", nil, ""
@@ -262,6 +263,9 @@ func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
 		return host, err
 	}
 	found, err := opts.protect(ctx, &req)
+	if err == nil && lands {
+		err = opts.remember(req)
+	}
 	if err != nil {
 		return host, err
 	}

@@ -7,9 +7,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/policy"
 )
 
 // RootState is root's usual state directory. Distributions may set another one when they
@@ -170,20 +167,10 @@ func unlisted() *Written {
 	return w
 }
 
-// lend adds the mounts that belong to other users to the file lent, for a start by root, whose
+// lend adds directories that belong to other users to the file lent, for a start by root, whose
 // usual state directory is given. It makes that directory accessible to everybody; its other
 // content stays private.
-func lend(usual string, req backend.Request, mounts []Mount, dirs []entry) error {
-	var lent []entry
-	for _, d := range dirs {
-		for _, m := range mounts {
-			// Commands behind a wrapper may be root, and can change the owner of their files.
-			if m.ID == d.Identity && (m.UID != 0 || req.Spec.Backend == policy.BackendWrapper) {
-				lent = append(lent, d)
-				break
-			}
-		}
-	}
+func lend(usual string, lent []entry) error {
 	if len(lent) == 0 {
 		return nil
 	}

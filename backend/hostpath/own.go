@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/dirfd"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -255,16 +256,74 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 			err = errors.Join(err, os.MkdirAll(c.Path, 0o700))
 		}
 	}
-	state, s := req.StateDir, seenBy(req)
-	if err == nil {
-		err = remember(state, writtenName, 0o600, s.list, dirs)
+	if err != nil {
+		return listError(req.StateDir, req.StateDir, err)
 	}
+	var lent []entry
+	for _, d := range dirs {
+		// Commands behind a wrapper may be root, and can change the owner of their files.
+		if slices.ContainsFunc(mounts, func(m Mount) bool {
+			return m.ID == d.Identity && (m.UID != 0 || req.Spec.Backend == policy.BackendWrapper)
+		}) {
+			lent = append(lent, d)
+		}
+	}
+	return seenBy(req).remember(req.StateDir, dirs, lent, shared)
+}
+
+// committedName is the file of the state directory that says that the sources of layers which were
+// committed are in the list. Commits add them; those of versions that did not are added once.
+const committedName = "committed"
+
+// RememberCommitted adds directories to the list in the state directory, in which commits have landed
+// what commands made, unless that was done before. committed finds them.
+func RememberCommitted(state string, s *Seen, shared bool, committed func() []string) error {
+	mark := filepath.Join(state, committedName)
+	if _, err := os.Lstat(mark); err == nil {
+		return nil
+	}
+	if _, err := os.Lstat(state); err != nil {
+		return nil //nolint:nilerr // it has no layers
+	}
+	var dirs, lent []entry
+	for _, at := range committed() {
+		var st dirfd.Stat
+		if st.Of(unix.AT_FDCWD, at) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			continue // it is gone
+		}
+		e := entry{Identity: st.Identity, path: at}
+		if dirs = append(dirs, e); st.UID != 0 {
+			lent = append(lent, e)
+		}
+	}
+	if len(dirs) == 0 {
+		_ = os.WriteFile(mark, nil, 0o600) // else the next start looks again
+		return nil
+	}
+	err := s.remember(state, dirs, lent, shared)
+	if err != nil {
+		return err
+	}
+	if s.list, err = readLists(state); err == nil {
+		err = os.WriteFile(mark, nil, 0o600)
+	}
+	if err != nil {
+		return listError(state, state, err)
+	}
+	return nil
+}
+
+// remember adds directories to the lists of a state directory. lent are those of them that belong to
+// users other than root.
+func (s *Seen) remember(state string, dirs, lent []entry, shared bool) error {
+	own := state
+	err := remember(state, writtenName, 0o600, s.list, dirs)
 	if usual, uerr := s.usualList(); shared && err == nil && uerr == nil {
 		if usual != state {
 			state, err = usual, remember(usual, writtenName, 0o600, s.list, dirs)
 		}
 		if err == nil && os.Geteuid() == 0 {
-			err = lend(usual, req, mounts, dirs)
+			err = lend(usual, lent)
 		}
 	}
 	if _, lerr := readLent(); err == nil && lerr != nil && !errors.Is(lerr, fs.ErrNotExist) {
@@ -272,18 +331,24 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 			Hint: "it lists what root's sandboxes could write of other users' directories: have root look at it, and remove it where it cannot be mended"}
 	}
 	if err != nil {
-		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
-		switch {
-		case Full(err) && state != req.StateDir:
-			hint = "make room in " + state + ": the list is kept in the usual place as well, whatever PADDOCK_STATE_DIR says"
-		case Full(err):
-			hint = RoomHint(err, state)
-		case Unwritable(err):
-			hint = "choose a writable directory with PADDOCK_STATE_DIR"
-		case errors.Is(err, errTooMany):
-			hint = "remove directories that sandboxes were started over and nobody needs, or the list: then links that commands made in those that stay are not known any more"
-		}
-		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(state, writtenName), Cause: Reason(err), Hint: hint}
+		return listError(own, state, err)
 	}
 	return nil
+}
+
+// listError returns the error of a list in a state directory that cannot be written. own is the state
+// directory of the start.
+func listError(own, state string, err error) error {
+	hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
+	switch {
+	case Full(err) && state != own:
+		hint = "make room in " + state + ": the list is kept in the usual place as well, whatever PADDOCK_STATE_DIR says"
+	case Full(err):
+		hint = RoomHint(err, state)
+	case Unwritable(err):
+		hint = "choose a writable directory with PADDOCK_STATE_DIR"
+	case errors.Is(err, errTooMany):
+		hint = "remove directories that sandboxes were started over and nobody needs, or the list: then links that commands made in those that stay are not known any more"
+	}
+	return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(state, writtenName), Cause: Reason(err), Hint: hint}
 }

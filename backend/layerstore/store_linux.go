@@ -289,6 +289,29 @@ func (s Store) List() ([]Listed, error) {
 	return all, err
 }
 
+// Committed returns the sources in which changes of layers have landed. It counts those of which it
+// cannot be told.
+func (s Store) Committed() (sources []string) {
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		dir := filepath.Join(s.dir, e.Name())
+		r, err := readRecord(dir, recordName)
+		if err != nil || !e.IsDir() || slices.Contains(sources, r.Source) {
+			continue
+		}
+		h := Held{Record: r, dir: dir}
+		all, err := h.Known()
+		landed := err != nil
+		for _, k := range all {
+			landed = landed || k.Landed
+		}
+		if landed {
+			sources = append(sources, r.Source)
+		}
+	}
+	return sources
+}
+
 // Places returns the directories outside of the state directory that have, or had, layers, for
 // starts, which hide them.
 func (s Store) Places() []string {

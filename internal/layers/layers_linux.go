@@ -87,6 +87,9 @@ func Reopen(ctx context.Context, dir, id, source string) (Held, error) {
 // Places returns the directories outside of the state directory that have layers.
 func Places(dir string) []string { return layerstore.In(dir).Places() }
 
+// Committed returns the sources in which changes of layers that are kept have landed, or may have.
+func Committed(dir string) []string { return layerstore.In(dir).Committed() }
+
 // List returns the layers of a state directory, the oldest first.
 func List(dir string) ([]Info, error) {
 	found, err := layerstore.In(dir).List()
