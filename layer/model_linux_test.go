@@ -23,6 +23,7 @@ type model struct {
 	source string // an absolute path without links
 	host   hostView
 	trace  bool // remember the paths by which each fact was found
+	links  map[string]string
 
 	facts  map[string]*fact
 	queue  []visitOf
@@ -87,9 +88,14 @@ var modelEntries = func() map[policy.Under]map[string][]policy.Obeyed {
 // fillsDir reports whether tools fill directories of a name.
 func fillsDir(name string) bool { return obeyed.Fills(name) }
 
-// obeyedIn returns what the host obeys in a source.
-func obeyedIn(source string, host hostView, trace bool) map[string]*fact {
-	m := &model{source: source, host: host, trace: trace, facts: map[string]*fact{}, known: map[placeOf]map[string]bool{}, gitted: map[string]bool{}}
+// obeyedIn returns what the host obeys in a source, whose contents are text.
+func obeyedIn(source string, text map[string]string, host hostView, trace bool) map[string]*fact {
+	m := &model{source: source, host: host, trace: trace, links: map[string]string{}, facts: map[string]*fact{}, known: map[placeOf]map[string]bool{}, gitted: map[string]bool{}}
+	for p, is := range text {
+		if to, link := strings.CutPrefix(is, "->"); link {
+			m.links[p] = to
+		}
+	}
 	m.enter(placeOf{}, nil)
 	for len(m.queue) > 0 {
 		v := m.queue[0]
@@ -290,9 +296,22 @@ func (m *model) visit(v visitOf) {
 			continue
 		}
 		over := m.traced(v.over)
-		dir, fi := m.resolve(v.real, name, over)
-		if fi != nil && fi.IsDir() && m.inside(dir) {
+		switch {
+		case e.IsDir():
+			dir := joinPath(v.real, name)
+			if over != nil {
+				over[dir] = true
+			}
+			if over != nil && slices.Contains(gitContent, name) { // it would be a repository's with these
+				for _, n := range []string{"HEAD", "objects", "refs", "commondir"} {
+					over[joinPath(v.real, n)] = true
+				}
+			}
 			m.enter(placeOf{dir, v.filled || fillsDir(name)}, over)
+		case e.Type()&fs.ModeSymlink != 0:
+			if dir, fi := m.resolve(v.real, name, over); fi != nil && fi.IsDir() && m.inside(dir) {
+				m.enter(placeOf{dir, v.filled || fillsDir(name)}, over)
+			}
 		}
 	}
 }
@@ -357,8 +376,8 @@ func (m *model) files(key, dir, p string, except func(string) bool, over map[str
 		if fi.Mode().IsRegular() {
 			m.found(key, fact{value: m.content(at, fi, kind), kind: kind}, over)
 		}
-		if !fi.IsDir() || !m.inside(at) || slices.Contains(above, at) || len(above) > 6 {
-			return
+		if !fi.IsDir() || !m.inside(at) || slices.Contains(above, at) || len(above) > 6 || within(dir, at) {
+			return // a link back to a directory above shows the project itself
 		}
 		list, _ := os.ReadDir(m.abs(at))
 		for _, e := range list {
@@ -398,13 +417,12 @@ func (m *model) gitDir(dir string, over map[string]bool, loose bool) {
 	}
 	first := !m.gitted[dir]
 	m.gitted[dir] = !loose || m.gitted[dir]
-	sub := &model{source: m.source, trace: m.trace, facts: map[string]*fact{}, gitted: map[string]bool{}, known: m.known}
+	sub := &model{source: m.source, trace: m.trace, links: m.links, facts: map[string]*fact{}, gitted: m.gitted}
 	for _, list := range modelEntries[policy.GitDir] {
 		for _, o := range list {
 			if o.Repositories && !first {
 				continue
 			}
-			sub.gitted = m.gitted
 			sub.collect(dir+"/(git) ", dir, o, over)
 		}
 	}
@@ -412,18 +430,11 @@ func (m *model) gitDir(dir string, over map[string]bool, loose bool) {
 		f.loose = f.loose || loose
 		m.found(key, *f, f.over)
 	}
-	_ = filepath.WalkDir(m.abs(dir), func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil //nolint:nilerr // what is gone is no fact
+	for p, to := range m.links {
+		if within(p, dir) && (path.Base(p) != "HEAD" || !strings.HasPrefix(to, "refs/")) {
+			m.found("git writes through "+p, fact{value: to, loose: loose, kind: throughFact}, over, map[string]bool{p: true})
 		}
-		if d.Type()&fs.ModeSymlink != 0 {
-			to, _ := os.Readlink(p)
-			if d.Name() != "HEAD" || !strings.HasPrefix(to, "refs/") {
-				m.found("git writes through "+m.rel(p), fact{value: to, loose: loose, kind: throughFact}, over, map[string]bool{m.rel(p): true})
-			}
-		}
-		return nil
-	})
+	}
 }
 
 // programs collects the programs that shells find in a directory.
@@ -444,17 +455,23 @@ func (m *model) programs(search string) {
 
 // linksOut collects the links that lead out of the source.
 func (m *model) linksOut() {
-	_ = filepath.WalkDir(m.source, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.Type()&fs.ModeSymlink == 0 {
-			return nil //nolint:nilerr // what is gone is no fact
-		}
-		rel := m.rel(p)
+	for p := range m.links {
 		over := m.traced(nil)
-		if to, _ := m.resolve(path.Dir(rel), path.Base(rel), over); to != "/?" && !m.inside(to) {
-			m.found("out "+rel, fact{value: to, kind: outFact}, over)
+		if over != nil {
+			over[p] = true
 		}
-		return nil
-	})
+		to, _ := m.resolve(path.Dir(p), path.Base(p), over)
+		loose := to == "/?" // it leads nowhere now, and may lead out when a directory is made
+		if loose {
+			if to = m.links[p]; !strings.HasPrefix(to, "/") {
+				to = m.abs(path.Dir(p)) + "/" + to
+			}
+			to = m.rel(filepath.Clean(to))
+		}
+		if !m.inside(to) {
+			m.found("out "+p, fact{value: to, kind: outFact, loose: loose}, over)
+		}
+	}
 }
 
 // differs says what the host obeys after a commit and did not before, or not so. Only what depends
@@ -507,7 +524,12 @@ func differs(before, after map[string]*fact, changes []Change, accepted []string
 // contents returns the content of each file of a tree, by path. Those of links begin with "->", and
 // those of directories are "/".
 func contents(top string) map[string]string {
-	found := map[string]string{}
+	found, _ := contentsAndModes(top)
+	return found
+}
+
+func contentsAndModes(top string) (found map[string]string, modes map[string]fs.FileMode) {
+	found, modes = map[string]string{}, map[string]fs.FileMode{}
 	_ = filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || p == top {
 			return nil //nolint:nilerr // what is gone has no content
@@ -525,14 +547,17 @@ func contents(top string) map[string]string {
 		default:
 			found[rel] = "?"
 		}
+		if fi, err := d.Info(); err == nil {
+			modes[rel] = fi.Mode()
+		}
 		return nil
 	})
-	return found
+	return found, modes
 }
 
 // lost says which contents of files a commit has taken out of the source although changes that
-// were left out hold them.
-func lost(before, after map[string]string, changes, landed []Change, upper string) (found []string) {
+// were left out hold them. What is accepted may go.
+func lost(before, after map[string]string, changes, landed []Change, upper string, accepted []string) (found []string) {
 	still := map[string]bool{}
 	for _, text := range after {
 		still[text] = true
@@ -562,7 +587,8 @@ func lost(before, after map[string]string, changes, landed []Change, upper strin
 	seen := map[string]bool{}
 	for _, p := range slices.Sorted(maps.Keys(before)) {
 		text := before[p]
-		if !strings.HasPrefix(text, "=") || text == "=" || still[text] || left[text] == "" || seen[text] {
+		if !strings.HasPrefix(text, "=") || text == "=" || still[text] || left[text] == "" || seen[text] ||
+			slices.ContainsFunc(accepted, func(a string) bool { return within(p, a) }) {
 			continue
 		}
 		seen[text] = true

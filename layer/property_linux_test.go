@@ -2,7 +2,6 @@ package layer
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,9 +15,10 @@ import (
 	"time"
 )
 
-var (
-	roundsFlag = flag.Int("layer.rounds", 2000, "rounds of TestCommitProperty; PADDOCK_TEST_ROUNDS goes before")
-	seedFlag   = flag.Uint64("layer.seed", 0, "the only round of TestCommitProperty; PADDOCK_TEST_SEED_OF goes before")
+// What TestCommitProperty takes from the environment.
+const (
+	propertyRounds = "PADDOCK_TEST_ROUNDS" // how many rounds, of other seeds each time
+	propertyRound  = "PADDOCK_TEST_ROUND"  // the seed of the only round
 )
 
 // A commit lands nothing that the host obeys unasked, has no link lead out, and loses no content:
@@ -27,20 +27,15 @@ var (
 // TestCommitVariants.
 func TestCommitProperty(t *testing.T) {
 	noSync(t)
-	rounds, firstSeed := *roundsFlag, uint64(1)
+	rounds, from := 2000, uint64(1)
 	if testing.Short() {
-		rounds = min(rounds, 200)
+		rounds = 200
 	}
-	if n, err := strconv.Atoi(os.Getenv("PADDOCK_TEST_ROUNDS")); err == nil {
-		rounds = n
-		firstSeed = uint64(time.Now().UnixNano()) // another part of all of them each night
+	if n, err := strconv.Atoi(os.Getenv(propertyRounds)); err == nil {
+		rounds, from = n, uint64(time.Now().UnixNano())
 	}
-	only := *seedFlag
-	if n, err := strconv.ParseUint(os.Getenv("PADDOCK_TEST_ROUND"), 10, 64); err == nil {
-		only = n
-	}
-	if only != 0 {
-		rounds, firstSeed = 1, only
+	if seed, err := strconv.ParseUint(os.Getenv(propertyRound), 10, 64); err == nil {
+		rounds, from = 1, seed
 	}
 	var next atomic.Uint64
 	var mu sync.Mutex
@@ -55,7 +50,7 @@ func TestCommitProperty(t *testing.T) {
 				if n >= uint64(rounds) || t.Failed() && !testing.Verbose() {
 					return
 				}
-				seed := firstSeed + n
+				seed := from + n
 				sc, marks := atRandom(seed)
 				out, err := s.play(t, sc, marks, false)
 				mu.Lock()
@@ -69,7 +64,7 @@ func TestCommitProperty(t *testing.T) {
 					mu.Unlock()
 					sc, out = s.smaller(t, sc, marks, out)
 					mu.Lock()
-					t.Errorf("round %d (PADDOCK_TEST_ROUND=%d), %s:\n%s%s", seed, seed, marks, first(8, out.violations), sc)
+					t.Errorf("round %d, %s; it is done again with %s=%d:\n%s%s", seed, marks, propertyRound, seed, first(8, out.violations), sc)
 				case len(out.violations) > 0:
 					t.Errorf("round %d, %s: %s", seed, marks, first(1, out.violations))
 				}
@@ -85,7 +80,7 @@ func TestCommitProperty(t *testing.T) {
 	if all.skipped != nil {
 		t.Skip(all.skipped)
 	}
-	t.Logf("%d rounds from %d: %s", rounds, firstSeed, all)
+	t.Logf("%d rounds from %d: %s", rounds, from, all)
 	if rounds >= 100 && (all.landed*3 < all.changes || all.commits < rounds) {
 		t.Errorf("too little lands to prove anything: %s", all)
 	}
@@ -269,7 +264,7 @@ func atRandom(seed uint64) (scene, Marks) {
 			s.outside = append(s.outside, "local ->{SOURCE}/"+pick(m, []string{"cfg/bin", "bin", "lib"}))
 		}
 	}
-	for n := range 1 + m.IntN(3) {
+	for n := range pick(m, []int{1, 1, 2, 2, 3}) {
 		if n > 0 && m.chance(50) {
 			s.steps = append(s.steps, "layer")
 		}
@@ -295,7 +290,7 @@ func (m *maker) session(s *scene) {
 	if m.chance(25) {
 		how += fmt.Sprintf(" -some %d", m.IntN(100))
 	}
-	switch m.IntN(5) {
+	switch m.IntN(6) {
 	case 0, 1:
 		s.steps = append(s.steps, "commit"+how+fmt.Sprintf(" -half %d", m.IntN(100)), "commit"+how)
 	case 2:
@@ -303,7 +298,7 @@ func (m *maker) session(s *scene) {
 	default:
 		s.steps = append(s.steps, "commit"+how)
 	}
-	if m.chance(30) {
+	if m.chance(15) {
 		s.steps = append(s.steps, "commit")
 	}
 }

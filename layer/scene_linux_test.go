@@ -225,6 +225,27 @@ type player struct {
 	known       map[string]Record
 	pending     []string // steps of commands that were not done yet
 	lost        bool     // the layer lost a renamed directory: it has no changes any more
+	seen        *sourceState
+}
+
+// sourceState is what a source has, and what the host obeys in it.
+type sourceState struct {
+	obeyed map[string]*fact
+	traced bool
+	text   map[string]string
+	modes  map[string]fs.FileMode
+}
+
+// look looks at the source. What was seen before is still true if nothing has changed.
+func (p *player) look(trace bool) *sourceState {
+	now := &sourceState{traced: trace}
+	now.text, now.modes = contentsAndModes(p.source)
+	if was := p.seen; was != nil && was.traced == trace && maps.Equal(was.text, now.text) && maps.Equal(was.modes, now.modes) {
+		return was
+	}
+	now.obeyed = obeyedIn(p.source, now.text, p.host, trace)
+	p.seen = now
+	return now
 }
 
 func (p *player) upper() string { return filepath.Join(p.top, "upper"+strconv.Itoa(p.layers)) }
@@ -332,14 +353,14 @@ func (p *player) commit(step, args string, out *played) error {
 		return nil
 	}
 	trace := len(opt.Accept) > 0
-	obeyed, had := obeyedIn(p.source, p.host, trace), contents(p.source)
+	before := p.look(trace)
 	r, err := p.layer.Commit(ctx, changes, opt)
-	now, has := obeyedIn(p.source, p.host, trace), contents(p.source)
+	after := p.look(trace)
 	landed := r.Landed
 	if err != nil {
 		landed = nil
 	}
-	for _, list := range [][]string{differs(obeyed, now, changes, opt.Accept), lost(had, has, changes, landed, p.upper()), unexplained(had, has, landed)} {
+	for _, list := range [][]string{differs(before.obeyed, after.obeyed, changes, opt.Accept), lost(before.text, after.text, changes, landed, p.upper(), opt.Accept), unexplained(before.text, after.text, landed)} {
 		for _, v := range list {
 			out.violations = append(out.violations, v+" ["+step+"]")
 		}

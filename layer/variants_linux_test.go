@@ -2,7 +2,9 @@ package layer
 
 import (
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -142,6 +144,12 @@ func variants() []variant {
 		{name: "a repository in the directory of an editor", scene: scene{
 			source: []string{".vscode/settings.json mine"},
 			steps:  []string{"write .vscode/.git/objects/x 1", "write .vscode/.git/HEAD ref:", "commit"}}},
+		{name: "what is obeyed in a directory that people run by name", scene: scene{
+			source: []string{"bin/x/.mise/f mine"}, homes: []string{"."},
+			steps: []string{"mkdir bin/x/.mise/f", "commit"}}},
+		{name: "the same, removed", scene: scene{
+			source: []string{"bin/x/.envrc mine"}, homes: []string{"."},
+			steps: []string{"rm bin/x/.envrc", "commit"}}},
 		{name: "an empty directory for a file that is obeyed", scene: scene{
 			source: []string{".mise/tasks mine"},
 			steps:  []string{"mkdir .mise/tasks", "commit"}}, held: ".mise/tasks"},
@@ -239,6 +247,9 @@ func variants() []variant {
 		{name: "a link of the host that goes up over a directory", scene: scene{
 			source: []string{"sub/.mcp.json ->../x/../conf/mcp.json", "x/f 1", "conf/mcp.json mine", "deep/d/f 1"},
 			steps:  []string{"write deep/conf/mcp.json evil", "commit", "layer", "rm x", "ln x deep/d", "commit"}}},
+		{name: "a link of the host to the project itself", scene: scene{
+			source: []string{".vscode ->.", "tasks.json mine"},
+			steps:  []string{"write tasks.json evil", "commit"}}, held: "tasks.json"},
 		{name: "links of the host in a circle that commands open", scene: scene{
 			source: []string{"sub/.envrc ->../l1", "l1 ->l2", "l2 ->l1"},
 			steps:  []string{"write l2 evil", "commit"}}, held: "l2"},
@@ -250,13 +261,13 @@ func variants() []variant {
 			steps: []string{"exec dotfiles/bin/mine evil", "commit"}}, held: "dotfiles/bin/mine"},
 		{name: "a search path over a link that lands", scene: scene{
 			source: []string{"v1/bin/tool *1", "cur ->v1"}, search: []string{"{SOURCE}/cur/bin"},
-			steps: []string{"exec v2/bin/other evil", "commit", "layer", "ln cur v2", "commit"}}, held: "cur"},
+			steps: []string{"exec v2/bin/git evil", "commit", "layer", "ln cur v2", "commit"}}, held: "cur"},
 		{name: "a search path that nothing was at", scene: scene{
-			source: []string{"README 1"}, search: []string{"{SOURCE}/bin"},
-			steps: []string{"exec tools/git evil", "commit", "layer", "ln bin tools", "commit"}}, held: "bin"},
+			source: []string{"README 1"}, search: []string{"{SOURCE}/progs"},
+			steps: []string{"exec tools/git evil", "commit", "layer", "ln progs tools", "commit"}}, held: "progs"},
 		{name: "a search path that a directory is moved to", scene: scene{
-			source: []string{"README 1"}, search: []string{"{SOURCE}/bin"},
-			steps: []string{"exec tools/git evil", "commit", "layer", "mv tools bin", "commit"}}},
+			source: []string{"README 1"}, search: []string{"{SOURCE}/progs"},
+			steps: []string{"exec tools/git evil", "commit", "layer", "mv tools progs", "commit"}}},
 		{name: "a program in a search path that is a link", scene: scene{
 			source: []string{"bin/run ->../scripts/run.sh", "scripts/run.sh *mine"}, search: []string{"{SOURCE}/bin"},
 			steps: []string{"exec scripts/run.sh evil", "commit"}}, held: "scripts/run.sh"},
@@ -317,10 +328,53 @@ func variants() []variant {
 			source: []string{"README 1"},
 			steps:  []string{"write node_modules/web/f 1", "write node_modules/web/.mcp.json known", "ln web node_modules/web", "commit -accept web -accept node_modules/web/.mcp.json"}}, lands: "web node_modules/web/.mcp.json node_modules/web/f"},
 	}
+	for _, name := range slices.Sorted(maps.Keys(foundAtRandom)) {
+		list = append(list, variant{name: name, scene: foundAtRandom[name]})
+	}
 	for _, file := range []string{".vscode/tasks.json", ".claude/settings.json", ".mcp.json", ".npmrc"} {
 		list = append(list, variant{name: "a link to a package with " + file, scene: scene{
 			source: []string{"web/index.js 1"},
 			steps:  []string{"write node_modules/web/index.js 1", "write node_modules/web/" + file + " evil", "rm web", "ln web node_modules/web", "commit"}}})
 	}
 	return list
+}
+
+// foundAtRandom are scenes that TestCommitProperty has found and made small.
+var foundAtRandom = map[string]scene{
+	"a repository that is renamed into the directory of an editor": {
+		source: []string{"a/.git/objects/x six"},
+		steps:  []string{"mv a shared/.vscode", "commit"}},
+	"a reference that becomes hooks": {
+		source: []string{"bin/.git/refs/x 4"},
+		steps:  []string{"mv bin/.git/refs/x d/.git/hooks", "commit"}},
+	"what a link of the host shows of a package, removed": {
+		source: []string{"node_modules/web/.npmrc 3", "shared ->node_modules/web"},
+		steps:  []string{"rm node_modules/web/.npmrc", "commit"}},
+	"a file of git's name in an editor's directory over a link": {
+		source: []string{".vscode ->v2"},
+		steps:  []string{"write v2/commondir 1", "ln .vscode d/objects/.mcp.json", "commit"}},
+	"where a link of the host leads, removed": {
+		source: []string{"bin/build.rs 5", "src/.cargo/config.toml ->../../bin/build.rs"},
+		steps:  []string{"rm bin/build.rs", "commit"}},
+	"where the link of a repository leads, removed with it": {
+		source: []string{"ls 3", ".git ->ls"},
+		steps:  []string{"rm .git", "rm ls", "commit"}},
+	"where a link of the host leads that is to be a file": {
+		source: []string{".mise/.claude ->../d/objects/run"},
+		steps:  []string{"write .mise/.claude 3", "exec d/objects/run six", "commit"}},
+	"an absolute link to the vendored, renamed": {
+		source: []string{"v2/bin ->{SOURCE}/vendor/p", "vendor/p/.claude/settings.json 3"},
+		steps:  []string{"mv v2/bin a", "commit"}},
+	"a link to a package of the host's": {
+		source: []string{"vendor/p/.mcp.json 4"},
+		steps:  []string{"ln shared vendor/p", "commit"}},
+	"a directory that is renamed to where a link leads, which is renamed": {
+		source: []string{".claude ->vendor/p"},
+		steps:  []string{"exec v2/bin/GNUmakefile six", "mv v2/bin vendor/p", "mv .claude dst/ls", "commit"}},
+	"a directory by which a link of the host leads somewhere": {
+		source: []string{"a/mise.toml *six", ".config ->cfg/../a"},
+		steps:  []string{"write cfg/f 2", "commit"}},
+	"a link of the host that another one replaces": {
+		source: []string{".mise ->{SOURCE}/node_modules/web", ".config ->lib/../../profile"},
+		steps:  []string{"mv .config .mise", "write node_modules/web/.bashrc 5", "commit"}},
 }

@@ -201,12 +201,13 @@ func (r *ruling) compare() {
 	}
 }
 
-// weighty leaves out plain directories, which matter by what is in them, unless nothing else is left.
+// weighty leaves out directories that only contain what counts, unless nothing else is left.
 func (r *ruling) weighty(list []int, t *thing) []int {
 	heavy := slices.DeleteFunc(slices.Clone(list), func(i int) bool {
 		ch := &r.changes[i]
 		_, name := cut(ch.Path)
-		return ch.New.Mode.IsDir() && ch.Kind != delta.Renamed && ch.Path != t.path && !slices.Contains(t.by.With, name)
+		brings := ch.Kind == delta.Renamed && r.owner(t.path) == i
+		return ch.New.Mode.IsDir() && !brings && ch.Path != t.path && !slices.Contains(t.by.With, name)
 	})
 	if len(heavy) == 0 {
 		return list
