@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -97,7 +99,7 @@ func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions)
 		return Result{}, fmt.Errorf("unknown way to treat conflicts %q: it must be fail, overwrite or skip", opt.OnConflict)
 	}
 	opt.Paths, opt.Accept = cleaned(opt.Paths), cleaned(opt.Accept)
-	c := &commit{Layer: l, opt: opt, source: int(l.Source.Fd()), upper: int(l.Upper.Fd())}
+	c := &commit{Layer: l, opt: opt, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), absent: map[string]bool{}}
 	var err error
 	if c.umask, err = readUmask(); err != nil {
 		return Result{}, err
@@ -105,23 +107,83 @@ func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions)
 	if err := c.want(changes); err != nil {
 		return Result{}, err
 	}
-	for again := true; again; { // nothing is written before all is known
-		if err := c.screen(ctx); err != nil {
-			return Result{}, err
+	for tries := 1; ; tries++ {
+		if err := c.prepare(ctx); err != nil { // nothing is written before all is known
+			return c.out, err
 		}
-		c.group()
-		if again, err = c.plan(ctx); err != nil {
+		if opt.OnConflict == Fail && len(c.out.Conflicts) > 0 {
+			return c.out, &ConflictError{c.out.Conflicts}
+		}
+		if opt.DryRun || len(c.units) == 0 {
+			c.landed()
+			return c.out, nil
+		}
+		err := c.commit(ctx)
+		if opt.OnConflict != Skip || tries == maxLandings || !c.skipMet(err) {
 			return c.out, err
 		}
 	}
-	if opt.OnConflict == Fail && len(c.out.Conflicts) > 0 {
-		return c.out, &ConflictError{c.out.Conflicts}
+}
+
+// maxLandings is how often a commit that skips conflicts begins again, because somebody else has
+// changed a path while it landed.
+const maxLandings = 8
+
+// skipMet skips what a landing has met, if all of it was taken back. It reports whether the rest can
+// land.
+func (c *commit) skipMet(err error) bool {
+	var (
+		met        *ConflictError
+		kept       *KeptError
+		unfinished *UnfinishedError
+	)
+	if !errors.As(err, &met) || errors.As(err, &kept) || errors.As(err, &unfinished) {
+		return false
 	}
-	if opt.DryRun || len(c.units) == 0 {
-		c.landed()
-		return c.out, nil
+	c.out.Conflicts = append(c.out.Conflicts, met.Conflicts...)
+	c.sums, c.summed = nil, 0 // the source has changed
+	c.recordBack()
+	paths := map[string]bool{}
+	for _, m := range met.Conflicts {
+		paths[m.Path] = true
 	}
-	return c.out, c.commit(ctx)
+	c.skip(paths)
+	return true
+}
+
+// recordBack records what was taken back, and what nothing was in the place of. A landing changes the
+// times by which conflicts are found, of what it takes back and of its directories.
+func (c *commit) recordBack() {
+	known := maps.Clone(c.opt.Known)
+	if known == nil {
+		known = map[string]Record{}
+	}
+	for _, u := range c.units {
+		switch s := u.step; {
+		case s.Deed == place:
+			c.absent[u.Path] = true
+		case s.Deed != chmod && s.begun:
+			if st, err := look(c.source, u.Path); err == nil && s.Expect.Still(identityOf(&st)) {
+				known[u.Path] = Record{Identity: identityOf(&st), Mode: modeOf(st.Mode), Landed: true}
+			}
+		}
+	}
+	c.opt.Known = known
+}
+
+// prepare finds what lands, and the steps for that.
+func (c *commit) prepare(ctx context.Context) error {
+	for again := true; again; {
+		err := c.screen(ctx)
+		if err != nil {
+			return err
+		}
+		c.group()
+		if again, err = c.plan(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // commit is one call of Commit.
@@ -138,6 +200,7 @@ type commit struct {
 	judge         *obeyed.Judge
 	chosen        []*Change // those that land
 	units         []*unit
+	absent        map[string]bool   // the source did not have it when the layer began
 	sums          map[string]string // of files that were compared, by side and path
 	summed        int64             // bytes of these
 	progress      Progress
@@ -406,9 +469,6 @@ func (c *commit) skip(paths map[string]bool) {
 func (c *commit) landed() {
 	c.out.Landed = make([]Change, 0, len(c.chosen))
 	for _, u := range c.units {
-		if u.step.left {
-			continue
-		}
 		c.out.Landed = append(c.out.Landed, *u.Change)
 		for _, ch := range u.below {
 			c.out.Landed = append(c.out.Landed, *ch)
@@ -458,11 +518,6 @@ func (c *commit) commit(ctx context.Context) error {
 	if err := j.land(c.source); err != nil {
 		return j.backOut(c.source, err)
 	}
-	for _, u := range c.units {
-		if u.step.left {
-			c.out.Conflicts = append(c.out.Conflicts, Conflict{u.Path, errOther.Error()})
-		}
-	}
 	c.landed()
 	c.record()
 	if err := j.finish(c.source); err != nil {
@@ -485,9 +540,14 @@ func (c *commit) newJournal(ctx context.Context, dir string) (*journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot look at the source: %w", err)
 	}
-	j := &journal{Source: source, Ino: st.Ino, Born: when, OnConflict: c.opt.OnConflict, dir: dir, at: c.opt.at}
+	j := &journal{Source: source, Ino: st.Ino, Born: when, Since: time.Now().UnixNano(), dir: dir, at: c.opt.at}
+	c.progress = Progress{}
 	for _, u := range c.units {
 		j.Steps = append(j.Steps, u.step)
+		parent, _ := splitPath(u.Path)
+		if st, err := look(c.source, parent); err == nil {
+			u.step.Dir = st.Ino
+		}
 		if !u.step.stages() {
 			continue
 		}
@@ -512,7 +572,7 @@ func (j *journal) abandon(source int, why error) error {
 	if j.state == landing { // it was written, but perhaps not to disk
 		return j.backOut(source, why)
 	}
-	if err := j.clean(source, nil); err != nil {
+	if err := j.clean(source); err != nil {
 		return errors.Join(why, &UnfinishedError{j.dir}, err)
 	}
 	return why
@@ -520,21 +580,13 @@ func (j *journal) abandon(source int, why error) error {
 
 // backOut takes back what has landed, and returns why.
 func (j *journal) backOut(source int, why error) error {
-	err := j.undo(source)
-	var kept *KeptError
-	if err != nil && !errors.As(err, &kept) {
-		err = errors.Join(&UnfinishedError{j.dir}, err)
-	}
-	return errors.Join(why, err)
+	return errors.Join(why, j.undo(source))
 }
 
 // record records what the source has at the paths that have landed.
 func (c *commit) record() {
 	c.out.Records = map[string]Record{}
 	for _, u := range c.units {
-		if u.step.left {
-			continue
-		}
 		parent, _ := splitPath(u.Path)
 		c.recordAt(parent, nil)
 		c.recordAt(u.Path, nil)

@@ -191,7 +191,7 @@ func show(t *testing.T, top string) map[string]string {
 // tour makes a layer with changes of each kind.
 func tour(t *testing.T) *lab {
 	l := newLab(t, map[string]string{
-		"edit": "old", "keep": "kept", "gone/a": "1", "gone/deep/er/b": "2", "file": "a file", "dir/x": "x", "link": "->edit", "mode/in": "in", "gone file": "3",
+		"edit": "old", "keep": "kept", "gone/a": "gone 1", "gone/deep/er/b": "gone 2", "file": "a file", "dir/x": "x", "link": "->edit", "mode/in": "in", "gone file": "3",
 	})
 	l.does(Modified, "edit", "new, and longer")
 	l.does(Added, "a new\nname\xff", "bytes")

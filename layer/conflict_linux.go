@@ -250,7 +250,7 @@ func (c *commit) treeChanged(ctx context.Context, p string) (why string, err err
 // dropped returns why the source may have had a new path when the layer began: commands had
 // changed it and not made it, and its directory in the source has changed since.
 func (c *commit) dropped(u *unit) (string, error) {
-	if u.New.Mode.IsDir() {
+	if u.New.Mode.IsDir() || c.absent[u.Path] {
 		return "", nil
 	}
 	copied, err := c.copiedUp(u.Path)

@@ -40,12 +40,13 @@ const (
 type step struct {
 	Path, Temp []byte // bytes, because names need not be UTF-8
 	Deed       deed
-	Ino        uint64   // of what was staged
+	Dir        uint64   // inode of the directory that it is in; 0: unknown
+	Ino        uint64   // of what was staged; 0: nothing was
 	Expect     Identity // of what it replaces
 	Any        bool     // whatever it replaces
 	Old, New   uint32   // permissions, for chmod
 
-	left bool // it was taken back, because something else was there
+	begun bool // it may have been done
 }
 
 // stages reports whether a step needs something that is made before.
@@ -53,11 +54,11 @@ func (s *step) stages() bool { return s.Deed == place || s.Deed == exchange }
 
 // journal is what a commit does, durable before it is done.
 type journal struct {
-	Source     string // path
-	Ino        uint64 // of the source
-	Born       int64
-	OnConflict OnConflict
-	Steps      []*step
+	Source string // path
+	Ino    uint64 // of the source
+	Born   int64
+	Since  int64 // when the commit began, in nanoseconds since 1970; 0: unknown
+	Steps  []*step
 
 	dir   string
 	state state
@@ -70,12 +71,13 @@ func (j *journal) before(what string) {
 	}
 }
 
-// UnfinishedError is the error of a commit that finds the journal of an earlier one.
+// UnfinishedError is the error of a commit that finds the journal of an earlier one, or that could
+// neither be ended nor be taken back wholly.
 type UnfinishedError struct{ Journal string }
 
 // Error says what to do.
 func (e *UnfinishedError) Error() string {
-	return "an earlier commit did not end: its journal is in " + text.QuoteName(e.Journal) + "; finish or undo it first"
+	return "a commit has not ended, and may have left temporary files: mend what hinders it, and open the layer again (its journal is in " + text.QuoteName(e.Journal) + ")"
 }
 
 // BusyError is the error of a commit or a recovery while another one uses the same journal.
@@ -100,7 +102,10 @@ func lock(dir string) (unlock func(), err error) {
 		}
 		return nil, fmt.Errorf("cannot lock the directory of the journal: %w", err)
 	}
-	return func() { _ = f.Close() }, nil
+	return func() {
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // closing is not enough while a program that starts has a copy
+		_ = f.Close()
+	}, nil
 }
 
 // find returns the state of the commit that a directory has the journal of, or "".
@@ -168,11 +173,12 @@ func (j *journal) become(s state) error {
 // end removes the journal.
 func (j *journal) end() error {
 	j.before("end")
-	err := os.Remove(filepath.Join(j.dir, string(j.state)))
-	if err == nil {
-		err = syncPath(j.dir)
+	for _, s := range []state{staging, j.state} { // write may have left the first
+		if err := os.Remove(filepath.Join(j.dir, string(s))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot remove the journal: %w", err)
+		}
 	}
-	if err != nil {
+	if err := syncPath(j.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot remove the journal: %w", err)
 	}
 	return nil
@@ -270,9 +276,12 @@ func (j *journal) isSource(dir int) (bool, error) {
 
 // resume goes on from the state of the journal.
 func (j *journal) resume(source int) (Recovered, error) {
+	for _, s := range j.Steps {
+		s.begun = true
+	}
 	switch j.state {
 	case staging:
-		return Undone, j.clean(source, nil)
+		return Undone, j.clean(source)
 	case landing:
 		if err := j.land(source); err != nil {
 			return Undone, j.undo(source) // it cannot be finished
@@ -281,7 +290,7 @@ func (j *journal) resume(source int) (Recovered, error) {
 	case undoing:
 		return Undone, j.undo(source)
 	case landed:
-		return Finished, j.clean(source, nil)
+		return Finished, j.clean(source)
 	}
 	return "", errors.New("unknown state " + strconv.Quote(string(j.state)))
 }

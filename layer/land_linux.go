@@ -1,10 +1,15 @@
 package layer
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,16 +19,35 @@ import (
 // KeptError is the error of a commit that was taken back while somebody else changed the same
 // paths: both contents are kept.
 type KeptError struct {
-	// Paths has, for each path, the name beside it with what was there before the commit.
+	// Paths has, for each path, the path beside it with what was there before the commit; "": the
+	// directory of the path was removed meanwhile, or moved out of the source.
 	Paths map[string]string
 }
 
-// Error names one of them.
+// Error names the first of them.
 func (e *KeptError) Error() string {
-	for p, temp := range e.Paths {
-		return fmt.Sprintf("%s was changed while the commit was taken back (%d such paths): what was there before is in %s", text.QuoteName(p), len(e.Paths), text.QuoteName(temp))
+	const shown = 5
+	var said []string
+	for _, p := range slices.Sorted(maps.Keys(e.Paths)) {
+		switch to := e.Paths[p]; {
+		case len(said) == shown:
+			return fmt.Sprintf("%s; and %d more", strings.Join(said, "; "), len(e.Paths)-shown)
+		case to == "":
+			said = append(said, "the directory of "+shortName(p)+" was removed or moved away while the commit was taken back, with what was there before")
+		default:
+			said = append(said, shortName(p)+" was changed while the commit was taken back: what was there before is in "+shortName(to))
+		}
 	}
-	return "paths were changed while the commit was taken back"
+	return strings.Join(said, "; ")
+}
+
+// ForeignError is the error of a temporary name at which there is a directory that the commit has not
+// put there. It is not removed.
+type ForeignError struct{ Path string }
+
+// Error says what to do.
+func (e *ForeignError) Error() string {
+	return "somebody else has put a directory at " + shortName(e.Path) + ", a temporary name of a commit: look at it, and move it away"
 }
 
 // errOther says that a step has replaced something else than what was looked at.
@@ -160,15 +184,13 @@ func (s *step) chmod(dir int, name string, mode uint32) error {
 }
 
 // chmodHandle changes the permissions of what a handle is of, which may be opened with O_PATH.
-func chmodHandle(fd int, mode uint32) error {
-	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode)
-}
+func chmodHandle(fd int, mode uint32) error { return unix.Chmod(handlePath(fd), mode) }
 
 // undo takes a step back, if it was done. It reports false if somebody else has changed the path
-// meanwhile, so that it was left.
+// meanwhile, so that what was there before is still at the temporary name.
 func (s *step) undo(source int) (whole bool, err error) {
 	whole = true
-	err = s.inParent(source, func(dir int, name, temp string) error {
+	err = s.inOpened(source, func(dir int, name, temp string) error {
 		switch s.Deed {
 		case place, exchange:
 			done, err := s.staged(dir, name)
@@ -211,18 +233,102 @@ func (s *step) undo(source int) (whole bool, err error) {
 		}
 		return nil
 	})
-	if gone(err) {
-		return false, nil // its directory is gone
-	}
 	return whole, err
 }
 
-// land does all steps. A step that meets something else than what was looked at ends it, or is
-// left out if the caller wants that.
+// keptSuffix ends the names of what is kept because somebody else has changed its path.
+const keptSuffix = ".before-commit"
+
+// keep gives what was there before a step a name beside its place that people see. It returns the
+// path, which is still the temporary one if there is no other.
+func (s *step) keep(source int) string {
+	parent, _ := splitPath(string(s.Path))
+	kept := string(s.Temp)
+	_ = s.inOpened(source, func(dir int, name, temp string) error {
+		name = text.Prefix(name, 200)
+		for n := 1; n < 100; n++ {
+			to := name + keptSuffix
+			if n > 1 {
+				to += "-" + strconv.Itoa(n)
+			}
+			err := unix.Renameat2(dir, temp, dir, to, unix.RENAME_NOREPLACE)
+			if err == nil {
+				kept = joinPath(parent, to)
+			}
+			if !errors.Is(err, unix.EEXIST) {
+				return err
+			}
+		}
+		return nil
+	})
+	return kept
+}
+
+// follow gives the steps whose directories were moved within the source since the commit began the
+// paths that they have now, so that nothing stays behind there. What cannot be read is not searched.
+func (j *journal) follow(source int) error {
+	moved, dirs := map[uint64][]*step{}, map[string]uint64{}
+	for _, s := range j.Steps {
+		parent, _ := splitPath(string(s.Path))
+		is, known := dirs[parent]
+		if !known {
+			st, err := look(source, parent)
+			if err != nil && !gone(err) && !errors.Is(err, unix.EACCES) {
+				return fmt.Errorf("cannot look at %s: %w", text.QuoteName(parent), err)
+			}
+			if is = st.Ino; errors.Is(err, unix.EACCES) {
+				is = s.Dir
+			}
+			dirs[parent] = is
+		}
+		if s.Dir != 0 && is != s.Dir {
+			moved[s.Dir] = append(moved[s.Dir], s)
+		}
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	visit := func(rel string, st *unix.Stat_t) error {
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return nil
+		}
+		for _, s := range moved[st.Ino] {
+			_, name := splitPath(string(s.Path))
+			_, temp := splitPath(string(s.Temp))
+			s.Path, s.Temp = []byte(joinPath(rel, name)), []byte(joinPath(rel, temp))
+		}
+		if delete(moved, st.Ino); len(moved) == 0 {
+			return io.EOF
+		}
+		fd, err := reach(source, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			return fs.SkipDir // closed, gone, or another file system
+		}
+		return unix.Close(fd)
+	}
+	var err error
+	for range 3 { // something may vanish while it is looked at
+		if err = walkTree(context.Background(), source, "", visit); !gone(err) {
+			break
+		}
+	}
+	var many *TooManyError
+	if errors.Is(err, io.EOF) || errors.As(err, &many) || gone(err) {
+		return nil
+	}
+	return err
+}
+
+// land does all steps. A step that meets something else than what was looked at ends it.
 func (j *journal) land(source int) error {
 	for _, s := range j.Steps {
 		j.before("land " + string(s.Path))
+		begun := s.begun
+		s.begun = true
 		err := s.do(source)
+		if gone(err) {
+			s.begun = begun // there was nothing to change
+		}
 		switch {
 		case err == nil:
 			continue
@@ -230,13 +336,8 @@ func (j *journal) land(source int) error {
 			return fmt.Errorf("cannot change %s: its file system cannot rename files as a commit needs it (RENAME_NOREPLACE, RENAME_EXCHANGE): %w", text.QuoteName(string(s.Path)), err)
 		case !errors.Is(err, errOther) && !gone(err):
 			return fmt.Errorf("cannot change %s: %w", text.QuoteName(string(s.Path)), err)
-		case j.OnConflict != Skip:
-			return &ConflictError{[]Conflict{{Path: string(s.Path), Why: errOther.Error()}}}
 		}
-		if whole, err := s.undo(source); err != nil || !whole {
-			return errors.Join(err, &ConflictError{[]Conflict{{Path: string(s.Path), Why: errOther.Error()}}})
-		}
-		s.left = true
+		return &ConflictError{[]Conflict{{Path: string(s.Path), Why: errOther.Error()}}}
 	}
 	j.before("sync")
 	if err := syncTree(source); err != nil {
@@ -245,35 +346,78 @@ func (j *journal) land(source int) error {
 	return nil
 }
 
-// undo takes all steps back, and removes the journal.
+// problems are errors of several steps, of which the first are told.
+type problems struct {
+	errs []error
+	more int
+}
+
+func (p *problems) add(err error) {
+	switch {
+	case err == nil:
+	case len(p.errs) < 5:
+		p.errs = append(p.errs, err)
+	default:
+		p.more++
+	}
+}
+
+func (p *problems) err() error {
+	if p.more > 0 {
+		return errors.Join(append(p.errs, fmt.Errorf("and %d more", p.more))...)
+	}
+	return errors.Join(p.errs...)
+}
+
+// undo takes all steps back that were begun, and removes the journal. A step that cannot be taken
+// back does not keep the others from it; then the journal stays.
 func (j *journal) undo(source int) error {
-	if j.state != undoing {
-		if err := j.become(undoing); err != nil {
-			return err
-		}
+	var unwritten error
+	if j.state != undoing { // the source is made whole even if that cannot be written
+		unwritten = j.become(undoing)
 	}
+	var failed problems
+	failed.add(j.follow(source))
+	var done, changed []*step
 	kept := map[string]string{}
-	for i := len(j.Steps) - 1; i >= 0; i-- {
-		s := j.Steps[i]
+	for _, s := range slices.Backward(j.Steps) {
+		if !s.begun {
+			done = append(done, s)
+			continue
+		}
 		j.before("undo " + string(s.Path))
-		whole, err := s.undo(source)
-		if err != nil {
-			return fmt.Errorf("cannot take back the change of %s: %w", text.QuoteName(string(s.Path)), err)
-		}
-		if !whole {
-			kept[string(s.Path)] = string(s.Temp)
+		switch whole, err := s.undo(source); {
+		case gone(err): // its directory is
+			kept[string(s.Path)] = ""
+		case err != nil:
+			failed.add(fmt.Errorf("cannot take back the change of %s: %w", text.QuoteName(string(s.Path)), err))
+		case whole:
+			done = append(done, s)
+		default:
+			changed = append(changed, s)
 		}
 	}
-	if err := syncTree(source); err != nil {
-		return err
+	if err := syncTree(source); err != nil { // what was there before stays until all is on disk
+		failed.add(fmt.Errorf("cannot write to disk: %w", err))
+		return errors.Join(&UnfinishedError{j.dir}, unwritten, failed.err())
 	}
-	if err := j.clean(source, kept); err != nil {
-		return err
+	for _, s := range changed {
+		kept[string(s.Path)] = s.keep(source)
+	}
+	failed.add(j.discard(source, done))
+	err := failed.err()
+	if err == nil {
+		if err = j.end(); err != nil {
+			err = errors.Join(unwritten, err)
+		}
+	}
+	if err != nil {
+		err = errors.Join(&UnfinishedError{j.dir}, err)
 	}
 	if len(kept) > 0 {
-		return &KeptError{kept}
+		err = errors.Join(&KeptError{kept}, err)
 	}
-	return nil
+	return err
 }
 
 // finish removes what was replaced, and the journal.
@@ -281,36 +425,84 @@ func (j *journal) finish(source int) error {
 	if err := j.become(landed); err != nil {
 		return err
 	}
-	return j.clean(source, nil)
+	return j.clean(source)
 }
 
-// clean removes the temporary files, but for those that are kept, and the journal.
-func (j *journal) clean(source int, kept map[string]string) error {
-	for _, s := range j.Steps {
-		if _, keep := kept[string(s.Path)]; keep || s.Deed == chmod {
-			continue
-		}
-		j.before("clean " + string(s.Path))
-		err := s.inOpened(source, func(dir int, _, temp string) error { return removeTree(dir, temp) })
-		if err != nil && !gone(err) {
-			return fmt.Errorf("cannot remove %s: %w", text.QuoteName(string(s.Temp)), err)
-		}
+// clean removes the temporary files, and then the journal.
+func (j *journal) clean(source int) error {
+	if err := errors.Join(j.follow(source), j.discard(source, j.Steps)); err != nil {
+		return err
 	}
 	return j.end()
 }
 
-// removeTree removes what is at a name. It holds few descriptors however deep a tree is: a
-// directory's directories come to the top before it is removed.
-func removeTree(dir int, name string) error {
-	err := unix.Unlinkat(dir, name, 0)
-	if gone(err) || err == nil {
+// discard removes the temporary files of steps. One that cannot be removed does not keep the others.
+func (j *journal) discard(source int, steps []*step) error {
+	var failed problems
+	for _, s := range steps {
+		if s.Deed == chmod {
+			continue
+		}
+		j.before("clean " + string(s.Path))
+		err := s.inOpened(source, func(dir int, _, temp string) error {
+			return removeTree(dir, temp, func(fd int) error { return j.owns(s, fd) })
+		})
+		if err != nil && !gone(err) {
+			failed.add(fmt.Errorf("cannot remove %s: %w", text.QuoteName(string(s.Temp)), err))
+		}
+	}
+	return failed.err()
+}
+
+// owns returns an error unless the commit has put a directory at the temporary name of a step. Who may
+// rename a directory there, but not empty it, could otherwise have the commit do that.
+func (j *journal) owns(s *step, fd int) error {
+	st, err := look(fd, "")
+	if err != nil {
+		return err
+	}
+	is := s.Ino != 0 && st.Ino == s.Ino
+	switch {
+	case j.state == landed:
+		is = is || s.Any || st.Ino == s.Expect.Ino
+	case s.Ino == 0: // a process has ended while it was staged
+		when, err := born(fd)
+		if err != nil {
+			return err
+		}
+		is = when == 0 || when >= j.Since-tick.Nanoseconds()
+	}
+	if !is {
+		return &ForeignError{string(s.Temp)}
+	}
+	return nil
+}
+
+// removeTree removes what is at a name; a directory only if own, which may be nil, returns no error.
+// It holds few descriptors however deep a tree is: a directory's directories come to the top before it
+// is removed.
+func removeTree(dir int, name string, own func(fd int) error) error {
+	unlinked := unix.Unlinkat(dir, name, 0)
+	if unlinked == nil || gone(unlinked) {
 		return nil
 	}
-	top, err := openOwn(dir, name)
+	top, err := reach(dir, name, unix.O_PATH|unix.O_DIRECTORY)
+	if gone(err) { // it is no directory
+		return unlinked
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(top) }()
+	if own != nil {
+		err = own(top)
+	}
+	if err == nil {
+		err = chmodHandle(top, 0o700)
+	}
+	if err != nil {
+		return err
+	}
 	for moved := 0; ; {
 		list, err := names(top, "")
 		if err != nil {

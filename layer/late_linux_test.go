@@ -55,7 +55,10 @@ func TestCommitKept(t *testing.T) {
 		t.Fatalf("the error is %v", err)
 	}
 	got := show(t, l.source)
-	if got["edit"] != regular+"my edit" || got[kept.Paths["edit"]] != regular+"old" || got["gone/deep/er/b"] != regular+"2" {
+	if left := l.temporaries(); len(left) > 0 || kept.Paths["edit"] != "edit.before-commit" {
+		t.Errorf("what was there before is in %q, and %q are left", kept.Paths["edit"], left)
+	}
+	if got["edit"] != regular+"my edit" || got[kept.Paths["edit"]] != regular+"old" || got["gone/deep/er/b"] != regular+"gone 2" {
 		t.Errorf("the source is %q", got)
 	}
 	if left := show(t, l.journal); len(left) > 0 {
@@ -156,7 +159,7 @@ func TestCommitClosed(t *testing.T) {
 	if err := unix.Stat(l.source+"/new", &st); err != nil || st.Mode&0o7777 != 0 {
 		t.Errorf("the new directory has the mode %o (%v)", st.Mode, err)
 	}
-	if err := removeTree(int(openDir(t, l.source).Fd()), "new"); err != nil {
+	if err := removeTree(int(openDir(t, l.source).Fd()), "new", nil); err != nil {
 		t.Error(err)
 	}
 	if got := show(t, l.source); len(got) > 0 {

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +83,26 @@ func (f judged) Read(rel string) ([]byte, bool) {
 	}
 	all, err := io.ReadAll(io.LimitReader(file, most+1))
 	return all, err == nil && len(all) <= most
+}
+
+// Sum returns the SHA-256 of a file.
+func (f judged) Sum(ctx context.Context, rel string) ([]byte, error) {
+	file, _, err := openFile(int(f), rel)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	h := sha256.New()
+	for {
+		switch _, err := io.CopyN(h, file, piece); {
+		case errors.Is(err, io.EOF):
+			return h.Sum(nil), nil
+		case err != nil:
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // Walk visits a tree.

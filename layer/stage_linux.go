@@ -153,7 +153,8 @@ func (c *commit) ownerAt(parent int, name string) (*owner, error) {
 	return &owner{int(st.Uid), int(st.Gid)}, err
 }
 
-// stage makes a unit under its temporary name.
+// stage makes a unit under its temporary name. Others may write in the directory where that is, so
+// that the name is used once: from then on it is known by its handle.
 func (c *commit) stage(ctx context.Context, u *unit) error {
 	dir, name := splitPath(u.Path)
 	_, temp := splitPath(string(u.step.Temp))
@@ -166,133 +167,238 @@ func (c *commit) stage(ctx context.Context, u *unit) error {
 	if err != nil {
 		return fmt.Errorf("cannot look at the directory of %s: %w", text.QuoteName(u.Path), err)
 	}
-	at := func(i item) string { return temp + strings.TrimPrefix(i.path, u.Path) }
-	for n := range u.items {
+	c.before("copy " + u.items[0].path)
+	top, err := c.make(ctx, parent, temp, &u.items[0], who)
+	if err != nil {
+		return fmt.Errorf("cannot copy %s: %w", text.QuoteName(u.Path), err)
+	}
+	defer top.Close()
+	st, err := look(int(top.Fd()), "")
+	if err != nil {
+		return fmt.Errorf("cannot copy %s: %w", text.QuoteName(u.Path), err)
+	}
+	u.step.Ino = st.Ino
+	if err := c.fill(ctx, u, int(top.Fd()), who); err != nil {
+		return err
+	}
+	if u.step.Deed != exchange || !u.New.Mode.IsRegular() {
+		return nil
+	}
+	err = keepACL(parent, name, u.step, int(top.Fd()), c.landingMode(u.New.Mode, u.items[0].old))
+	if errors.Is(err, errOther) {
+		return &ConflictError{[]Conflict{{Path: u.Path, Why: errOther.Error()}}}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot copy the access control list of %s: %w", text.QuoteName(u.Path), err)
+	}
+	return nil
+}
+
+// fill makes what is in a new tree, and then finishes its directories. Nobody else can enter it before
+// its top is finished.
+func (c *commit) fill(ctx context.Context, u *unit, top int, who *owner) error {
+	rel := func(i *item) string { return strings.TrimPrefix(i.path[len(u.Path):], "/") }
+	for n := 1; n < len(u.items); n++ {
 		i := &u.items[n]
-		if c.opt.at != nil {
-			c.opt.at("copy " + i.path)
-		}
-		err := ctx.Err()
-		if err == nil {
-			err = c.make(ctx, parent, at(*i), i, who)
-		}
-		if err != nil {
+		c.before("copy " + i.path)
+		if err := c.makeIn(ctx, top, rel(i), i, who); err != nil {
 			return fmt.Errorf("cannot copy %s: %w", text.QuoteName(i.path), err)
 		}
 	}
 	for n := len(u.items) - 1; n >= 0; n-- { // a directory after what is in it
-		if i := u.items[n]; i.entry.Mode.IsDir() {
-			if err := c.finishDir(parent, at(i), i, who); err != nil {
+		if i := &u.items[n]; i.entry.Mode.IsDir() {
+			if err := c.finishDir(top, rel(i), i, who); err != nil {
 				return fmt.Errorf("cannot copy %s: %w", text.QuoteName(i.path), err)
 			}
 		}
 	}
-	if u.step.Deed == exchange && u.New.Mode.IsRegular() {
-		if err := keepACL(parent, name, temp, c.landingMode(u.New.Mode, u.items[0].old)); err != nil {
-			return fmt.Errorf("cannot copy the access control list of %s: %w", text.QuoteName(u.Path), err)
-		}
-	}
-	st, err := look(parent, temp)
-	u.step.Ino = st.Ino
-	return err
+	return nil
 }
 
-// make makes one file.
-func (c *commit) make(ctx context.Context, root int, rel string, i *item, who *owner) error {
+func (c *commit) before(what string) {
+	if c.opt.at != nil {
+		c.opt.at(what)
+	}
+}
+
+// makeIn makes one file of a new tree.
+func (c *commit) makeIn(ctx context.Context, top int, rel string, i *item, who *owner) error {
 	dir, name := splitPath(rel)
-	parent, err := reach(root, dir, unix.O_PATH|unix.O_DIRECTORY)
+	parent, err := reach(top, dir, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(parent) }()
-	switch mode := i.entry.Mode; {
-	case mode.IsDir():
-		return unix.Mkdirat(parent, name, 0o700)
-	case mode.IsRegular():
-		return c.copy(ctx, parent, name, i, who)
-	case mode&fs.ModeSymlink != 0:
-		if err := unix.Symlinkat(i.entry.Link, parent, name); err != nil {
-			return err
-		}
-	case mode&fs.ModeNamedPipe != 0:
-		if err := unix.Mknodat(parent, name, unix.S_IFIFO|uint32(mode.Perm()), 0); err != nil {
-			return err
-		}
-	default:
-		return errors.New("it is a device or a socket")
-	}
-	if err := who.give(parent, name); err != nil {
+	f, err := c.make(ctx, parent, name, i, who)
+	if err != nil {
 		return err
 	}
-	return setTimes(parent, name, i.entry)
+	return f.Close()
 }
 
-// give gives a file, or the directory itself if name is "", to the owner, unless it is the owner's.
-func (o *owner) give(dir int, name string) error {
+// make makes one file, and returns a handle of it. A directory is empty, and its owner's alone.
+func (c *commit) make(ctx context.Context, parent int, name string, i *item, who *owner) (f *os.File, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	switch mode := i.entry.Mode; {
+	case mode.IsRegular():
+		return c.copy(ctx, parent, name, i, who)
+	case mode.IsDir():
+		err = unix.Mkdirat(parent, name, 0o700)
+	case mode&fs.ModeSymlink != 0:
+		err = unix.Symlinkat(i.entry.Link, parent, name)
+	case mode&fs.ModeNamedPipe != 0:
+		err = unix.Mknodat(parent, name, unix.S_IFIFO|uint32(mode.Perm()), 0)
+	default:
+		err = errors.New("it is a device or a socket")
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.before("open " + i.path)
+	if f, err = openMade(parent, name, &i.entry); err != nil || i.entry.Mode.IsDir() {
+		return f, err
+	}
+	if err = who.give(int(f.Fd())); err == nil {
+		err = setTimes(int(f.Fd()), &i.entry)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// errTaken says that a handle is not of what this process has made.
+var errTaken = errors.New("another program has put something else at its temporary name: try again, when nothing else changes the directory")
+
+// openMade opens what this process has just made at a name, with O_PATH. If something else is there,
+// that is an error, unless the two are alike.
+func openMade(dir int, name string, e *Entry) (*os.File, error) {
+	fd, err := openBeneath(dir, name, unix.O_PATH)
+	if gone(err) {
+		return nil, errTaken
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	st, err := look(fd, "")
+	alike := err == nil && modeOf(st.Mode).Type() == e.Mode.Type() && (e.Mode.IsDir() || st.Nlink == 1)
+	switch {
+	case !alike:
+	case e.Mode.IsDir():
+		var list []string
+		list, err = names(fd, "")
+		alike = len(list) == 0
+	case e.Mode&fs.ModeSymlink != 0:
+		buf := make([]byte, unix.PathMax+1)
+		n := 0
+		n, err = unix.Readlinkat(fd, "", buf)
+		alike = string(buf[:max(n, 0)]) == e.Link
+	}
+	if err == nil && !alike {
+		err = errTaken
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// give gives what this process has made to the owner, unless it is the owner's.
+func (o *owner) give(fd int) error {
 	if o == nil {
 		return nil
 	}
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH); err != nil {
+	st, err := look(fd, "")
+	switch {
+	case err != nil:
 		return err
-	}
-	if int(st.Uid) == o.uid && int(st.Gid) == o.gid {
+	case int(st.Uid) == o.uid && int(st.Gid) == o.gid:
 		return nil
+	case int(st.Uid) != os.Geteuid():
+		return errTaken
 	}
-	return unix.Fchownat(dir, name, o.uid, o.gid, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
+	return unix.Fchownat(fd, "", o.uid, o.gid, unix.AT_EMPTY_PATH)
 }
 
-func setTimes(dir int, name string, e Entry) error {
+func setTimes(fd int, e *Entry) error {
 	ts, err := unix.TimeToTimespec(e.ModTime)
 	if err != nil {
 		return err
 	}
-	return unix.UtimesNanoAt(dir, name, []unix.Timespec{{Nsec: unix.UTIME_NOW}, ts}, unix.AT_SYMLINK_NOFOLLOW)
+	return unix.UtimesNanoAt(unix.AT_FDCWD, handlePath(fd), []unix.Timespec{{Nsec: unix.UTIME_NOW}, ts}, 0)
 }
 
 // finishDir gives a directory its owner, permissions and times.
-func (c *commit) finishDir(root int, rel string, i item, who *owner) error {
-	fd, err := reach(root, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+func (c *commit) finishDir(top int, rel string, i *item, who *owner) error {
+	fd, err := reach(top, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if err := who.give(fd, ""); err != nil {
+	if err := who.give(fd); err != nil {
 		return err
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if err := c.keepAttributes(fd, &i); err != nil {
+	if err := c.keepAttributes(fd, i); err != nil {
 		return err
 	}
-	if err := setTimes(fd, ".", i.entry); err != nil { // while it can be entered
+	if err := setTimes(fd, &i.entry); err != nil {
 		return err
 	}
 	return unix.Fchmod(fd, c.landingMode(i.entry.Mode, i.old)|st.Mode&unix.S_ISGID) // which it has from the directory it is in
 }
 
-// copy copies a regular file with its holes, permissions and times.
-func (c *commit) copy(ctx context.Context, dir int, name string, i *item, who *owner) error {
+// copy copies a regular file with its holes, permissions and times, and returns a handle of it.
+func (c *commit) copy(ctx context.Context, dir int, name string, i *item, who *owner) (*os.File, error) {
 	side := c.source
 	if i.upper {
 		side = c.upper
 	}
 	in, st, err := openFile(side, i.from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer in.Close()
 	if !identityOf(&st).Still(i.entry.Identity) {
-		return &ChangedError{Path: i.from, Source: !i.upper}
+		return nil, &ChangedError{Path: i.from, Source: !i.upper}
 	}
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := os.NewFile(uintptr(fd), name)
-	defer out.Close()
+	err = c.copyTo(ctx, out, in, &st, i)
+	if err == nil {
+		err = c.keepAttributes(fd, i)
+	}
+	if err == nil {
+		err = who.give(fd)
+	}
+	if err == nil {
+		err = unix.Fchmod(fd, c.landingMode(i.entry.Mode, i.old))
+	}
+	if err == nil {
+		err = setTimes(fd, &i.entry)
+	}
+	if err != nil {
+		_ = out.Close()
+		return nil, err
+	}
+	c.progress.Path, c.progress.Files = i.path, c.progress.Files+1
+	c.tell()
+	return out, nil
+}
+
+// copyTo copies the content of a file that does not change meanwhile.
+func (c *commit) copyTo(ctx context.Context, out, in *os.File, st *unix.Stat_t, i *item) error {
 	var h hash.Hash
 	if st.Size <= maxSum {
 		h = sha256.New()
@@ -303,21 +409,10 @@ func (c *commit) copy(ctx context.Context, dir int, name string, i *item, who *o
 	if h != nil {
 		i.sum = h.Sum(nil)
 	}
-	if now, err := look(int(in.Fd()), ""); err != nil || identityOf(&now) != identityOf(&st) {
+	if now, err := look(int(in.Fd()), ""); err != nil || identityOf(&now) != identityOf(st) {
 		return errors.Join(&ChangedError{Path: i.from, Source: !i.upper}, err)
 	}
-	if err := c.keepAttributes(fd, i); err != nil {
-		return err
-	}
-	if err := who.give(fd, ""); err != nil {
-		return err
-	}
-	if err := unix.Fchmod(fd, c.landingMode(i.entry.Mode, i.old)); err != nil {
-		return err
-	}
-	c.progress.Path, c.progress.Files = i.path, c.progress.Files+1
-	c.tell()
-	return setTimes(dir, name, i.entry)
+	return nil
 }
 
 func (c *commit) tell() {
@@ -437,10 +532,18 @@ func (c *commit) keepAttributes(to int, i *item) error {
 const accessList = "system.posix_acl_access"
 
 // keepACL gives a file the access control list of the one that it replaces, within its permissions.
-func keepACL(parent int, was, now string, mode uint32) error {
+// errOther says that another file is in the place of that one.
+func keepACL(parent int, was string, s *step, to int, mode uint32) error {
 	value := make([]byte, 64<<10)
 	n := 0
 	err := byHandle(parent, was, func(path string) (err error) {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil {
+			return err
+		}
+		if st.Ino != s.Expect.Ino && !s.Any {
+			return errOther
+		}
 		n, err = unix.Getxattr(path, accessList, value)
 		return err
 	})
@@ -450,9 +553,7 @@ func keepACL(parent int, was, now string, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	return byHandle(parent, now, func(path string) error {
-		return errors.Join(unix.Setxattr(path, accessList, value[:n], 0), unix.Chmod(path, mode))
-	})
+	return errors.Join(unix.Setxattr(handlePath(to), accessList, value[:n], 0), unix.Fchmod(to, mode))
 }
 
 // byHandle calls f with a path that leads to a file of a directory, whatever its permissions are.
@@ -462,5 +563,8 @@ func byHandle(dir int, name string, f func(path string) error) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return f("/proc/self/fd/" + strconv.Itoa(fd))
+	return f(handlePath(fd))
 }
+
+// handlePath returns a path that leads to what a handle is of, which may be opened with O_PATH.
+func handlePath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

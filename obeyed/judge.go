@@ -2,6 +2,7 @@ package obeyed
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,8 @@ type Tree interface {
 	List(rel string) (DirNames, error)
 	// Read returns the content of a regular file, and false if it is larger than it may be.
 	Read(rel string) ([]byte, bool)
+	// Sum returns the SHA-256 of a regular file.
+	Sum(ctx context.Context, rel string) ([]byte, error)
 	// Walk visits what is at a path and below it, until visit returns an error.
 	Walk(ctx context.Context, rel string, visit func(rel string, e delta.Entry) error) error
 }
@@ -80,6 +83,7 @@ type Judge struct {
 	looked        map[string]lookedUp
 	programs      map[string]bool
 	names         map[string]*DirNames // what namesIn has found
+	sums          map[int]string       // of changes, what inLFS has computed
 	homes         map[string]bool      // directories of the source
 	namedBy       []entry              // of JudgeOptions.Named, as directories and as files
 	extra         []link               // entries that apply because of directories around the source
@@ -93,7 +97,7 @@ type lookedUp struct {
 
 // NewJudge returns the judge of changes: of a source, with their content in upper.
 func NewJudge(source, upper Tree, changes []delta.Change, opt JudgeOptions) *Judge {
-	j := &Judge{opt: opt, source: source, upper: upper, changes: changes, structural: map[string]bool{}, stirred: map[string]bool{}, looked: map[string]lookedUp{}, programs: map[string]bool{}, names: map[string]*DirNames{}, homes: map[string]bool{}}
+	j := &Judge{opt: opt, source: source, upper: upper, changes: changes, structural: map[string]bool{}, stirred: map[string]bool{}, looked: map[string]lookedUp{}, programs: map[string]bool{}, names: map[string]*DirNames{}, sums: map[int]string{}, homes: map[string]bool{}}
 	for i := range changes {
 		if ch := &changes[i]; ch.Kind != delta.Modified || ch.New.Mode&fs.ModeSymlink != 0 {
 			j.structural[ch.Path] = true
@@ -366,7 +370,7 @@ func (r *ruling) change(ctx context.Context, i int) error {
 			r.add(i, ch.Path, Hold, n.Tool, n.Why)
 		}
 	}
-	r.inGit(i, ch.Path)
+	r.inGit(ctx, i, ch.Path)
 	switch ch.Kind {
 	case delta.Deleted:
 		return nil
@@ -426,7 +430,7 @@ var landsIn = []string{"objects", "refs", "index", "HEAD", "logs", "packed-refs"
 var otherGit = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Tool: "git", Why: "of a repository's own directory only objects, refs, the index, HEAD and logs land"}
 
 // inGit looks at a change in a repository's own directory, as one is before or after the changes.
-func (r *ruling) inGit(i int, p string) {
+func (r *ruling) inGit(ctx context.Context, i int, p string) {
 	top, in := r.gitAbove(p)
 	if was, before := r.before.gitAbove(p); before && (!in || len(was) < len(top)) {
 		top, in = was, true
@@ -444,6 +448,10 @@ func (r *ruling) inGit(i int, p string) {
 			return
 		}
 	}
+	if names[0] == "lfs" {
+		r.inLFS(ctx, i, p, names)
+		return
+	}
 	needed := len(names) == 1 && ch.Kind == delta.Deleted && slices.Contains([]string{"objects", "refs", "HEAD"}, names[0])
 	if slices.Contains(landsIn, names[0]) && ch.New.Mode&fs.ModeSymlink == 0 && !needed {
 		return
@@ -453,4 +461,69 @@ func (r *ruling) inGit(i int, p string) {
 		why += "; it is removed"
 	}
 	r.add(i, p, Hold, otherGit.Tool, why)
+}
+
+// inLFS looks at a change in the directory of git LFS in a repository's own one. Its objects land, since
+// git's history names them: files that have the SHA-256 of their content as names, below two levels of
+// directories that have the first digits of that.
+func (r *ruling) inLFS(ctx context.Context, i int, p string, names []string) {
+	const tool, needed = "git-lfs", "; git's history may need it"
+	ch := &r.changes[i]
+	switch object, known := lfsName(names); {
+	case !known:
+		r.add(i, p, Hold, tool, "of the directory of git LFS only objects land, and the directories that they are in")
+	case ch.Kind == delta.Deleted:
+		r.add(i, p, Hold, tool, "it is removed"+needed)
+	case object == "" && (ch.Kind != delta.Renamed && ch.New.Mode.IsDir()):
+	case object == "" || !ch.New.Mode.IsRegular():
+		r.add(i, p, Hold, tool, "git LFS has a directory or a regular file there")
+	default:
+		sum, err := r.sum(ctx, i)
+		if err != nil {
+			r.add(i, p, Hold, tool, "it was not looked at: "+err.Error()+needed)
+		} else if sum != object {
+			r.add(i, p, Hold, tool, "its content is not what its name says: git LFS names a file by the SHA-256 of its content")
+		}
+	}
+}
+
+// sum returns the SHA-256 of the content of a change, in hexadecimal digits.
+func (j *Judge) sum(ctx context.Context, i int) (string, error) {
+	if sum, known := j.sums[i]; known {
+		return sum, nil
+	}
+	sum, err := j.upper.Sum(ctx, j.changes[i].Path)
+	if err != nil {
+		return "", err
+	}
+	j.sums[i] = hex.EncodeToString(sum)
+	return j.sums[i], nil
+}
+
+// lfsName reports whether git LFS uses a path in a repository's own directory for its objects, and
+// returns the name of an object.
+func lfsName(names []string) (object string, known bool) {
+	if len(names) > 5 {
+		return "", false
+	}
+	for depth, name := range names {
+		switch depth {
+		case 0, 1:
+			known = name == []string{"lfs", "objects"}[depth]
+		case 2, 3:
+			known = isHex(name, 2)
+		case 4:
+			known = isHex(name, 64) && name[:2] == names[2] && name[2:4] == names[3]
+			object = name
+		}
+		if !known {
+			return "", false
+		}
+	}
+	return object, true
+}
+
+// isHex reports whether a name has n hexadecimal digits, as git writes them.
+func isHex(name string, n int) bool {
+	return len(name) == n && strings.Trim(name, "0123456789abcdef") == ""
 }

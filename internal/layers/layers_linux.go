@@ -257,7 +257,7 @@ func (l *Layer) open(ctx context.Context) (err error) {
 		l.Layer, err = l.held.Layer()
 		return err
 	}
-	if _, err = layer.Recover(ctx, l.held.Journal()); err != nil && !isKept(err) {
+	if _, err = layer.Recover(ctx, l.held.Journal()); err != nil { // a KeptError is told once: the journal is gone
 		return err
 	}
 	if l.Layer, err = l.held.Layer(); err != nil {
@@ -567,6 +567,7 @@ func Explain(id string, err error) (message, hint string) {
 		source   *layerstore.SourceError
 		changed  *layer.ChangedError
 		conflict *layer.ConflictError
+		kept     *layer.KeptError
 		lost     *layer.LostError
 		corrupt  *layer.CorruptError
 		path     *layer.PathError
@@ -581,6 +582,8 @@ func Explain(id string, err error) (message, hint string) {
 		return message, "try again; paddock pause " + id + " stops what a sandbox runs for as long as you look"
 	case errors.As(err, &source):
 		return message, "bring the directory back to its place, or discard what was changed: paddock discard " + id
+	case errors.As(err, &kept):
+		return err.Error(), "look at both, and keep one of them; then try again"
 	case errors.As(err, &conflict):
 		return err.Error(), "look at both: paddock commit `on_conflict` skip " + id + " keeps your directory's, and `on_conflict` overwrite takes the sandbox's"
 	case errors.As(err, &lost):

@@ -147,6 +147,28 @@ func isHistory(c Change) bool {
 	return found && slices.Contains([]string{"objects", "refs", "packed-refs", "reftable", "index", "modules"}, first)
 }
 
+// lfsPaths returns the paths to accept for the objects of git LFS that are held back: one's own, or
+// the directory of the objects where there are several.
+func lfsPaths(held []Finding) (all []string) {
+	const objects = "/lfs/objects"
+	own, count := map[string]string{}, map[string]int{}
+	for _, f := range held {
+		repository, _, found := strings.Cut("/"+f.Path, objects+"/")
+		if dir := strings.TrimPrefix(repository+objects, "/"); found && f.State == "held" && (f.Tool == "git-lfs" || strings.Contains(repository+"/", "/.git/")) {
+			if count[dir]++; count[dir] == 1 {
+				all = append(all, dir)
+			}
+			own[dir] = f.Path
+		}
+	}
+	for i, dir := range all {
+		if count[dir] == 1 {
+			all[i] = own[dir]
+		}
+	}
+	return all
+}
+
 // progress returns what tells how far a commit is, or nil.
 func progress(stream *op.Stream) func(path string, files, allFiles int, bytes, all int64) {
 	if stream == nil || stream.Progress == nil {
@@ -186,6 +208,13 @@ func (out CommitOutput) Render(w io.Writer) error {
 	}
 	if out.HistoryLanded {
 		b.WriteString("git's history lands, too: if it has what is held back, git checkout, reset and stash write that\n")
+	}
+	if lfs := lfsPaths(out.Held); out.HistoryLanded && len(lfs) > 0 {
+		b.WriteString("git's history lands without files of git LFS that it may name, and that are held back: to land them, too: paddock commit ")
+		for _, p := range lfs {
+			b.WriteString("--accept " + policy.ShellWord(p) + " ")
+		}
+		b.WriteString(out.ID + "\n")
 	}
 	if len(out.Held) > 0 {
 		var accept []string
