@@ -20,7 +20,7 @@ func TestCompareAliases(t *testing.T) {
 		told                   string // one of these at least; "": nothing
 	}
 	cases := []alias{
-		{"a package that was there", "mkdir -p web node_modules/web/.vscode; echo x > node_modules/web/.vscode/tasks.json", "rmdir web; ln -s node_modules/web web", "web node_modules/web/.vscode/tasks.json"},
+		{"a package that was there", "mkdir -p web node_modules/web/.vscode; echo x > node_modules/web/.vscode/tasks.json", "rmdir web; ln -s node_modules/web web", "web node_modules/web/.vscode"},
 		{"a package behind a link that was there", "mkdir -p node_modules/web; ln -s node_modules/web web", "mkdir node_modules/web/.vscode; echo x > node_modules/web/.vscode/tasks.json", "node_modules/web/.vscode node_modules/web/.vscode/tasks.json"},
 		{"a changed file behind a link that was there", "mkdir -p node_modules/web; ln -s node_modules/web web; echo x > node_modules/web/.mcp.json", "echo y > node_modules/web/.mcp.json", "node_modules/web/.mcp.json"},
 		{"a package behind a link that led nowhere", "ln -s node_modules/web web", "mkdir -p node_modules/web; echo x > node_modules/web/.mcp.json", "web node_modules/web/.mcp.json"},

@@ -50,14 +50,16 @@ func target(text, dir string) string {
 	return filepath.Clean(text)
 }
 
-// alias records the target of a link in a directory where people work: a directory that tools fill
-// counts as one of theirs under another name.
+// alias records the target of a link in a directory where people work: a directory that tools fill,
+// or git, counts as one of theirs under another name.
 func (l *look) alias(text, dir string) {
-	filled := func(p string) bool { return slices.ContainsFunc(strings.Split(p, "/"), Fills) }
-	if lexical := leadsBy(text, dir); lexical != "" && !filled(lexical) {
+	other := func(p string) bool {
+		return slices.ContainsFunc(strings.Split(p, "/"), func(name string) bool { return Fills(name) || name == ".git" })
+	}
+	if lexical := leadsBy(text, dir); lexical != "" && !other(lexical) {
 		return // a link on the way is one by itself
 	}
-	if to := target(text, dir); filled(to) {
+	if to := target(text, dir); other(to) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if len(l.aliases) < maxItems {
@@ -67,23 +69,18 @@ func (l *look) alias(text, dir string) {
 }
 
 // meetAliases looks at the directories to which aliases lead, as at those where people work.
-func (l *look) meetAliases(ctx context.Context, roots map[string]place, trees map[string]*node) {
-	met := map[*node]bool{}
+func (l *look) meetAliases(ctx context.Context, roots map[string]place) {
+	met := map[string]bool{}
 	for i := 0; i < len(l.aliases); i++ { // looking finds more
-		root, rel := within(hostpath.Future(l.aliases[i]), roots)
-		n := trees[root]
-		for part := range strings.SplitSeq(rel, "/") {
-			if n != nil && part != "" {
-				n = n.kid(-1, part)
-			}
+		to := hostpath.Future(l.aliases[i])
+		root, rel := within(to, roots)
+		if root == "" || met[to] {
+			continue
 		}
-		if n != nil {
-			l.meet(ctx, roots[root], task{rel: rel, depth: 1 + strings.Count(rel, "/"), now: n}, func(n *node) bool {
-				again := met[n]
-				met[n] = true
-				return again || n.what != plain
-			})
-		}
+		met[to] = true
+		w := newWalk(l, roots[root], nil)
+		w.queue[0] = task{rel: rel, depth: 1 + strings.Count(rel, "/"), now: &node{}}
+		w.all(ctx)
 	}
 }
 

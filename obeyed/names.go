@@ -194,18 +194,18 @@ func openRoot(root string, flags int) (place, error) {
 	return place{fd: fd, root: root, dev: uint64(st.Dev), ino: st.Ino, trusted: dirfd.KeepsFileTimes(fd)}, nil //nolint:unconvert // differs between platforms
 }
 
-// meet looks at the entries of the inventory in a tree whose names are known, breadth first, but for
-// the directories that skip leaves out.
-func (l *look) meet(ctx context.Context, top place, first task, skip func(*node) bool) {
+// meetAll looks at the entries of the inventory in a tree whose names are known, breadth
+// first.
+func (l *look) meetAll(ctx context.Context, top place, first *node) {
 	w := newWalk(l, top, nil)
-	for queue := []task{first}; len(queue) > 0; queue = queue[1:] {
+	for queue := []task{{what: first.what, now: first}}; len(queue) > 0; queue = queue[1:] {
 		t := queue[0]
 		t.what = t.now.what
 		switch {
 		case ctx.Err() != nil:
 			w.cut(t.depth, "time ran out")
 			return
-		case t.now.ino == 0 || skip != nil && skip(t.now): // it could not be read
+		case t.now.ino == 0: // it could not be read
 			continue
 		case len(t.now.hits) > 0, t.now.bare, len(t.now.links) > 0:
 			fd, err := dirfd.OpenBelow(top.fd, t.rel, unix.O_RDONLY|unix.O_DIRECTORY)

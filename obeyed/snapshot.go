@@ -143,7 +143,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 			}
 			if known != nil && known.tops[root] != nil && known.tops[root].ino == top.ino && known.tops[root].dev == top.dev {
 				s.trees[root] = known.tops[root]
-				l.meet(ctx, top, task{what: known.tops[root].what, now: known.tops[root]}, nil)
+				l.meetAll(ctx, top, known.tops[root])
 			} else {
 				s.trees[root] = newWalk(l, top, was).all(ctx)
 			}
@@ -153,7 +153,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 	for i := range watch.Also {
 		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})
 	}
-	l.meetAliases(ctx, roots, s.trees)
+	l.meetAliases(ctx, roots)
 	l.followAll(ctx, roots, files)
 	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
 	return s
