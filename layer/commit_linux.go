@@ -40,6 +40,8 @@ type CommitOptions struct {
 	Journal string
 	// Known are what earlier looks recorded of the source, by path.
 	Known map[string]Record
+	// Since has the paths that were changed before the last start, as [Layer.Restart] returned it.
+	Since map[string]time.Time
 	// Screen is what screening must know of the host.
 	Screen ScreenOptions
 	// Progress, if not nil, is called as files are copied.
@@ -99,7 +101,7 @@ func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions)
 		return Result{}, fmt.Errorf("unknown way to treat conflicts %q: it must be fail, overwrite or skip", opt.OnConflict)
 	}
 	opt.Paths, opt.Accept = cleaned(opt.Paths), cleaned(opt.Accept)
-	c := &commit{Layer: l, opt: opt, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), absent: map[string]bool{}}
+	c := &commit{Layer: l, opt: opt, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), absent: map[string]bool{}, bases: l.bases(opt.Since)}
 	var err error
 	if c.umask, err = readUmask(); err != nil {
 		return Result{}, err
@@ -191,7 +193,8 @@ type commit struct {
 	*Layer
 	opt           CommitOptions
 	source, upper int
-	doubt         bool // the clock was set back: times prove nothing
+	doubt         bool  // the clock was set back: times prove nothing
+	bases         bases // since when a change of the source is a conflict
 	umask         fs.FileMode
 	changes       []Change
 	wanted        []bool             // by the index of a change: it is asked for, or needed by one that is
@@ -200,9 +203,12 @@ type commit struct {
 	judge         *obeyed.Judge
 	chosen        []*Change // those that land
 	units         []*unit
-	absent        map[string]bool   // the source did not have it when the layer began
-	sums          map[string]string // of files that were compared, by side and path
-	summed        int64             // bytes of these
+	absent        map[string]bool          // the source did not have it when the layer began
+	sums          map[string]string        // of files that were compared, by side and path
+	summed        int64                    // bytes of these
+	removed       map[int64][]string       // files that commands removed or replaced, by size
+	unpaired      map[int64]map[string]int // of these, by size and hash, how many no new file was paired with
+	pairs         map[string]bool          // new files that were paired
 	progress      Progress
 	out           Result
 }

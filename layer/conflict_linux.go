@@ -76,8 +76,13 @@ func Now() (Began, error) {
 	return Began{Realtime: time.Now().Round(0), Boottime: time.Duration(boot.Nano())}, nil
 }
 
-// steppedBack reports whether the clock was set back since the layer began. A clock that began
-// anew, at a boot, says nothing.
+// Precedes reports whether a later instant is later by the clock for files, too: whether that was
+// not set back between them. A clock that began anew, at a boot, says nothing.
+func (b Began) Precedes(later Began) bool {
+	return !later.Realtime.Before(b.Realtime) && !later.Realtime.Add(-later.Boottime).Before(b.Realtime.Add(-b.Boottime).Add(-tick))
+}
+
+// steppedBack reports whether the clock was set back since the layer began.
 func (c *commit) steppedBack() (bool, error) {
 	clock := c.opt.Clock
 	if clock == nil {
@@ -87,20 +92,78 @@ func (c *commit) steppedBack() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if now.Realtime.Before(c.Began.Realtime) {
-		return true, nil
-	}
-	return now.Realtime.Add(-now.Boottime).Before(c.Began.Realtime.Add(-c.Began.Boottime).Add(-tick)), nil
+	last := c.latest()
+	return !c.Began.Precedes(last) || !last.Precedes(now), nil
 }
 
-// recent reports whether a time is not safely before the layer began.
-func (c *commit) recent(t time.Time) bool { return !t.Before(c.Began.Realtime.Add(-tick)) }
+// latest returns when the sandbox was started for the last time.
+func (l *Layer) latest() Began {
+	if l.Started.Realtime.IsZero() {
+		return l.Began
+	}
+	return l.Started
+}
 
-// changed returns why what the source has at a path may not be what it had when the layer began,
-// or "".
-func (c *commit) changed(p string, st *unix.Stat_t) (string, error) {
+// bases tells when commands began to see what they changed at a path: at the last start, unless the
+// layer had a change there, or above it, already, which hid what the source got since.
+type bases struct {
+	inherited[time.Time]
+	latest time.Time
+}
+
+func (l *Layer) bases(since map[string]time.Time) bases {
+	return bases{inherited[time.Time]{own: since, found: map[string]time.Time{}}, l.latest().Realtime}
+}
+
+func (b bases) of(p string) time.Time {
+	base, there := b.own[p]
+	if !there {
+		base = b.above(p)
+	}
+	if base.IsZero() {
+		return b.latest
+	}
+	return base
+}
+
+// Restart returns the Since of commits after another start of the sandbox: for each path that
+// changes are of, when commands began to see what the source has there. since is that of the start
+// before. The instant of the start must have been taken before the changes were read.
+func (l *Layer) Restart(changes []Change, since map[string]time.Time) map[string]time.Time {
+	was, now := l.bases(since), make(map[string]time.Time, len(changes))
+	trees := newInherited[string]()
+	earliest := func(p string, base time.Time) {
+		if old, there := now[p]; !there || base.Before(old) {
+			now[p], trees.own[p] = base, p
+		}
+	}
+	for i := range changes {
+		ch := &changes[i]
+		if ch.Kind == Modified && ch.New.Mode.IsDir() {
+			continue // it shows what the source has in it
+		}
+		for _, p := range []string{ch.Path, ch.OldPath()} {
+			earliest(p, was.of(p))
+		}
+	}
+	for p, base := range since { // what was changed in a tree that is removed now
+		if tree := trees.above(p); tree != "" {
+			earliest(tree, base)
+		}
+	}
+	return now
+}
+
+// recent reports whether a time is not safely before another one.
+func recent(t, base time.Time) bool { return !t.Before(base.Add(-tick)) }
+
+// changed returns why what the source has at a path may not be what it had at an instant, or "".
+func (c *commit) changed(p string, st *unix.Stat_t, base time.Time) (string, error) {
 	id := identityOf(st)
-	if r, known := c.opt.Known[p]; known && (r.Landed || !c.recent(r.Identity.Ctime) && !c.doubt) {
+	if !c.doubt && !recent(id.Ctime, base) {
+		return "", nil
+	}
+	if r, known := c.opt.Known[p]; known && (r.Landed || !recent(r.Identity.Ctime, base) && !c.doubt) {
 		switch {
 		case id.Still(r.Identity) && id.Ctime.Equal(r.Identity.Ctime):
 			return "", nil
@@ -113,13 +176,10 @@ func (c *commit) changed(p string, st *unix.Stat_t) (string, error) {
 		}
 		return whyChanged, nil
 	}
-	switch {
-	case c.doubt:
+	if c.doubt {
 		return whyDoubt, nil
-	case c.recent(id.Ctime):
-		return whyChanged, nil
 	}
-	return "", nil
+	return whyChanged, nil
 }
 
 // sumOf returns the hash of a file.
@@ -209,7 +269,7 @@ func (c *commit) conflict(ctx context.Context, u *unit) (why string, err error) 
 	if u.Kind != Added {
 		return whyGone, nil
 	}
-	return c.dropped(u)
+	return c.dropped(ctx, u)
 }
 
 // planMode plans the change of the permissions of a directory.
@@ -229,7 +289,7 @@ func (c *commit) planMode(u *unit, st *unix.Stat_t) (why string) {
 // treeChanged looks at what the source has at a path, and at all that is below it.
 func (c *commit) treeChanged(ctx context.Context, p string) (why string, err error) {
 	err = walkTree(ctx, c.source, p, func(rel string, st *unix.Stat_t) error {
-		w, err := c.changed(rel, st)
+		w, err := c.changed(rel, st, c.bases.of(rel))
 		if w != "" && rel != p {
 			w = "in it, " + text.QuoteName(rel) + ": " + w
 		}
@@ -248,12 +308,13 @@ func (c *commit) treeChanged(ctx context.Context, p string) (why string, err err
 }
 
 // dropped returns why the source may have had a new path when the layer began: commands had
-// changed it and not made it, and its directory in the source has changed since.
-func (c *commit) dropped(u *unit) (string, error) {
+// changed it and not made it, its directory in the source has changed since, and nothing shows that
+// they have moved it there.
+func (c *commit) dropped(ctx context.Context, u *unit) (string, error) {
 	if u.New.Mode.IsDir() || c.absent[u.Path] {
 		return "", nil
 	}
-	copied, err := c.copiedUp(u.Path)
+	origin, copied, err := c.copiedUp(u.Path)
 	if err != nil || !copied {
 		return "", err
 	}
@@ -262,27 +323,138 @@ func (c *commit) dropped(u *unit) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot look at %s: %w", text.QuoteName(parent), err)
 	}
-	why, err := c.changed(parent, &st)
-	if why != "" {
-		why = whyDropped
+	base := c.bases.of(u.Path)
+	why, err := c.changed(parent, &st, base)
+	if why == "" || err != nil {
+		return "", err
 	}
-	return why, err
+	moved, known := c.isUntouched(u.Path, origin, base)
+	if !known {
+		moved, err = c.isMoved(ctx, u.Change)
+	}
+	if err != nil || moved && !c.doubt {
+		return "", err
+	}
+	return whyDropped, nil
 }
 
-// copiedUp reports whether the kernel made a file of the layer as a copy of one of the source.
-func (c *commit) copiedUp(p string) (bool, error) {
+// copiedUp reports whether the kernel made a file of the layer as a copy of one of the source, and
+// returns its mark of that one.
+func (c *commit) copiedUp(p string) (origin []byte, copied bool, err error) {
 	fd, err := reach(c.upper, p, unix.O_RDONLY|unix.O_NONBLOCK)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		return false, nil // a link or a special file
+		return nil, false, nil // a link or a special file
 	}
 	if err != nil {
-		return false, fmt.Errorf("cannot open %s in the layer: %w", text.QuoteName(p), err)
+		return nil, false, fmt.Errorf("cannot open %s in the layer: %w", text.QuoteName(p), err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	name := "trusted.overlay.origin"
-	if c.Marks == UserMarks {
-		name = "user.overlay.origin"
+	return c.attr(fd, p, "origin")
+}
+
+// isUntouched reports whether the file that a mark names, and each directory above a new path, are
+// what they were at an instant: then commands have given it that path. It is not known where the
+// mark names no file, as those of ordinary users do, or this process may not open it.
+func (c *commit) isUntouched(p string, mark []byte, base time.Time) (is, known bool) {
+	if len(mark) <= originHeader {
+		return false, false
 	}
-	_, err = unix.Fgetxattr(fd, name, nil)
-	return err == nil || errors.Is(err, unix.ERANGE), nil
+	top, err := reach(c.source, "", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return false, false
+	}
+	defer func() { _ = unix.Close(top) }()
+	fd, err := unix.OpenByHandleAt(top, unix.NewFileHandle(int32(mark[4]), mark[originHeader:]), unix.O_PATH)
+	if err != nil {
+		return false, errors.Is(err, unix.ESTALE)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	st, err := look(fd, "")
+	if err != nil || !isOrigin(fd, mark) || recent(identityOf(&st).Ctime, base) {
+		return false, true
+	}
+	for dir, _ := splitPath(p); dir != ""; dir, _ = splitPath(dir) {
+		if !c.isBelow(dir) {
+			return false, true
+		}
+	}
+	return true, true
+}
+
+// isBelow reports whether the source's directory at a path is the one of which the layer's shows
+// the names.
+func (c *commit) isBelow(dir string) bool {
+	upper, err := reach(c.upper, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(upper) }()
+	source, err := reach(c.source, dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(source) }()
+	mark, _, err := c.attr(upper, dir, "origin")
+	return err == nil && isOrigin(source, mark)
+}
+
+// isMoved reports whether a new file has the content of one that commands have removed or replaced.
+// Each of those stands for one new file.
+func (c *commit) isMoved(ctx context.Context, ch *Change) (bool, error) {
+	if c.pairs[ch.Path] {
+		return true, nil
+	}
+	if c.removed == nil {
+		if err := c.listRemoved(ctx); err != nil {
+			return false, err
+		}
+	}
+	size := ch.New.Size
+	sums, read := c.unpaired[size]
+	if !read && len(c.removed[size]) > 0 {
+		sums = map[string]int{}
+		for _, p := range c.removed[size] {
+			sum, err := c.hashed(c.source, "<"+p, p, size)
+			if err != nil {
+				return false, err
+			}
+			sums[sum]++
+		}
+		c.unpaired[size] = sums
+	}
+	if len(sums) == 0 {
+		return false, nil
+	}
+	sum, err := c.hashed(c.upper, ">"+ch.Path, ch.Path, size)
+	if err != nil || sum == "" || sums[sum] == 0 {
+		return false, err
+	}
+	sums[sum]--
+	c.pairs[ch.Path] = true
+	return true, nil
+}
+
+// listRemoved lists the files of the source that commands have removed or replaced, by size.
+func (c *commit) listRemoved(ctx context.Context) error {
+	c.removed, c.unpaired, c.pairs = map[int64][]string{}, map[int64]map[string]int{}, map[string]bool{}
+	seen := 0
+	for i := range c.changes {
+		ch := &c.changes[i]
+		if ch.Kind == Added || ch.Kind == Renamed || ch.Kind == Modified && ch.New.Mode.IsDir() {
+			continue
+		}
+		err := walkTree(ctx, c.source, ch.OldPath(), func(rel string, st *unix.Stat_t) error {
+			if seen++; seen > maxSeen {
+				return &TooManyError{ch.OldPath()}
+			}
+			if st.Mode&unix.S_IFMT == unix.S_IFREG {
+				c.removed[st.Size] = append(c.removed[st.Size], rel)
+			}
+			return nil
+		})
+		if err != nil && !gone(err) {
+			return fmt.Errorf("cannot look into %s: %w", text.QuoteName(ch.OldPath()), err)
+		}
+	}
+	return nil
 }

@@ -27,6 +27,8 @@ type Layer struct {
 	Source, Upper *os.File // opened with O_PATH|O_DIRECTORY
 	Marks         Marks
 	Began         Began // when the layer began
+	// Started is when the sandbox was started for the last time; zero: when the layer began.
+	Started Began
 }
 
 // Began is an instant by two clocks: a step back of the first one shows in their difference.

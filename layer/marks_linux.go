@@ -96,16 +96,19 @@ func (l *Layer) checkData(path string, e Entry) error {
 	return err
 }
 
-// isOrigin reports whether an open directory of the source is the one that a mark names. A
+// originHeader is how many bytes of a mark come before the handle: version, magic, length, flags,
+// type of the handle; id of the file system.
+const originHeader = 5 + 16
+
+// isOrigin reports whether an open file of the source is the one that a mark names. A
 // file system without handles leaves no mark, and nothing to compare.
 func isOrigin(dir int, mark []byte) bool {
-	const header = 5 + 16 // version, magic, length, flags, type of the handle; id of the file system
 	if len(mark) == 0 {
 		return true
 	}
-	if len(mark) <= header || mark[0] != 0 || mark[1] != 0xfb || int(mark[2]) != len(mark) {
+	if len(mark) <= originHeader || mark[0] != 0 || mark[1] != 0xfb || int(mark[2]) != len(mark) {
 		return false
 	}
 	h, _, err := unix.NameToHandleAt(dir, "", unix.AT_EMPTY_PATH)
-	return err == nil && uint8(h.Type()) == mark[4] && bytes.Equal(h.Bytes(), mark[header:])
+	return err == nil && uint8(h.Type()) == mark[4] && bytes.Equal(h.Bytes(), mark[originHeader:])
 }

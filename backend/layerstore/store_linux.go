@@ -26,6 +26,7 @@ const (
 	removingName  = "removing.json" // the record of a layer that is being removed
 	lockName      = "lock"
 	knownName     = "known.json"
+	sinceName     = "since.json"
 	renamesName   = "renames.json"
 	journalName   = "journal"
 	placesName    = "places"
@@ -55,7 +56,9 @@ type Record struct {
 	Boot   string `json:"boot"`
 	// Began is when the layer began.
 	Began layer.Began `json:"began"`
-	Marks layer.Marks `json:"marks"`
+	// Started is when its sandbox was started for the last time; zero: when the layer began.
+	Started layer.Began `json:"started,omitzero"`
+	Marks   layer.Marks `json:"marks"`
 	// Layers are the directories in Place, the lowest first. Each has an upper directory, and
 	// the last one is what commands write to.
 	Layers []string `json:"layers"`
@@ -430,7 +433,7 @@ func (h *Held) Layer() (*layer.Layer, error) {
 		_ = source.Close()
 		return nil, fmt.Errorf("cannot open the changes of layer %s: %w: it was removed by hand", h.ID, err)
 	}
-	return &layer.Layer{Source: source, Upper: upper, Marks: h.Marks, Began: h.Began}, nil
+	return &layer.Layer{Source: source, Upper: upper, Marks: h.Marks, Began: h.Began, Started: h.Started}, nil
 }
 
 // known is an entry of known.json. Paths have any bytes.
@@ -473,6 +476,59 @@ func (h *Held) SaveKnown(all map[string]layer.Record) error {
 	if err != nil {
 		return fmt.Errorf("cannot record what the source of layer %s has: %w", h.ID, err)
 	}
+	return nil
+}
+
+// since is an entry of since.json. Paths have any bytes.
+type since struct {
+	Path []byte
+	At   time.Time
+}
+
+// Since returns the paths that were changed before the last start, as [Held.Restart] recorded them.
+func (h *Held) Since() (map[string]time.Time, error) {
+	text, err := readFile(filepath.Join(h.dir, sinceName), maxKnown)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // a nil map is empty
+	}
+	var list []since
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what was changed before the last start of layer %s: %w", h.ID, err)
+	}
+	all := make(map[string]time.Time, len(list))
+	for _, s := range list {
+		all[string(s.Path)] = s.At
+	}
+	return all, nil
+}
+
+// Restart records a start, before the layer is mounted, with the paths that were changed before it. A
+// crash between its two files leaves what says the same as before.
+func (h *Held) Restart(at layer.Began, before map[string]time.Time) error {
+	list := make([]since, 0, len(before))
+	for p, when := range before {
+		list = append(list, since{[]byte(p), when})
+	}
+	slices.SortFunc(list, func(a, b since) int { return strings.Compare(string(a.Path), string(b.Path)) })
+	next := h.Record
+	next.Started = at
+	text, err := json.Marshal(list)
+	if err == nil {
+		err = replace(filepath.Join(h.dir, sinceName), text)
+	}
+	if err == nil {
+		text, err = json.Marshal(next)
+	}
+	if err == nil {
+		err = replace(filepath.Join(h.dir, recordName), text)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot record the start of layer %s: %w", h.ID, err)
+	}
+	h.Record = next
 	return nil
 }
 

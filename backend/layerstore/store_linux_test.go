@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -271,5 +272,36 @@ func TestDamaged(t *testing.T) {
 		if list, err := s.List(); err != nil || len(list) != 1 || list[0].Damaged == "" {
 			t.Errorf("%q: %+v, %v", damage, list, err)
 		}
+	}
+}
+
+// A start is recorded with what was changed before it, and the record of one that never was is read.
+func TestRestart(t *testing.T) {
+	s, source := newStore(t)
+	h := s.mustMake(t, New{ID: "pd-a", Source: source})
+	first := h.Began
+	if since, err := h.Since(); err != nil || len(since) > 0 || !h.Started.Realtime.IsZero() {
+		t.Errorf("before: %v, %v, %v", since, h.Started, err)
+	}
+	second, err := layer.Now()
+	must(t, err, h.Restart(second, map[string]time.Time{"a\xff\n": first.Realtime}))
+	h.Release()
+	h, err = s.Open("pd-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Release()
+	since, err := h.Since()
+	if err != nil || len(since) != 1 || !since["a\xff\n"].Equal(first.Realtime) {
+		t.Errorf("after: %v, %v", since, err)
+	}
+	l, err := h.Layer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Source.Close()
+	defer l.Upper.Close()
+	if !l.Began.Realtime.Equal(first.Realtime) || !l.Started.Realtime.Equal(second.Realtime) || l.Started.Boottime != second.Boottime {
+		t.Errorf("began %v, started %v", l.Began, l.Started)
 	}
 }

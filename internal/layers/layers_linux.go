@@ -70,8 +70,15 @@ func Reopen(ctx context.Context, dir, id, source string) (Held, error) {
 	if l.held.Source != source {
 		err = &layerstore.SourceError{Source: l.held.Source, Reason: "is another directory than the workspace"}
 	}
+	at, clock := layer.Now() // before the changes are read: what the source gets meanwhile is a conflict
 	if err == nil {
 		err = l.ready(ctx)
+	}
+	if err == nil {
+		err = clock
+	}
+	if err == nil {
+		err = l.restart(at)
 	}
 	if l.Layer != nil {
 		_ = l.Source.Close()
@@ -82,6 +89,23 @@ func Reopen(ctx context.Context, dir, id, source string) (Held, error) {
 		return nil, err
 	}
 	return held{l.held}, nil
+}
+
+// restart records a start. While the clock was set back since the last one it records none: what
+// the source got since that remains a conflict.
+func (l *Layer) restart(at layer.Began) error {
+	last := l.held.Started
+	if last.Realtime.IsZero() {
+		last = l.held.Began
+	}
+	if !last.Precedes(at) {
+		return nil
+	}
+	since, err := l.held.Since()
+	if err != nil {
+		return err
+	}
+	return l.held.Restart(at, l.Restart(l.changes, since))
 }
 
 // Places returns the directories outside of the state directory that have layers.
@@ -496,8 +520,12 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 	if err != nil {
 		return Commit{}, err
 	}
+	since, err := l.held.Since()
+	if err != nil {
+		return Commit{}, err
+	}
 	how := layer.CommitOptions{Paths: opt.Paths, Accept: opt.Accept, OnConflict: layer.OnConflict(opt.OnConflict), DryRun: opt.DryRun,
-		Journal: l.held.Journal(), Known: known, Screen: l.screenOptions(ctx, host)}
+		Journal: l.held.Journal(), Known: known, Since: since, Screen: l.screenOptions(ctx, host)}
 	if opt.Progress != nil {
 		how.Progress = func(p layer.Progress) { opt.Progress(p.Path, p.Files, p.AllFiles, p.Bytes, p.All) }
 	}

@@ -39,3 +39,42 @@ func TestMakeSweepsSome(t *testing.T) {
 		}
 	}
 }
+
+// A layer that is mounted again has recorded what was changed before, and since when.
+func TestReopen(t *testing.T) {
+	dir := t.TempDir()
+	source, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := backend.NewID()
+	first, err := Make(t.Context(), dir, New{ID: id, Source: source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(first.Dir(), "upper", "early"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first.Release()
+	var began, second time.Time
+	for start := range 2 {
+		h, err := Reopen(t.Context(), dir, id, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := h.(held)
+		since, err := of.Since()
+		began = of.Began.Realtime
+		switch {
+		case err != nil || !since["early"].Equal(began) || !of.Started.Realtime.After(began):
+			t.Errorf("start %d: %v, started %v, began %v, %v", start, since, of.Started, began, err)
+		case start == 0 && len(since) != 1, start == 1 && (len(since) != 2 || !since["late"].Equal(second)):
+			t.Errorf("start %d: %v", start, since)
+		}
+		second = of.Started.Realtime
+		if err := os.WriteFile(filepath.Join(h.Dir(), "upper", "late"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.Release()
+	}
+}
