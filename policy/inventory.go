@@ -124,8 +124,8 @@ var (
 // functions out.
 func inventory() []Obeyed {
 	inventoryOnce.Do(func() {
-		inventoryList = slices.Concat(gitDirEntries(), projectGit(), projectHooks(), projectEditors(), projectAgents(),
-			projectTools(), projectStarts(), projectCheckers(), projectBuilds(), homeSessions(), homeTools())
+		inventoryList = slices.Concat(gitDirEntries(), projectGit(), projectVersions(), projectHooks(), projectEditors(), projectAgents(),
+			projectTools(), projectStarts(), projectCheckers(), projectBuilds(), projectScripts(), homeSessions(), homeTools())
 	})
 	return inventoryList
 }
@@ -197,6 +197,9 @@ func ending(list []Obeyed) []Obeyed {
 	return list
 }
 
+// scripts are the endings of programs that node, deno and bun run.
+var scripts = []string{"js", "mjs", "cjs", "ts", "mts", "cts"}
+
 // forms returns the names that a file has in different languages; "" is the name itself.
 func forms(name string, endings ...string) []string {
 	names := make([]string, len(endings))
@@ -231,6 +234,7 @@ func gitDirEntries() []Obeyed {
 		unasked(GitDir, "git", "it selects the filters and drivers that git runs for files", "info/attributes"),
 		unasked(GitDir, "git", "git reads objects from the directories it names", "objects/info/alternates"),
 		unasked(GitDir, "git", "git fetches objects from the places it names", "objects/info/http-alternates"),
+		unasked(GitDir, "Sapling", "sl runs the hooks, extensions and programs it names, also for a status", "sl/config"),
 		namedDirs(GitDir, "git", "git fetches from and pushes to the places it names", "remotes", "branches"),
 		named(GitDir, "git", "git checks out what it selects", "info/sparse-checkout"),
 		named(GitDir, "git", "git replaces commits by what it says", "info/grafts"),
@@ -257,6 +261,28 @@ func projectGit() []Obeyed {
 	))...)
 }
 
+// projectVersions returns the files that other version control systems than git obey in a project.
+// Prompts of shells ask each of them for a status. What they write themselves at each command
+// is not among them.
+func projectVersions() []Obeyed {
+	return append(everywhere(slices.Concat(
+		unasked(Project, "Mercurial", "hg runs the hooks, extensions and programs it names, also for a status", ".hg/hgrc", ".hg/hgrc-not-shared"),
+		unasked(Project, "Mercurial", "hg takes the repository, with its configuration, from where it leads", ".hg/sharedpath", ".hg/requires"),
+		unasked(Project, "Sapling", "sl runs the hooks, extensions and programs it names, also for a status", ".sl/config"),
+		unasked(Project, "Sapling", "sl takes the repository, with its configuration, from where it leads", ".sl/sharedpath", ".sl/requires"),
+		unasked(Project, "jj", "jj runs the programs it names, also for a status", ".jj/repo/config.toml", ".jj/workspace-config.toml"),
+		unasked(Project, "jj", "it selects the configuration that jj takes from the user's own directory", ".jj/repo/config-id", ".jj/workspace-config-id"),
+		unasked(Project, "jj", "jj takes the repository, with its configuration, from where it leads", ".jj/repo", ".jj/repo/store/git_target"),
+		unasked(Project, "Breezy", "brz runs the programs it names", ".bzr/branch/branch.conf"),
+		unasked(Project, "Breezy", "brz takes the branch, with its configuration, from where it leads", ".bzr/branch/location"),
+		unasked(Project, "Pijul", "pijul runs the hooks it names", ".pijul/config"),
+		unasked(Project, "Darcs", "darcs runs the hooks and tests it names", "_darcs/prefs/defaults", "_darcs/prefs/prefs"),
+	)), nested(append(
+		named(Project, "Mercurial", "hg updates the repositories it names, with their configuration", ".hgsub"),
+		named(Project, "Perforce", "p4 runs the editor and the programs it names, where P4CONFIG is set to it", ".p4config")...,
+	))...)
+}
+
 // projectHooks returns what git hooks run in a project.
 func projectHooks() []Obeyed {
 	return slices.Concat(
@@ -272,15 +298,15 @@ func projectHooks() []Obeyed {
 		unaskedDirs(Project, "lefthook", "the lefthook hook runs its scripts at each commit", ".lefthook", ".lefthook-local"),
 		unasked(Project, "husky", "hooks that an older husky has installed run what it lists at each commit", ".huskyrc", ".huskyrc.json", ".huskyrc.yaml", ".huskyrc.yml", ".huskyrc.js"),
 		unasked(Project, "trunk", "trunk's hooks and editors run the actions and linters it names", ".trunk/trunk.yaml", ".trunk/user.yaml"),
-		named(Project, "commitlint", "a hook that calls commitlint loads it", append(forms(".commitlintrc", "", "json", "yaml", "yml", "js", "cjs", "mjs", "ts"), forms("commitlint.config", "js", "cjs", "mjs", "ts")...)...),
+		named(Project, "commitlint", "a hook that calls commitlint loads it", append(forms(".commitlintrc", append(scripts, "", "json", "yaml", "yml")...), forms("commitlint.config", scripts...)...)...),
 		unasked(Project, "overcommit", "the overcommit hook runs what it lists at each commit", ".overcommit.yml"),
 		unasked(Project, "captainhook", "the captainhook hook runs what it lists at each commit", "captainhook.json"),
 		unasked(Project, "grumphp", "the grumphp hook runs what it lists at each commit", "grumphp.yml", "grumphp.yml.dist", "grumphp.yaml", "grumphp.yaml.dist"),
 		unasked(Project, "hk", "the hk hook runs what it lists at each commit", "hk.pkl"),
 		named(Project, "lint-staged", "a hook that calls lint-staged runs what it lists",
-			".lintstagedrc", ".lintstagedrc.json", ".lintstagedrc.yaml", ".lintstagedrc.yml", ".lintstagedrc.js", ".lintstagedrc.mjs", ".lintstagedrc.cjs",
-			"lint-staged.config.js", "lint-staged.config.mjs", "lint-staged.config.cjs"),
-		named(Project, "simple-git-hooks", "it becomes hooks when simple-git-hooks is run", ".simple-git-hooks.json", "simple-git-hooks.json", ".simple-git-hooks.js", "simple-git-hooks.js", ".simple-git-hooks.cjs", "simple-git-hooks.cjs"),
+			append(forms(".lintstagedrc", append(scripts, "", "json", "yaml", "yml")...), forms("lint-staged.config", scripts...)...)...),
+		named(Project, "nano-staged", "a hook that calls nano-staged runs what it lists", append(forms(".nano-staged", "json", "js", "cjs", "mjs"), forms("nano-staged", "json", "js", "cjs", "mjs")...)...),
+		named(Project, "simple-git-hooks", "it becomes hooks when simple-git-hooks is run", append(forms(".simple-git-hooks", "json", "js", "cjs", "mjs"), forms("simple-git-hooks", "json", "js", "cjs", "mjs")...)...),
 	)
 }
 
@@ -387,7 +413,8 @@ func projectTools() []Obeyed {
 		source(nested(named(Project, "make", "make runs its commands", "Makefile", "makefile", "GNUmakefile"))),
 		source(nested(named(Project, "just", "just runs its commands", "justfile", "Justfile", ".justfile"))),
 		source(nested(named(Project, "task", "task runs its commands", "Taskfile.yml", "Taskfile.yaml"))),
-		nested(named(Project, "npm", "npm, pnpm, yarn and bun run its scripts, some of them at installation", "package.json")),
+		nested(named(Project, "npm", "npm, pnpm, yarn and bun run its scripts, some of them at installation", "package.json", "package.json5", "package.yaml")),
+		nested(named(Project, "npm", "bower and vlt run the programs it names, whatever they are called for", ".bowerrc", "vlt.json")),
 		nested(named(Project, "npm", "npm builds by it at installation, and runs the commands in it", "binding.gyp")),
 		nested(named(Project, "python", "pip and test runners run it", "setup.py", "conftest.py")),
 		source(nested(named(Project, "python", "pip and test runners run it", "setup.cfg", "pyproject.toml", "noxfile.py", "tox.ini", "tasks.py", "pytest.ini", ".pytest.ini", ".coveragerc", "manage.py", "fabfile.py", "dodo.py", "hatch_build.py", "Pipfile", "pixi.toml"))),

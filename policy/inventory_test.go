@@ -13,7 +13,9 @@ func TestInventoryNames(t *testing.T) {
 		names              []string
 	}
 	for _, r := range []row{
-		{Unasked, false, true, []string{".envrc", ".envrc.local", ".autoenv", ".autoenv.zsh", ".rvmrc", ".pkgx.yaml", ".pkgx.yml", "pkgx.yaml", "pkgx.yml"}},
+		{Unasked, false, true, []string{".envrc", ".envrc.local", ".autoenv", ".autoenv.zsh", ".rvmrc", ".pkgx.yaml", ".pkgx.yml", "pkgx.yaml", "pkgx.yml",
+			".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".hg/requires", ".sl/config", ".sl/sharedpath", ".sl/requires", ".jj/repo", ".jj/repo/config.toml", ".jj/repo/config-id", ".jj/workspace-config.toml",
+			".jj/workspace-config-id", ".jj/repo/store/git_target", ".bzr/branch/branch.conf", ".bzr/branch/location", ".pijul/config", "_darcs/prefs/defaults", "_darcs/prefs/prefs"}},
 		{Unasked, false, false, []string{
 			".lazy.lua", ".lvimrc", ".local.vimrc", ".ycm_extra_conf.py", ".neoconf.json", ".vim/coc-settings.json", ".theia", ".vs", ".kateproject", ".luarc.json", ".luarc.jsonc",
 			"rust-analyzer.toml", ".rust-analyzer.toml", "hie.yaml", ".lsp/config.edn", "buildServer.json", ".trae", ".augment", ".openhands", ".pi", ".agent", ".tabnine",
@@ -44,6 +46,8 @@ func TestInventoryNames(t *testing.T) {
 			".php-cs-fixer.php", ".php-cs-fixer.dist.php", "phpstan.neon", "phpstan.neon.dist", "rector.php", ".user.ini", ".htaccess", ".proverc", ".luacheckrc", ".busted", ".formatter.exs", ".credo.exs", ".lintr",
 			"analysis_options.yaml", "config.nims", "nim.cfg", ".cmake-format.py", ".sqlfluff", ".tflint.hcl", "ansible.cfg", ".ansible-lint", ".sbtopts", ".jvmopts", ".mill-opts", ".mill-jvm-opts",
 			"nuget.config", "NuGet.config", "NuGet.Config", "global.json", ".config/dotnet-tools.json", "Directory.Build.rsp", ".buckconfig", ".buckconfig.local", "pants.toml", ".pants.rc",
+			".hgsub", ".p4config", "package.json5", "package.yaml", ".bowerrc", "vlt.json", ".commitlintrc.mts", "commitlint.config.cts", "lint-staged.config.ts", ".lintstagedrc.mts", ".nano-staged.json", "nano-staged.cjs", ".simple-git-hooks.mjs",
+			".stylelintrc.ts", "oxlint.config.ts", ".oxlintrc.json", "xo.config.mjs", ".xo-config.json", ".remarkrc", ".remarkrc.mjs", ".textlintrc.js", ".htmlvalidate.cjs", "dprint.json",
 			".moon", ".ddev", ".lando.yml", ".config/nextest.toml", "local.properties",
 		}},
 		{WhenNamed, true, false, []string{
@@ -53,6 +57,9 @@ func TestInventoryNames(t *testing.T) {
 			"build.sbt", "project/plugins.sbt", "project/build.properties", "build.sc", "build.mill", "project.clj", "deps.edn", "bb.edn", "Directory.Build.props", "Directory.Build.targets",
 			"Guardfile", "Capfile", "Brewfile", "Podfile", "Dangerfile", "Fastfile", "Makefile.PL", "Build.PL", "cpanfile", "mix.exs", "rebar.config", "rebar.config.script", "Setup.hs", "dune", "dune-project",
 			"Package.swift", "build.zig", "SConstruct", "SConscript", "wscript", "conanfile.py", "xmake.lua", "premake5.lua",
+			"tailwind.config.cts", "postcss.config.mts", ".postcssrc", ".postcssrc.ts", "svelte.config.ts", "next.config.mjs", "nuxt.config.ts", "astro.config.mts", "rspack.config.ts", "rsbuild.config.mjs", "cypress.config.ts", "karma.conf.js", ".mocharc.yml",
+			".mocharc.cjs", "tsup.config.ts", "unocss.config.js", "uno.config.ts", "metro.config.js", "remix.config.js", "gatsby-node.mjs", "gatsby-config.ts", "vue.config.js", "quasar.config.ts", "ember-cli-build.js", "gulpfile.mjs", "gulpfile.babel.js",
+			"Gruntfile.coffee", "Jakefile.js", "plopfile.ts", "knip.json", "knip.config.ts", ".babelrc", "babel.config.json", ".storybook/main.ts", "webpack.config.cts", "jest.config.json", "cspell.json", "nodemon.json", "cdk.json", "wrangler.toml", "lerna.json",
 			"Procfile", "Tiltfile", "Earthfile", "process-compose.yaml", "helmfile.yaml", "terragrunt.hcl", "Snakefile",
 		}},
 	} {
@@ -66,5 +73,20 @@ func TestInventoryNames(t *testing.T) {
 				t.Errorf("%s is %s, source %t, everywhere %t, want %s, %t, %t", name, o.Class, o.Source, o.Everywhere, r.class, r.source, r.everywhere)
 			}
 		}
+	}
+}
+
+// Nothing that other version control systems write at each command is read-only.
+func TestInventoryVersions(t *testing.T) {
+	for _, name := range []string{
+		".hg", ".hg/store", ".hg/dirstate", ".hg/branch", ".hg/last-message.txt", ".sl", ".sl/store", ".sl/dirstate", ".jj", ".jj/working_copy", ".jj/working_copy/checkout", ".jj/repo/op_heads", ".jj/repo/store", ".bzr",
+		".bzr/branch/last-revision", ".bzr/checkout", ".pijul", ".pijul/pristine", "_darcs", "_darcs/hashed_inventory", "_darcs/prefs/sources",
+	} {
+		if slices.Contains(ProtectedPaths(), name) {
+			t.Errorf("%s is read-only", name)
+		}
+	}
+	if !slices.ContainsFunc(Inventory(), func(o Obeyed) bool { return o.Under == GitDir && o.Path == "sl/config" && o.ReadOnly() }) {
+		t.Error("the configuration of Sapling in a repository of git is not protected")
 	}
 }

@@ -25,7 +25,6 @@ func projectStarts() []Obeyed {
 // projectCheckers returns the files that make linters, formatters and test runners run programs,
 // which editors start when a file is opened or written.
 func projectCheckers() []Obeyed {
-	scripts := []string{"js", "mjs", "cjs", "ts", "mts", "cts"}
 	return slices.Concat(nested(slices.Concat(
 		unasked(Project, "pylint", "pylint, also in editors, runs the code and the plugins it names", ".pylintrc", "pylintrc", ".pylintrc.toml", "pylintrc.toml"),
 		unasked(Project, "flake8", "flake8, also in editors, loads the plugins it names", ".flake8"),
@@ -36,12 +35,16 @@ func projectCheckers() []Obeyed {
 		named(Project, "prettier", "prettier, also in editors, loads it and the plugins it names",
 			slices.Concat(forms(".prettierrc", "", "json", "json5", "yaml", "yml", "toml"), forms(".prettierrc", scripts...), forms("prettier.config", scripts...))...),
 		named(Project, "stylelint", "stylelint, also in editors, loads it and the plugins it names",
-			slices.Concat(forms(".stylelintrc", "", "json", "yaml", "yml", "js", "cjs", "mjs"), forms("stylelint.config", scripts...))...),
+			slices.Concat(forms(".stylelintrc", append(scripts, "", "json", "yaml", "yml")...), forms("stylelint.config", scripts...))...),
+		named(Project, "oxlint", "oxlint, also in editors, loads the plugins it names", append(forms("oxlint.config", scripts...), ".oxlintrc.json")...),
+		named(Project, "xo", "xo, also in editors, loads it and the plugins it names", append(forms("xo.config", scripts...), forms(".xo-config", append(scripts, "", "json")...)...)...),
+		named(Project, "remark", "remark, also in editors, loads it and the plugins it names", forms(".remarkrc", append(scripts, "", "json", "yaml", "yml")...)...),
+		named(Project, "textlint", "textlint, also in editors, loads it and the rules it names", forms(".textlintrc", append(scripts, "", "json", "yaml", "yml")...)...),
+		named(Project, "html-validate", "html-validate, also in editors, loads it and the plugins it names", forms(".htmlvalidate", append(scripts, "json")...)...),
+		named(Project, "dprint", "dprint, also in editors, runs the plugins and commands it names", "dprint.json", "dprint.jsonc", ".dprint.json", ".dprint.jsonc"),
 		named(Project, "markdownlint", "markdownlint, also in editors, loads it and the rules it names",
 			slices.Concat(forms(".markdownlint-cli2", "jsonc", "yaml", "cjs", "mjs"), forms(".markdownlint", "cjs", "mjs"))...),
 		named(Project, "typescript", "editors load the plugins it names", "tsconfig.json", "jsconfig.json"),
-		source(named(Project, "node", "build tools and test runners, also in editors, run it", slices.Concat(forms("vite.config", scripts...), forms("vitest.config", scripts...), forms("jest.config", scripts...),
-			forms("playwright.config", scripts...), forms("webpack.config", scripts...), forms("rollup.config", scripts...), forms("babel.config", scripts...), forms(".babelrc", "js", "cjs", "mjs"))...)),
 		named(Project, "golangci-lint", "golangci-lint, also in editors, loads the plugins it names", append(forms(".golangci", "yml", "yaml", "toml", "json"), forms(".custom-gcl", "yml", "yaml")...)...),
 		named(Project, "rubocop", "rubocop and standard, also in editors, load what it requires", ".rubocop.yml", ".standard.yml"),
 		named(Project, "ruby", "ruby's tools, also in editors, load what it requires", ".rspec", ".rspec-local", ".solargraph.yml", ".simplecov"),
@@ -66,7 +69,8 @@ func projectBuilds() []Obeyed {
 	return slices.Concat(nested(slices.Concat(
 		source(named(Project, "cargo", "cargo builds and runs what it names, also when an editor calls it", "Cargo.toml")),
 		source(named(Project, "deno", "deno runs its tasks", "deno.json", "deno.jsonc")),
-		source(named(Project, "node", "it is run by name", "gulpfile.js", "Gruntfile.js", "Jakefile", "nx.json", "project.json")),
+		source(named(Project, "node", "it is run by name", slices.Concat(forms("gulpfile", append(scripts, "babel.js", "esm.js")...), forms("Gruntfile", append(scripts, "coffee")...),
+			forms("Jakefile", append(scripts, "")...), forms("plopfile", scripts...), []string{"nx.json", "project.json", "lerna.json", "rush.json"})...)),
 		source(named(Project, "go", "mage, air and goreleaser run it", "magefile.go", ".air.toml", ".goreleaser.yaml", ".goreleaser.yml")),
 		source(named(Project, "sbt", "sbt and mill run it, also when an editor calls them", "build.sbt", "project/plugins.sbt", "project/build.properties", "build.sc", "build.mill")),
 		named(Project, "sbt", "sbt and mill start java with its options", ".sbtopts", ".jvmopts", ".mill-opts", ".mill-jvm-opts"),
@@ -90,4 +94,33 @@ func projectBuilds() []Obeyed {
 		named(Project, "cargo", "cargo nextest runs its scripts", ".config/nextest.toml"),
 		named(Project, "android", "builds run the tools of the directory it names", "local.properties"),
 	)
+}
+
+// projectScripts returns the configuration of JavaScript tools that is a program, or names
+// programs that the tool loads. People write it as they write programs.
+func projectScripts() []Obeyed {
+	programs := []string{
+		".babelrc", ".babelrc.json", "babel.config.json", ".postcssrc", ".postcssrc.json", ".postcssrc.yaml", ".postcssrc.yml", ".swcrc", ".parcelrc", "angular.json", "jest.config.json",
+		".mocharc.json", ".mocharc.jsonc", ".mocharc.yaml", ".mocharc.yml", ".nycrc", ".nycrc.json", ".nycrc.yaml", ".nycrc.yml", ".c8rc", ".c8rc.json", ".taprc", "cypress.json", "nodemon.json", ".sequelizerc",
+		"cspell.json", ".cspell.json", "cspell.yaml", "knip.json", "knip.jsonc", ".releaserc", ".releaserc.json", ".releaserc.yaml", ".releaserc.yml", ".release-it.json", ".versionrc", ".versionrc.json", ".czrc", ".size-limit.json",
+		"electron-builder.json", "electron-builder.json5", "electron-builder.yml", "electron-builder.yaml", "typedoc.json", ".graphqlrc", ".graphqlrc.json", ".graphqlrc.yaml", ".graphqlrc.yml", "codegen.ts", "codegen.yml",
+		".eleventy.js", "webpack.mix.js", "config-overrides.js", "craco.config.js", "ember-cli-build.js", "gatsby-browser.js", "gatsby-ssr.js", ".umirc.js", ".umirc.ts", "cucumber.js", "wallaby.js", "lighthouserc.js", ".lighthouserc.js", ".cz-config.js", "ecosystem.config.js",
+		"cdk.json", "firebase.json", "netlify.toml", "serverless.js", "serverless.ts", "serverless.yml", "serverless.yaml", "wrangler.toml", "wrangler.json", "wrangler.jsonc", ".changeset/config.json",
+	}
+	for _, name := range []string{
+		"vite.config", "vitest.config", "webpack.config", "rollup.config", "rolldown.config", "rspack.config", "rsbuild.config", "tsup.config", "tsdown.config", "build.config", "babel.config", "postcss.config", "tailwind.config", "uno.config", "unocss.config",
+		"next.config", "nuxt.config", "nitro.config", "astro.config", "svelte.config", "remix.config", "react-router.config", "vue.config", "gatsby-config", "gatsby-node", "docusaurus.config", ".vitepress/config", ".storybook/main", ".storybook/preview",
+		"app.config", "metro.config", "jest.config", "playwright.config", "cypress.config", "karma.conf", "wdio.conf", "knip.config", "prisma.config", "drizzle.config",
+	} {
+		programs = append(programs, forms(name, scripts...)...)
+	}
+	for _, name := range []string{
+		".babelrc", ".postcssrc", "svgo.config", "stencil.config", "quasar.config", "eleventy.config", ".vuepress/config", "react-native.config", "forge.config", "capacitor.config", "electron.vite.config", ".mocharc", "ava.config", "nyc.config", "stryker.config",
+		"web-test-runner.config", ".dependency-cruiser", ".ncurc", ".size-limit", "release.config", ".releaserc", ".release-it", ".versionrc", "typedoc", "graphql.config", "cspell.config", "knexfile", "ormconfig", "hardhat.config", "sst.config", "panda.config",
+	} {
+		programs = append(programs, forms(name, "js", "cjs", "mjs", "ts")...)
+	}
+	return entries(Obeyed{
+		Under: Project, Class: WhenNamed, Nested: true, Source: true, Tool: "node", Why: "build tools and test runners, also in editors, run it, or what it names",
+	}, programs)
 }
