@@ -81,7 +81,7 @@ func TestCommitProperty(t *testing.T) {
 		t.Skip(all.skipped)
 	}
 	t.Logf("%d rounds from %d: %s", rounds, from, all)
-	if rounds >= 100 && (all.landed*3 < all.changes || all.commits < rounds) {
+	if rounds >= 100 && (all.landed*5 < all.changes || all.commits < rounds) {
 		t.Errorf("too little lands to prove anything: %s", all)
 	}
 }
