@@ -71,6 +71,16 @@ func (m *moved) to(ctx context.Context, ch *Change) (to *Change, err error) {
 	if len(m.bySize)+len(m.byLink) == 0 {
 		return nil, nil //nolint:nilnil // nothing can have it
 	}
+	if size := ch.Old.Size; ch.Kind == Modified && ch.New.Mode.IsRegular() && size == ch.New.Size && len(m.bySize[size]) > 0 {
+		own, err := m.hashed(m.source, "<"+was, was, size)
+		if err != nil {
+			return nil, err
+		}
+		now, err := m.hashed(m.upper, ">"+ch.Path, ch.Path, size)
+		if err != nil || own == now && own != "" {
+			return nil, err // its permissions alone have changed
+		}
+	}
 	err = walkTree(ctx, m.source, was, func(rel string, st *unix.Stat_t) error {
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFREG:

@@ -219,7 +219,7 @@ func (s *state) spent() bool { return s.steps > maxSteps || len(s.met) > maxVisi
 
 // way is where a path leads.
 type way struct {
-	to       string // within the source, without links
+	to       string // without links: within the source, or from the host's root
 	mode     fs.FileMode
 	absolute bool // a link within the source, on its way, begins with "/"
 	there    bool
@@ -282,11 +282,7 @@ func (s *state) follow(from, p string) (w way) {
 			at, w.inside = "", true
 		}
 	}
-	if w.inside {
-		w.to = at
-	} else {
-		w.out = true
-	}
+	w.to, w.out = at, w.out || !w.inside
 	return w
 }
 
@@ -643,10 +639,13 @@ func (s *state) walk(v *visited, e entry, dir string, i int, name string, t *thi
 		if t.under == "" && s.stirs(w.over) {
 			t.under = p
 		}
-		if t.walked = append(slices.Clip(t.walked), p); !w.inside || !w.there {
+		if t.walked = append(slices.Clip(t.walked), p); !w.there || w.to == "" {
 			return
 		}
-		t.path, t.mode = w.to, w.mode
+		if t.path, t.mode = w.to, w.mode; !w.inside { // what lies there is out of reach
+			s.put(t)
+			return
+		}
 	}
 	switch isDir := t.mode.IsDir(); {
 	case !last && isDir:
@@ -701,10 +700,13 @@ func (s *state) part(v *visited) error {
 			if t.under == "" && s.stirs(w.over) {
 				t.under = p
 			}
-			if !w.inside || !w.there {
+			if !w.there || w.to == "" {
 				continue
 			}
-			t.path, t.mode, t.walked = w.to, w.mode, []string{p}
+			if t.path, t.mode, t.walked = w.to, w.mode, []string{p}; !w.inside {
+				s.put(t)
+				continue
+			}
 		case v.by == searched && e.Mode&0o111 == 0 && e.Mode.IsRegular():
 			if e, err := s.modeOf(p); err != nil || e.Mode&0o111 == 0 {
 				continue
