@@ -95,8 +95,10 @@ func TestConflictsOverStarts(t *testing.T) {
 			if got := r.why(dir + c.path); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
-			if c.why == "" && slices.ContainsFunc(r.Conflicts, func(f Conflict) bool { return strings.HasPrefix(f.Path, dir) }) {
-				t.Errorf("%s: %v", name, r.Conflicts)
+			for _, f := range r.Conflicts {
+				if c.why == "" && strings.HasPrefix(f.Path, dir) {
+					t.Errorf("%s: %s: %s", name, f.Path, f.Why)
+				}
 			}
 		}
 	})
