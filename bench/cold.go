@@ -90,15 +90,23 @@ func (b *bench) run(ctx context.Context, argv ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// heldFD is a descriptor that does not fit into a process's first table.
+const heldFD = 251
+
 // holding is paddock run by a caller that leaves a descriptor open, as some shells and job runners do.
 // Its table of descriptors is then large from the beginning.
 func (b *bench) holding(ctx context.Context, argv ...string) (*exec.Cmd, error) {
 	cmd, err := b.run(ctx, argv...)
-	if err == nil {
-		cmd.ExtraFiles = make([]*os.File, 251-2)
-		cmd.ExtraFiles[251-3] = os.Stderr
+	if err != nil {
+		return nil, err
 	}
-	return cmd, err
+	null, err := os.Open(os.DevNull) // one for each run, because finish closes it
+	if err != nil {
+		return nil, err
+	}
+	cmd.ExtraFiles = make([]*os.File, heldFD-2)
+	cmd.ExtraFiles[heldFD-3] = null
+	return cmd, nil
 }
 
 // unshare makes the namespaces and a /proc, and nothing else: what any of the

@@ -76,7 +76,10 @@ func (b *bench) add(t table, promises ...promise) {
 }
 
 func main() {
-	closeInherited()
+	if err := closeInherited(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: error:", err)
+		os.Exit(1)
+	}
 	if os.Getenv(serverEnv) != "" {
 		if err := portServer(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: error:", err)

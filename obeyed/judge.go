@@ -452,13 +452,16 @@ func (r *ruling) inGit(ctx context.Context, i int, p string) {
 		r.inLFS(ctx, i, p, names)
 		return
 	}
-	needed := len(names) == 1 && ch.Kind == delta.Deleted && slices.Contains([]string{"objects", "refs", "HEAD"}, names[0])
+	needed := len(names) == 1 && (ch.Kind == delta.Deleted || ch.Kind == delta.Retyped) && slices.Contains([]string{"objects", "refs", "HEAD"}, names[0])
 	if slices.Contains(landsIn, names[0]) && ch.New.Mode&fs.ModeSymlink == 0 && !needed {
 		return
 	}
 	why := otherGit.Why
-	if ch.Kind == delta.Deleted {
+	switch ch.Kind {
+	case delta.Deleted:
 		why += "; it is removed"
+	case delta.Retyped:
+		why += "; it takes the place of something else"
 	}
 	r.add(i, p, Hold, otherGit.Tool, why)
 }
@@ -474,6 +477,8 @@ func (r *ruling) inLFS(ctx context.Context, i int, p string, names []string) {
 		r.add(i, p, Hold, tool, "of the directory of git LFS only objects land, and the directories that they are in")
 	case ch.Kind == delta.Deleted:
 		r.add(i, p, Hold, tool, "it is removed"+needed)
+	case ch.Kind == delta.Retyped:
+		r.add(i, p, Hold, tool, "it takes the place of something else"+needed)
 	case object == "" && (ch.Kind != delta.Renamed && ch.New.Mode.IsDir()):
 	case object == "" || !ch.New.Mode.IsRegular():
 		r.add(i, p, Hold, tool, "git LFS has a directory or a regular file there")

@@ -72,6 +72,7 @@ func Start(keeper *keep.Keeper, program string, dir *state.Dir, lent uint32) (*P
 		// It is one process for each sandbox, and gives memory back when it has nothing to do.
 		Env:           []string{"GOMAXPROCS=2", "GOGC=100", "GOMEMLIMIT=24MiB", "GODEBUG=netdns=go"},
 		Dir:           "/",
+		Room:          2 * egress.Stock, // it gets the sockets of a gateway
 		Rlimits:       []clone.Rlimit{{Resource: unix.RLIMIT_CORE}},
 		DieWithThread: true,
 		NoCaps:        true,

@@ -16,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/keep"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
@@ -145,8 +146,9 @@ func (l *launch) command() (*clone.Command, uintptr, error) {
 		Path: fmt.Sprintf("/proc/self/fd/%d", l.exe.Fd()),
 		Argv: []string{"paddock-agent", "boot"},
 		// One processor until there is work for more (see package agent).
-		Env: []string{"GOMAXPROCS=1"},
-		Dir: "/",
+		Env:  []string{"GOMAXPROCS=1"},
+		Dir:  "/",
+		Room: 2 * egress.Stock, // it makes the sockets of a gateway
 	}
 	switch {
 	case len(l.namespaces) > 0:

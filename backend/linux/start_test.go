@@ -21,6 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/keep"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
@@ -437,5 +438,26 @@ func TestVarTmp(t *testing.T) {
 		if out != want {
 			t.Errorf("%s: %q, want %q", target, out, want)
 		}
+	}
+}
+
+// The agent's table of descriptors has room for the sockets of a gateway from the beginning: it would
+// grow among threads else, which takes as long as the rest of a start.
+func TestRoomForGateway(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	l := &launch{exe: null, null: null, channels: &state.Channels{Log: null, Theirs: null, Listen: null}}
+	c, _, err := l.command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range c.Files {
+		_ = unix.Close(fd)
+	}
+	if own := 48; c.Room < own+egress.Stock+1 { // the agent's own are below
+		t.Errorf("there is room for %d descriptors, want %d", c.Room, own+egress.Stock+1)
 	}
 }
