@@ -179,6 +179,7 @@ func (r *ruling) compare() {
 		was := r.before.things[key]
 		i := r.owner(t.path)
 		switch {
+		case was == nil && r.before.known(t) && !r.before.has(t.under): // a further name of the host's own
 		case was == nil:
 			r.blame(t, t.by, false, r.causes(t))
 		case i >= 0 && r.changes[i].Kind == delta.Modified && r.changes[i].Path == t.path:
@@ -191,7 +192,7 @@ func (r *ruling) compare() {
 		}
 	}
 	for key, t := range r.before.things {
-		if r.things[key] != nil || t.by == searched {
+		if r.things[key] != nil || t.by == searched || r.known(t) && !r.has(t.under) {
 			continue
 		}
 		for _, i := range r.weighty(r.before.causesIn(r.state, t), t) {
@@ -203,6 +204,11 @@ func (r *ruling) compare() {
 			}
 		}
 	}
+}
+
+// known reports whether a thing that counts through a link counts without it, too.
+func (s *state) known(t *thing) bool {
+	return t.under != "" && s.things[thingKey{t.path, "", t.by}] != nil
 }
 
 // weighty leaves out directories that only contain what counts, unless nothing else is left.
@@ -236,7 +242,7 @@ func (r *ruling) blame(t *thing, by *policy.Obeyed, changed bool, causes []int) 
 		switch other := r.shadowed(t.path); {
 		case by.Class == policy.Unasked:
 			r.add(i, t.path, Hold, by.Tool, why)
-		case t.mode.IsDir(), t.under != "" && r.before.things[thingKey{t.path, "", by}] != nil: // it is named anew
+		case t.mode.IsDir(), r.before.known(t): // it is named anew
 		case other != "" && !changed:
 			r.add(i, t.path, Hold, by.Tool, "it takes the place of "+other+": "+why)
 		case by.Source && (!by.Everywhere || ch.Kind == delta.Added), t.mode.IsRegular() && r.sameExecuted(t, changed):

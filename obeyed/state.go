@@ -248,7 +248,7 @@ func (s *state) follow(from, p string) (w way) {
 		switch {
 		case name == ".." && w.inside && at == "":
 			if s.opt.Source == "" {
-				w.inside, w.out = false, true
+				w.inside, w.out, w.there = false, true, false
 				return w
 			}
 			w.inside, w.out, next = false, true, filepath.Dir(s.opt.Source)
@@ -259,7 +259,7 @@ func (s *state) follow(from, p string) (w way) {
 		default:
 			next = join(at, name)
 			if s.steps += 1 + len(next)>>6; s.spent() {
-				w.inside = false
+				w.inside, w.there = false, false
 				return w
 			}
 			e, there = s.at(next)
@@ -267,7 +267,7 @@ func (s *state) follow(from, p string) (w way) {
 		}
 		if name != ".." && e.Mode&fs.ModeSymlink != 0 {
 			if links++; links > maxFollowed {
-				w.inside = false
+				w.inside, w.there = false, false
 				return w
 			}
 			if strings.HasPrefix(e.Link, "/") {
@@ -639,7 +639,7 @@ func (s *state) walk(v *visited, e entry, dir string, i int, name string, t *thi
 		if t.under == "" && s.stirs(w.over) {
 			t.under = p
 		}
-		if t.walked = append(slices.Clip(t.walked), p); !w.there || w.to == "" {
+		if t.walked = append(slices.Clip(t.walked), p); !w.there {
 			return
 		}
 		if t.path, t.mode = w.to, w.mode; !w.inside { // what lies there is out of reach
@@ -700,7 +700,7 @@ func (s *state) part(v *visited) error {
 			if t.under == "" && s.stirs(w.over) {
 				t.under = p
 			}
-			if !w.there || w.to == "" {
+			if !w.there {
 				continue
 			}
 			if t.path, t.mode, t.walked = w.to, w.mode, []string{p}; !w.inside {
