@@ -28,6 +28,9 @@ type LayerOptions struct {
 	Keep bool
 	// Command is kept with the layer, for people.
 	Command []string
+	// Principal is who looks at changes and commits them: [Layer.Commit] compares with what
+	// [Layer.WritePatch] showed to the same one.
+	Principal string
 	// Reopen mounts the layer that was kept of the sandbox with the id Options.ID, instead of a
 	// new one: commands find what they had changed.
 	Reopen bool
@@ -48,6 +51,9 @@ type (
 	LayerCommitOptions = layers.CommitOptions
 	// LayerCommit is what a commit did, or would do.
 	LayerCommit = layers.Commit
+	// LayerReviewError is the error of a commit of changes that are not what the principal was
+	// shown by [Layer.WritePatch].
+	LayerReviewError = layers.ReviewError
 )
 
 // ErrClosedLayer is the error of a layer in which commands closed something to its owner, by its
@@ -105,6 +111,7 @@ func openLayer(ctx context.Context, id string, opts Options, read bool) (*Layer,
 	if err != nil {
 		return nil, layerError(id, err)
 	}
+	own.Principal = opts.Layer.Principal
 	return &Layer{own, opts, id, lasting}, nil
 }
 
@@ -192,9 +199,15 @@ func (l *Layer) Changes(ctx context.Context, paths ...string) ([]LayerChange, er
 }
 
 // WritePatch writes the changes as a patch that git apply takes. binary says whether it has
-// binary files, else it names them.
+// binary files, else it names them. What was written whole counts as shown to the principal.
 func (l *Layer) WritePatch(ctx context.Context, w io.Writer, binary bool, paths ...string) error {
 	return l.fail(l.own.WritePatch(ctx, w, binary, paths...))
+}
+
+// WriteUnreviewed writes the changes of an error of [Layer.Commit] as a patch, which does not count
+// as shown.
+func (l *Layer) WriteUnreviewed(ctx context.Context, w io.Writer, of *LayerReviewError) error {
+	return l.fail(l.own.WriteUnreviewed(ctx, w, of))
 }
 
 // WriteStat writes how many lines of each file come and go.
@@ -225,7 +238,9 @@ func (l *Layer) Screen(ctx context.Context, paths ...string) ([]LayerFinding, er
 }
 
 // Commit lands changes in the source: all that are chosen and not held back by screening, or
-// none. An error means that nothing has landed, unless it says otherwise.
+// none. If the principal was shown some of them and they are others now, or some have come where it
+// was shown everything, the error is a [LayerReviewError]. An error means that nothing has landed,
+// unless it says otherwise.
 func (l *Layer) Commit(ctx context.Context, what LayerCommitOptions) (LayerCommit, error) {
 	host, err := l.host(ctx, !what.DryRun)
 	if err != nil {

@@ -20,6 +20,8 @@ import (
 // PatchOptions say what a patch has.
 type PatchOptions struct {
 	Binary bool // binary files, as git's --binary writes them, up to 16 MiB each
+	// Shown, if not nil, is called for each regular file whose new content the patch has in full.
+	Shown func(path string, content ContentSum)
 }
 
 // mostPatch is how large a patch may be.
@@ -219,18 +221,17 @@ func (p *patch) diff(f *file) error {
 	var head strings.Builder
 	if !p.header(&head, f) && len(d.edits) == 0 && !d.binary {
 		p.note(f.path, fmt.Sprintf("git knows no such change of a mode, %s to %s", f.old.Mode, f.new.Mode))
-		return nil
+		return p.shownLines(f, d)
 	}
 	if d.binary {
 		return p.binary(head.String(), f)
 	}
 	_, _ = p.w.WriteString(head.String())
-	if len(d.edits) == 0 {
-		return nil
+	if len(d.edits) > 0 {
+		fmt.Fprintf(p.w, "--- %s\n+++ %s\n", side{path: f.oldPath}.marked("a/"), side{path: f.path}.marked("b/"))
+		linediff.WriteHunks(p.w, d.old, d.new, d.edits)
 	}
-	fmt.Fprintf(p.w, "--- %s\n+++ %s\n", side{path: f.oldPath}.marked("a/"), side{path: f.path}.marked("b/"))
-	linediff.WriteHunks(p.w, d.old, d.new, d.edits)
-	return nil
+	return p.shownLines(f, d)
 }
 
 // label returns a path as a patch has it.
@@ -330,6 +331,7 @@ func (p *patch) binary(head string, f *file) error {
 		_, _ = p.w.Write(base85(chunk))
 	}
 	_ = p.w.WriteByte('\n')
+	p.shown(f, data[1])
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package obeyed
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -72,12 +73,24 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	if len(weak) > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
 	}
-	if more := len(found.List) - MaxChanges; more > 0 { // paths that are obeyed unasked come first
-		slices.SortStableFunc(found.List, func(a, b Change) int { return strings.Compare(string(a.By.Class), string(b.By.Class)) })
+	// Paths that are obeyed unasked come first, and of each kind those that were there before:
+	// commands can make any number of others, and would hide them where a list is cut.
+	slices.SortStableFunc(found.List, func(a, b Change) int {
+		return cmp.Or(strings.Compare(string(a.By.Class), string(b.By.Class)), madeLast(a)-madeLast(b))
+	})
+	if more := len(found.List) - MaxChanges; more > 0 {
 		found.List = found.List[:MaxChanges]
 		found.Unseen = append(found.Unseen, strconv.Itoa(more)+" more changes are not listed")
 	}
 	return found
+}
+
+// madeLast is the place in a list of what was made, and of what was changed.
+func madeLast(c Change) int {
+	if c.Made {
+		return 1
+	}
+	return 0
 }
 
 // reached reports whether this snapshot got as far as the place of a path.

@@ -3,18 +3,9 @@ package obeyed
 import (
 	"strings"
 	"unicode"
-)
 
-// ignored are the characters that some file systems leave out when they compare names.
-func ignored(r rune) bool {
-	switch {
-	case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f, // marks of direction, joiners
-		r == 0xad, r == 0x34f, r == 0x61c, r == 0x115f, r == 0x1160, r >= 0x17b4 && r <= 0x17b5, r >= 0x180b && r <= 0x180f, r == 0x3164,
-		r >= 0xfe00 && r <= 0xfe0f, r == 0xfeff, r == 0xffa0, r >= 0xfff0 && r <= 0xfff8, r >= 0xe0000 && r <= 0xe0fff: // variants
-		return true
-	}
-	return false
-}
+	"github.com/paddock-dev/paddock/internal/text"
+)
 
 // expanded are the characters that some file systems compare as several letters of ASCII.
 var expanded = map[rune]string{'ß': "ss", 'ẞ': "ss", 'ﬀ': "ff", 'ﬁ': "fi", 'ﬂ': "fl", 'ﬃ': "ffi", 'ﬄ': "ffl", 'ﬅ': "st", 'ﬆ': "st"}
@@ -36,7 +27,7 @@ func foldName(name string) string {
 		for _, r := range name {
 			if many, ok := expanded[r]; ok {
 				b.WriteString(many)
-			} else if !ignored(r) {
+			} else if !text.IsInvisible(r) {
 				b.WriteRune(foldRune(r))
 			}
 		}

@@ -104,7 +104,7 @@ func TestCompare(t *testing.T) {
 		{"half a repository", "", "echo x > HEAD; mkdir refs", "", ""},
 		{"less of a repository", "mkdir objects refs; echo x > HEAD", "rm -r HEAD objects; touch HEAD objects", "", ""},
 		{"the project of a nested repository", "mkdir -p a/.husky b; cd a; " + gitInit + "echo x > .husky/pre-commit; echo x > lefthook.yml; cd ../b; " + gitInit, "echo y > a/.husky/pre-commit; echo y > a/lefthook.yml; echo x > a/.pre-commit-config.yaml; echo x > b/.gitlab-ci.yml; mkdir a/c c; echo x > a/c/lefthook.yml; echo x > c/lefthook.yml",
-			"a/.husky/pre-commit a/.pre-commit-config.yaml a/lefthook.yml", "b/.gitlab-ci.yml"},
+			"a/.husky/pre-commit a/lefthook.yml a/.pre-commit-config.yaml", "b/.gitlab-ci.yml"},
 		{"the project of a worktree and of a link", "mkdir a b; echo gitdir: ../x > a/.git; ln -s ../x b/.git", "for d in a b; do echo x > $d/lefthook.yml; done", "a/lefthook.yml b/lefthook.yml", ""},
 		{"a directory that becomes a project", "mkdir a; echo x > a/lefthook.yml", "cd a; " + gitInit, "a/lefthook.yml", ""},
 		{"a project among packages", "mkdir -p vendor/a; cd vendor/a; " + gitInit, "echo x > vendor/a/lefthook.yml; echo x > vendor/a/Makefile; mkdir vendor/a/b; echo x > vendor/a/b/lefthook.yml", "vendor/a/lefthook.yml", ""},

@@ -4,10 +4,13 @@ package layers
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/obeyed"
 )
 
@@ -41,6 +44,7 @@ type Finding struct {
 	At   string // the path that it is about, if that is another one
 	// Held: it does not land until its path is accepted. Never: it never lands.
 	Held, Never bool
+	Made        bool // the source has nothing at the path
 	Tool, Why   string
 }
 
@@ -55,10 +59,35 @@ type CommitOptions struct {
 	Accept []string
 	// OnConflict is "fail" (default: nothing lands), "overwrite" or "skip".
 	OnConflict string
+	// Unreviewed lands changes, too, that are not what the principal was shown of them.
+	Unreviewed bool
 	// DryRun writes nothing.
 	DryRun bool
 	// Progress, if not nil, is called as files are copied.
 	Progress func(path string, files, allFiles int, bytes, all int64)
+}
+
+// ReviewError is the error of a commit of changes that are not what its principal was shown.
+type ReviewError struct {
+	Changed  []Change // since they were shown
+	Appeared []Change // where no change was when everything there was shown
+}
+
+// Error names the first of them.
+func (e *ReviewError) Error() string {
+	const most = 5
+	var all []string
+	for _, c := range e.Changed {
+		all = append(all, text.QuoteName(c.Path)+" has changed since it was shown")
+	}
+	for _, c := range e.Appeared {
+		all = append(all, text.QuoteName(c.Path)+" has appeared since the changes were shown")
+	}
+	what := "nothing was committed: " + strings.Join(all[:min(len(all), most)], ", ")
+	if more := len(all) - most; more > 0 {
+		what += fmt.Sprintf(" (and %d more)", more)
+	}
+	return what
 }
 
 // Commit is what a commit did, or would do.

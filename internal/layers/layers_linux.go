@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,6 +133,9 @@ func info(r layerstore.Record) Info {
 // Layer is a layer that this process has locked, since its sandbox does not run, or looks at while
 // its sandbox runs.
 type Layer struct {
+	// Principal is who is shown the changes, and commits them.
+	Principal string
+
 	held *layerstore.Held
 	*layer.Layer
 	changes []layer.Change
@@ -404,15 +408,30 @@ func (l *Layer) Screen(ctx context.Context, host Host, paths ...string) ([]Findi
 		}
 		list = slices.DeleteFunc(list, func(f layer.Finding) bool { return !in[f.Path] })
 	}
-	return findingsOf(list), nil
+	return l.findingsOf(list), nil
 }
 
-func findingsOf(list []layer.Finding) []Finding {
+// findingsOf returns findings, the most serious first, and of these those about what the source has:
+// new files, of which commands can make any number, hide none of them in a list that is cut.
+func (l *Layer) findingsOf(list []layer.Finding) []Finding {
 	all := make([]Finding, len(list))
 	for i, f := range list {
-		all[i] = Finding{Path: f.Path, At: f.At, Held: f.Level >= layer.Hold, Never: f.Level == layer.Never, Tool: f.Tool, Why: f.Why}
+		n, found := slices.BinarySearchFunc(l.changes, f.Path, func(c layer.Change, path string) int { return strings.Compare(c.Path, path) })
+		all[i] = Finding{Made: found && l.changes[n].Kind == layer.Added, Path: f.Path, At: f.At, Held: f.Level >= layer.Hold, Never: f.Level == layer.Never, Tool: f.Tool, Why: f.Why}
 	}
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Or(a.rank()-b.rank(), strings.Compare(a.Path, b.Path)) })
 	return all
+}
+
+// rank is the place of a finding in a list.
+func (f Finding) rank() (n int) {
+	if !f.Held {
+		n += 2
+	}
+	if f.Made {
+		n++
+	}
+	return n
 }
 
 func (l *Layer) screenOptions(ctx context.Context, host Host) layer.ScreenOptions {
@@ -424,18 +443,6 @@ func (l *Layer) screenOptions(ctx context.Context, host Host) layer.ScreenOption
 	}
 	slices.SortFunc(opt.Named, func(a, b obeyed.Named) int { return strings.Compare(a.Path, b.Path) })
 	return opt
-}
-
-// WritePatch writes changes as git apply takes them, with binary files if binary says so.
-func (l *Layer) WritePatch(ctx context.Context, w io.Writer, binary bool, paths ...string) error {
-	found, err := l.chosen(ctx, paths)
-	if err == nil {
-		err = l.Layer.WritePatch(ctx, w, found, layer.PatchOptions{Binary: binary})
-	}
-	if err != nil {
-		return err
-	}
-	return l.remember(ctx)
 }
 
 // WriteStat writes how many lines of each file come and go.
@@ -526,6 +533,11 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 	}
 	how := layer.CommitOptions{Paths: opt.Paths, Accept: opt.Accept, OnConflict: layer.OnConflict(opt.OnConflict), DryRun: opt.DryRun,
 		Journal: l.held.Journal(), Known: known, Since: since, Screen: l.screenOptions(ctx, host)}
+	if !opt.Unreviewed {
+		if out, err := l.review(ctx, how); err != nil {
+			return out, err
+		}
+	}
 	if opt.Progress != nil {
 		how.Progress = func(p layer.Progress) { opt.Progress(p.Path, p.Files, p.AllFiles, p.Bytes, p.All) }
 	}
@@ -535,28 +547,34 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 		}
 	}
 	r, err := l.Layer.Commit(ctx, l.changes, how)
-	out := Commit{Landed: changesOf(r.Landed), Held: findingsOf(r.Held), Marked: findingsOf(r.Marked)}
-	for _, c := range r.Conflicts {
-		out.Conflicts = append(out.Conflicts, Conflict(c))
-	}
+	out := l.commitOf(r)
 	if len(r.Records) > 0 {
 		maps.Copy(known, r.Records)
 		err = errors.Join(err, l.held.SaveKnown(known))
 	}
 	if opt.DryRun || err != nil && !isKept(err) {
-		out.Left = len(l.changes)
 		return out, err
 	}
 	err = errors.Join(err, l.withTrash(ctx, func(trash string) error { return l.Settle(r.Landed, trash) }))
 	if err == nil {
 		err = l.held.SaveRenames(nil)
 	}
+	err = errors.Join(err, l.forgetLanded(r.Landed, opt))
 	l.read = false
 	if rerr := l.ready(ctx); rerr != nil {
 		return out, errors.Join(err, rerr)
 	}
 	out.Left = len(l.changes)
 	return out, err
+}
+
+// commitOf returns the result of a commit of which nothing has been settled yet.
+func (l *Layer) commitOf(r layer.Result) Commit {
+	out := Commit{Landed: changesOf(r.Landed), Held: l.findingsOf(r.Held), Marked: l.findingsOf(r.Marked), Left: len(l.changes)}
+	for _, c := range r.Conflicts {
+		out.Conflicts = append(out.Conflicts, Conflict(c))
+	}
+	return out
 }
 
 // Discard takes changes out of the layer, at and below paths, or all. It returns those of them
@@ -571,6 +589,9 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) 
 		return nil, err
 	}
 	err = l.withTrash(ctx, func(trash string) error { return l.Layer.Discard(ctx, paths, l.changes, trash) })
+	if err == nil {
+		err = l.forgetDiscarded(paths)
+	}
 	l.read = false
 	return changesOf(found), err
 }
@@ -599,6 +620,8 @@ func Explain(id string, err error) (message, hint string) {
 		lost     *layer.LostError
 		corrupt  *layer.CorruptError
 		path     *layer.PathError
+		review   *ReviewError
+		shown    *layerstore.ShownError
 	)
 	message = "cannot use layer " + id + ": " + err.Error()
 	switch {
@@ -614,6 +637,10 @@ func Explain(id string, err error) (message, hint string) {
 		return err.Error(), "look at both, and keep one of them; then try again"
 	case errors.As(err, &conflict):
 		return err.Error(), "look at both: paddock commit `on_conflict` skip " + id + " keeps your directory's, and `on_conflict` overwrite takes the sandbox's"
+	case errors.As(err, &review):
+		return err.Error(), "look again: paddock diff " + id + "; paddock commit `unreviewed` " + id + " lands what you have not seen, too"
+	case errors.As(err, &shown):
+		return err.Error(), "look again: paddock diff " + id + ", of everything, records anew what it shows"
 	case errors.As(err, &lost):
 		return message, ""
 	case errors.As(err, &corrupt):

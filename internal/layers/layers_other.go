@@ -13,7 +13,7 @@ import (
 var errElsewhere = errors.New(elsewhere.Problem)
 
 // Layer stands for a layer, which this system does not have.
-type Layer struct{}
+type Layer struct{ Principal string }
 
 func Make(context.Context, string, New) (Held, error)               { return nil, errElsewhere }
 func Reopen(context.Context, string, string, string) (Held, error)  { return nil, errElsewhere }
@@ -34,9 +34,10 @@ func (*Layer) Changes(context.Context, ...string) ([]Change, error) { return nil
 func (*Layer) Screen(context.Context, Host, ...string) ([]Finding, error) {
 	return nil, errElsewhere
 }
-func (*Layer) WritePatch(context.Context, io.Writer, bool, ...string) error { return errElsewhere }
-func (*Layer) WriteStat(context.Context, io.Writer, ...string) error        { return errElsewhere }
-func (*Layer) WriteStatus(context.Context, io.Writer, ...string) error      { return errElsewhere }
+func (*Layer) WritePatch(context.Context, io.Writer, bool, ...string) error   { return errElsewhere }
+func (*Layer) WriteUnreviewed(context.Context, io.Writer, *ReviewError) error { return errElsewhere }
+func (*Layer) WriteStat(context.Context, io.Writer, ...string) error          { return errElsewhere }
+func (*Layer) WriteStatus(context.Context, io.Writer, ...string) error        { return errElsewhere }
 func (*Layer) WriteTar(context.Context, io.Writer, ...string) ([]string, error) {
 	return nil, errElsewhere
 }

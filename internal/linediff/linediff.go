@@ -27,6 +27,9 @@ func Split(text []byte) Text {
 	return t
 }
 
+// Bytes returns the whole text.
+func (t Text) Bytes() []byte { return t.text }
+
 // Len returns the number of lines.
 func (t Text) Len() int { return len(t.ends) }
 

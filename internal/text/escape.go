@@ -9,14 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// IsHidden reports whether a character changes the direction of a text, or is invisible.
-// Characters that join letters and emoji, or select how an emoji looks, are not hidden.
-func IsHidden(r rune) bool {
-	if r < 0xad {
+// IsInvisible reports whether a character has no form of its own: it changes the direction of a
+// text, joins or varies other characters, or is nothing at all. Some file systems leave these
+// characters out when they compare names.
+func IsInvisible(r rune) bool {
+	switch {
+	case r < 0xad:
 		return false
+	case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f, // marks of direction, joiners
+		r == 0xad, r == 0x34f, r == 0x61c, r == 0x115f, r == 0x1160, r >= 0x17b4 && r <= 0x17b5, r >= 0x180b && r <= 0x180f, r == 0x3164,
+		r >= 0xfe00 && r <= 0xfe0f, r == 0xfeff, r == 0xffa0, r >= 0xfff0 && r <= 0xfff8, r >= 0xe0000 && r <= 0xe0fff: // variants
+		return true
 	}
-	return r == 0xad || r >= 0x2060 && r <= 0x206f || r == 0x200b || r == '\ufeff' || r >= 0xe0000 && r <= 0xe0fff ||
-		unicode.In(r, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point)
+	return false
+}
+
+// IsHidden reports whether a character changes the direction of a text, or is invisible.
+// Characters that join letters and emoji, or select how an emoji looks, are not hidden: texts need
+// them.
+func IsHidden(r rune) bool {
+	needed := r == 0x200c || r == 0x200d || r >= 0x180b && r <= 0x180f || r >= 0xfe00 && r <= 0xfe0f
+	return IsInvisible(r) && !needed
 }
 
 // IsShown reports whether a character of a text is visible as it is: a tab, a line feed, or
@@ -26,15 +39,35 @@ func IsShown(r rune) bool {
 }
 
 // QuoteName returns a name or a path for people and models: unchanged if all of it is visible,
-// else quoted as in Go and JSON. Otherwise a line feed in it could look like another entry, and
-// control sequences or invisible characters could make it look like another name. Structured
-// answers have names unchanged.
+// else quoted as in Go and JSON, with the numbers of invisible characters. Otherwise a line feed in
+// it could look like another entry, and control sequences or invisible characters could make it look
+// like another name. Structured answers have names unchanged.
 func QuoteName(name string) string {
 	odd := strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name || strings.ContainsRune(name, utf8.RuneError) // of bad bytes, too
-	if odd || strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) || IsHidden(r) }) {
-		return strconv.Quote(name)
+	if odd || strings.ContainsFunc(name, func(r rune) bool { return !isSeen(r) }) {
+		return byNumber(strconv.Quote(name))
 	}
 	return name
+}
+
+// isSeen reports whether a character can be printed, and is then seen.
+func isSeen(r rune) bool { return strconv.IsPrint(r) && !IsInvisible(r) }
+
+// byNumber returns a quoted text in which invisible characters that could be printed are escaped,
+// too.
+func byNumber(quoted string) string {
+	if !strings.ContainsFunc(quoted, IsInvisible) {
+		return quoted
+	}
+	var b strings.Builder
+	for _, r := range quoted {
+		if IsInvisible(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // Escape returns one line for people, in which what cannot be printed is escaped, as \n, \x1b
@@ -45,8 +78,8 @@ func Escape(s string) string {
 		switch _, size := utf8.DecodeRuneInString(s[i:]); {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case !strconv.IsPrint(r):
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		case !isSeen(r):
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		default:
 			b.WriteRune(r)
 		}

@@ -3,6 +3,7 @@ package text
 import (
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // FuzzEncodeHidden: what is shown of a line means that line, and nothing that a terminal obeys.
@@ -46,6 +47,25 @@ func TestDecodeHidden(t *testing.T) {
 	for _, r := range "👨\u200d👩 ❤\ufe0f می\u200cروم 葛\U0001f3fb e\u0301" { // is seen, or changes what is
 		if !IsShown(r) {
 			t.Errorf("%U is shown by number", r)
+		}
+	}
+}
+
+// TestInvisible: whatever Unicode calls invisible, or a control of direction, has its number in names
+// and lines.
+func TestInvisible(t *testing.T) {
+	for r := rune(0xa0); r <= unicode.MaxRune; r++ {
+		ignorable := unicode.In(r, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+		if ignorable && !IsInvisible(r) || IsHidden(r) && !IsInvisible(r) {
+			t.Errorf("%U is called visible", r)
+		}
+		if !IsInvisible(r) {
+			continue
+		}
+		for _, shown := range []string{QuoteName("a" + string(r)), Escape("a" + string(r))} {
+			if strings.ContainsRune(shown, r) || !strings.Contains(shown, `\`) {
+				t.Errorf("%U is shown as %q", r, shown)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -121,42 +122,21 @@ func paths(field string, list []string) ([]string, error) {
 	return own, nil
 }
 
-// unquote reads a name in the quotes of git and of lists here.
+// unquote reads a name in the quotes of git, or of lists here.
 func unquote(quoted string) (string, error) {
-	bad := errors.New("it begins with a quote, and is not a quoted name")
-	body, ok := strings.CutSuffix(quoted[1:], `"`)
-	if !ok {
-		return "", bad
+	plain, err := strconv.Unquote(quoted)
+	if err != nil || !utf8.ValidString(quoted) {
+		return "", errors.New("it begins with a quote, and is not a quoted name")
 	}
-	escapes := map[byte]byte{'a': 7, 'b': 8, 't': 9, 'n': 10, 'v': 11, 'f': 12, 'r': 13, '"': '"', '\\': '\\'}
-	var b strings.Builder
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case c == '"':
-			return "", bad
-		case c != '\\':
-			b.WriteByte(c)
-		case i+3 < len(body)+0 && body[i+1] >= '0' && body[i+1] <= '3':
-			n, err := strconv.ParseUint(body[i+1:i+4], 8, 8)
-			if err != nil {
-				return "", bad
-			}
-			b.WriteByte(byte(n))
-			i += 3
-		default:
-			if i++; i == len(body) || escapes[body[i]] == 0 {
-				return "", bad
-			}
-			b.WriteByte(escapes[body[i]])
-		}
-	}
-	return b.String(), nil
+	return plain, nil
 }
 
-// open opens a layer by the name or id of its sandbox.
+// open opens a layer by the name or id of its sandbox, for the caller.
 func open(ctx context.Context, env *op.Env, id string, how func(context.Context, string, paddock.Options) (*paddock.Layer, error)) (*paddock.Layer, error) {
 	if id == "" {
 		return nil, &policy.FieldError{Field: "id", Reason: "no sandbox is named", Hint: "paddock layers lists those that have a layer"}
 	}
-	return how(ctx, id, env.Options)
+	opts := env.Options
+	opts.Layer.Principal = env.PrincipalName()
+	return how(ctx, id, opts)
 }

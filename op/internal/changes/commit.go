@@ -20,6 +20,7 @@ type CommitInput struct {
 	Paths      []string `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
 	OnConflict string   `json:"on_conflict,omitempty" flag:"on-conflict" arg:"WHAT" choices:"fail,overwrite,skip" help:"where the host's file has changed since: fail (default: nothing lands), overwrite it, or skip that path"`
 	Accept     []string `json:"accept,omitempty" flag:"accept" arg:"PATH" max:"4096" help:"land what is held back at and below this path (may be repeated)"`
+	Unreviewed bool     `json:"unreviewed,omitempty" flag:"unreviewed" help:"land what has changed since diff showed it, too, without a question"`
 	DryRun     bool     `json:"dry_run,omitempty" flag:"dry-run" help:"say what would land, and change nothing"`
 	Quiet      bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print only what did not land"`
 }
@@ -70,6 +71,12 @@ lands it. Devices, sockets and set-id bits never land.
 If the host's directory has changed since at a path that would land, nothing lands,
 unless --on-conflict says otherwise.
 
+What diff has shown you is what lands. If a change has become another one since, or
+one has come where diff showed everything, the commit shows the difference and asks, or
+fails where nobody can be asked: look again with diff, or land it with --unreviewed. Of
+what diff only named, such as binary files, the content is not compared, and a commit
+without a diff before lands what there is.
+
 The layer is removed once nothing is left in it.
 
 Exit status: 0; 1 if something was held back or skipped, or nothing landed because of
@@ -100,7 +107,7 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	out = CommitOutput{ID: in.ID, DryRun: in.DryRun, Landed: []Change{}, Kept: true, quiet: in.Quiet}
 	closing := l.Close
 	defer func() { closing() }()
-	what := paddock.LayerCommitOptions{OnConflict: in.OnConflict, DryRun: in.DryRun, Progress: progress(stream)}
+	what := paddock.LayerCommitOptions{OnConflict: in.OnConflict, Unreviewed: in.Unreviewed, DryRun: in.DryRun, Progress: progress(stream)}
 	if what.Paths, err = paths("paths", in.Paths); err == nil {
 		what.Accept, err = paths("accept", in.Accept)
 	}
@@ -111,6 +118,16 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 		return out, err
 	}
 	done, err := l.Commit(ctx, what)
+	if unseen := (*paddock.LayerReviewError)(nil); errors.As(err, &unseen) && !in.DryRun && stream != nil && stream.Ask != nil {
+		agreed, asked := agree(ctx, l, unseen, stream.Ask)
+		if asked != nil {
+			err = asked
+		}
+		if agreed { // the layer is locked: it is what was shown
+			what.Unreviewed = true
+			done, err = l.Commit(ctx, what)
+		}
+	}
 	out.Landed, out.Held, out.Marked, out.Left = changesOf(done.Landed), findingsOf(done.Held), findingsOf(done.Marked), done.Left
 	out.HistoryLanded = len(out.Held) > 0 && slices.ContainsFunc(out.Landed, isHistory)
 	to := &out.Conflicts
@@ -138,6 +155,50 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 	}
 	out.Kept = false
 	return out, nil
+}
+
+// maxAsked is how many bytes of a difference a question has.
+const maxAsked = 1 << 20
+
+// agree shows changes that are not what the person was shown, and asks whether they land. What does
+// not fit into a question is not agreed to.
+func agree(ctx context.Context, l *paddock.Layer, unseen *paddock.LayerReviewError, ask func(string) (bool, error)) (agreed bool, err error) {
+	question := &bounded{most: maxAsked}
+	for _, c := range unseen.Changed {
+		fmt.Fprintf(question, "changed since diff showed it: %s\n", name(c.Path))
+	}
+	for _, c := range unseen.Appeared {
+		fmt.Fprintf(question, "new since then: %s\n", name(c.Path))
+	}
+	safe := &visible{to: question}
+	if err := errors.Join(l.WriteUnreviewed(ctx, safe, unseen), safe.Close()); err != nil || question.full {
+		return false, nil //nolint:nilerr // what cannot be shown is not asked: the commit's error says how to look
+	}
+	n := len(unseen.Changed) + len(unseen.Appeared)
+	answer := make(chan bool, 1)
+	if err := unless(ctx, func() error {
+		is, err := ask(question.String() + "Land " + text.Count(n, "change") + " that diff did not show like this?")
+		answer <- is
+		return err
+	}); err != nil {
+		return false, err
+	}
+	return <-answer, nil
+}
+
+// bounded keeps what is written, up to a number of bytes.
+type bounded struct {
+	strings.Builder
+	most int
+	full bool // more was written
+}
+
+// Write keeps it, or fails.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.full = b.full || b.Len()+len(p) > b.most; b.full {
+		return 0, errors.New("it is too long")
+	}
+	return b.Builder.Write(p)
 }
 
 // isHistory reports whether a change is of what git checks files out from.
@@ -219,7 +280,7 @@ func (out CommitOutput) Render(w io.Writer) error {
 	if len(out.Held) > 0 {
 		var accept []string
 		for _, f := range out.Held {
-			if option := "--accept " + policy.ShellWord(f.Path) + " "; f.State == "held" && !slices.Contains(accept, option) {
+			if option := "--accept " + policy.ShellWord(name(f.Path)) + " "; f.State == "held" && !slices.Contains(accept, option) {
 				accept = append(accept, option)
 			}
 		}

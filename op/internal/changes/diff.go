@@ -46,7 +46,11 @@ A sandbox may run meanwhile: paddock pause holds it still for as long as you loo
 
 From the first diff on, of one that is stopped, it is recorded what the host's files had at the paths that
 changed, so that a later commit tells exactly whether they have changed since.
---name-status reads no files, and records nothing.`,
+--name-status reads no files, and records nothing.
+
+Of a patch it is recorded what you have been shown, also while a sandbox runs: a later
+commit says so if a change is another one by then. On a terminal, characters that are
+invisible, or that control it or the direction of text, are shown by number.`,
 		Examples: `  paddock diff --stat pd-k3v9q2mx7wzra
   paddock diff pd-k3v9q2mx7wzra src | git apply --check
   paddock diff --name-status pd-k3v9q2mx7wzra`,
@@ -107,16 +111,17 @@ func (in DiffInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 }
 
 // write writes the changes in one form.
-func (in DiffInput) write(ctx context.Context, l *paddock.Layer, w io.Writer, out *DiffOutput, at []string) (err error) {
+func (in DiffInput) write(ctx context.Context, l *paddock.Layer, w io.Writer, result *DiffOutput, at []string) (err error) {
 	switch {
 	case in.Stat:
 		err = l.WriteStat(ctx, w, at...)
 	case in.NameStatus:
 		err = l.WriteStatus(ctx, w, at...)
 	case in.Tar:
-		out.Left, err = l.WriteTar(ctx, w, at...)
+		result.Left, err = l.WriteTar(ctx, w, at...)
 	default:
-		err = l.WritePatch(ctx, shown(w), in.Binary, at...)
+		out, end := shown(w)
+		err = errors.Join(l.WritePatch(ctx, out, in.Binary, at...), end())
 	}
 	return err
 }

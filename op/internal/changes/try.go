@@ -151,7 +151,7 @@ func unless(ctx context.Context, do func() error) error {
 
 // decide shows the changes, and does with them what the person at the terminal says.
 func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, out *TryOutput) error {
-	l, err := paddock.OpenLayer(ctx, out.Sandbox, env.Options)
+	l, err := open(ctx, env, out.Sandbox, paddock.OpenLayer)
 	if err != nil {
 		return err
 	}

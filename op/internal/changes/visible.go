@@ -1,43 +1,72 @@
 package changes
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"slices"
+	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// visible is a writer to a terminal that shows control characters, as ^[, instead of having the
-// terminal obey them: files of a layer can hold any, and could hide what is said of them.
+// visible is a writer to a terminal that shows control characters, as ^[, and what is invisible or
+// turns the direction of text around, as <U+202E>, instead of having the terminal obey them: files
+// of a layer can hold any, and could hide what is said of them. [visible.Close] ends it.
 type visible struct {
 	to   io.Writer
-	half bool // the first byte of a control character of two was written last
+	half []byte // the beginning of a character, until the rest is written
 }
 
-// shown returns w, or what shows control characters if w is a terminal.
-func shown(w io.Writer) io.Writer {
+// shown returns w, or what shows such characters if w is a terminal, and what ends it.
+func shown(w io.Writer) (io.Writer, func() error) {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &visible{to: w}
+		v := &visible{to: w}
+		return v, v.Close
 	}
-	return w
+	return w, func() error { return nil }
 }
 
 // Write writes text. It keeps line feeds and tabs.
 func (v *visible) Write(p []byte) (int, error) {
-	out := make([]byte, 0, len(p)+16)
-	for _, b := range p {
-		switch {
-		case v.half && b >= 0x80 && b < 0xa0: // U+0080 to U+009F
-			out = append(out[:max(0, len(out)-1)], '^', '[', b-0x40)
-		case b < 0x20 && b != '\n' && b != '\t', b == 0x7f:
-			out = append(out, '^', b^0x40)
-		default:
-			out = append(out, b)
-		}
-		v.half = b == 0xc2
+	data := slices.Concat(v.half, p)
+	out := make([]byte, 0, len(data)+16)
+	for len(data) > 0 && utf8.FullRune(data) {
+		out, data = appendVisible(out, data)
 	}
+	v.half = slices.Clone(data)
 	if _, err := v.to.Write(out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// Close writes what is there of a character whose rest never came.
+func (v *visible) Close() error {
+	var out []byte
+	for len(v.half) > 0 {
+		out, v.half = appendVisible(out, v.half)
+	}
+	_, err := v.to.Write(out)
+	return err
+}
+
+// appendVisible adds the first character of some text as it is shown, and returns the rest.
+func appendVisible(out, data []byte) (shown, rest []byte) {
+	r, n := utf8.DecodeRune(data)
+	switch {
+	case r == utf8.RuneError && n == 1: // no character
+		out = fmt.Appendf(out, "<%02X>", data[0])
+	case r >= 0x80 && r < 0xa0: // also two characters: ESC, and this one
+		out = append(out, '^', '[', byte(r)-0x40)
+	case r < 0x20 && r != '\n' && r != '\t', r == 0x7f:
+		out = append(out, '^', byte(r)^0x40)
+	case text.IsInvisible(r):
+		out = fmt.Appendf(out, "<U+%04X>", r)
+	default:
+		out = append(out, data[:n]...)
+	}
+	return out, data[n:]
 }
