@@ -229,7 +229,7 @@ func (l *Layer) WriteTar(ctx context.Context, w io.Writer, paths ...string) (lef
 
 // Screen returns the changes that would run programs on the host, or steer what does.
 func (l *Layer) Screen(ctx context.Context, paths ...string) ([]LayerFinding, error) {
-	host, err := l.host(ctx, false)
+	host, err := l.host(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (l *Layer) Screen(ctx context.Context, paths ...string) ([]LayerFinding, er
 // was shown everything, the error is a [LayerReviewError]. An error means that nothing has landed,
 // unless it says otherwise.
 func (l *Layer) Commit(ctx context.Context, what LayerCommitOptions) (LayerCommit, error) {
-	host, err := l.host(ctx, !what.DryRun)
+	host, err := l.host(ctx)
 	if err != nil {
 		return LayerCommit{}, err
 	}
@@ -257,10 +257,10 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]LayerChange, er
 }
 
 // host finds what screening must know: what would be protected if commands worked in the source
-// itself. lands says that changes will land there.
-func (l *Layer) host(ctx context.Context, lands bool) (layers.Host, error) {
+// itself.
+func (l *Layer) host(ctx context.Context) (layers.Host, error) {
 	read := l.own.Begin(ctx)
-	host, err := l.obeyed(ctx, lands)
+	host, err := l.obeyed(ctx)
 	if rerr := read(); rerr != nil { // which says what is wrong with the source
 		return layers.Host{}, l.fail(rerr)
 	}
@@ -268,8 +268,8 @@ func (l *Layer) host(ctx context.Context, lands bool) (layers.Host, error) {
 }
 
 // obeyed finds what the host obeys in the source. Changes that land there are writes by commands: the
-// source is then listed as if they worked in it, so that links that land are not taken for the user's.
-func (l *Layer) obeyed(ctx context.Context, lands bool) (layers.Host, error) {
+// source is listed before, so that links that land are not taken for the user's.
+func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
 	host := layers.Host{Homes: hostpath.Homes(), Search: filepath.SplitList(os.Getenv("PATH")), Named: map[string]layers.Named{}}
 	opts := l.opts
 	opts.NoLinks, opts.GitUser, opts.Path, opts.Toolchains, opts.ID = false, false, "", nil, ""
@@ -278,11 +278,11 @@ func (l *Layer) obeyed(ctx context.Context, lands bool) (layers.Host, error) {
 		return host, err
 	}
 	found, err := opts.protect(ctx, &req)
-	if err == nil && lands {
-		err = opts.remember(req)
-	}
 	if err != nil {
 		return host, err
+	}
+	host.Landing = func(landed func(rel string) bool) error {
+		return hostpath.RememberCommit(req, opts.StateDir == "", hostpath.Committed{Source: l.own.Info().Source, Landed: landed})
 	}
 	host.Tree = found.Tree()
 	for _, at := range found.Watch {

@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/cache"
 	"github.com/paddock-dev/paddock/internal/elsewhere"
+	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
@@ -372,6 +373,25 @@ func DefaultStateDir() (string, error) {
 // stateDir returns the state directory of the options, or the default one, and the Seen
 // of the start.
 func (o Options) stateDir() (string, *hostpath.Seen, error) {
+	dir, seen, err := o.findState()
+	if err == nil {
+		_ = o.rememberCommitted(dir, seen) // a start says why it cannot
+	}
+	return dir, seen, err
+}
+
+// rememberCommitted adds the sources of layers that older versions have committed to the list of what
+// commands could write, once: before a link in one of them is followed, and before a layer is removed.
+func (o Options) rememberCommitted(state string, seen *hostpath.Seen) error {
+	return hostpath.RememberCommitted(state, seen, o.StateDir == "", func() ([]hostpath.Committed, []backend.OwnFile, error) {
+		agent, _ := o.agentPath() // "" if there is none
+		found, err := layers.Committed(state)
+		return found, hostpath.OwnFiles(backend.Request{StateDir: state, Agent: agent, Own: o.own()}), err
+	})
+}
+
+// findState does what stateDir does, without the list of what was committed.
+func (o Options) findState() (string, *hostpath.Seen, error) {
 	if o.StateDir != "" {
 		return trustState(o.StateDir, "Options.StateDir")
 	}

@@ -72,7 +72,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	if err := hostpath.RememberCommitted(state, seen, o.StateDir == "", func() []string { return layers.Committed(state) }); err != nil {
+	if err := o.rememberCommitted(state, seen); err != nil {
 		return nil, backend.Request{}, err
 	}
 	way, err := o.trustAgent(seen, agent)

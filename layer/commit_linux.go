@@ -44,6 +44,9 @@ type CommitOptions struct {
 	Since map[string]time.Time
 	// Screen is what screening must know of the host.
 	Screen ScreenOptions
+	// Landing, if not nil, is called with what is about to land, before anything is written. If it
+	// fails, nothing lands.
+	Landing func([]Change) error
 	// Progress, if not nil, is called as files are copied.
 	Progress func(Progress)
 	// Clock tells the present instant; nil: this host's clocks.
@@ -120,11 +123,25 @@ func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions)
 			c.landed()
 			return c.out, nil
 		}
-		err := c.commit(ctx)
+		err := c.announce()
+		if err == nil {
+			err = c.commit(ctx)
+		}
 		if opt.OnConflict != Skip || tries == maxLandings || !c.skipMet(err) {
 			return c.out, err
 		}
 	}
+}
+
+// announce tells the caller what is about to land.
+func (c *commit) announce() error {
+	if c.opt.Landing == nil {
+		return nil
+	}
+	c.landed()
+	landing := c.out.Landed
+	c.out.Landed = nil
+	return c.opt.Landing(landing)
 }
 
 // maxLandings is how often a commit that skips conflicts begins again, because somebody else has

@@ -275,9 +275,64 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 // committed are in the list. Commits add them; those of versions that did not are added once.
 const committedName = "committed"
 
-// RememberCommitted adds directories to the list in the state directory, in which commits have landed
-// what commands made, unless that was done before. committed finds them.
-func RememberCommitted(state string, s *Seen, shared bool, committed func() []string) error {
+// Committed is a directory in which a commit lands, or has landed, what commands made.
+type Committed struct {
+	Source string // absolute, free of symbolic links
+	// Landed reports whether something may have landed at a path relative to the source, or below or
+	// instead of it; nil: everywhere.
+	Landed func(rel string) bool
+}
+
+// entry returns the entry of a list for the directory, and whether it belongs to another user than
+// root. Of what commands cannot change where they work in the directory itself, it keeps what
+// nothing has landed at: files of Paddock's own, and those that lead from a worktree to its
+// repository, and from there to the other worktrees.
+func (c Committed) entry(s *Seen, own []backend.OwnFile) (e entry, lent bool, err error) {
+	var st dirfd.Stat
+	if err = st.Of(unix.AT_FDCWD, c.Source); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		return e, false, &fs.PathError{Op: "look at", Path: c.Source, Err: err}
+	}
+	e = entry{Identity: st.Identity, path: c.Source}
+	keep := func(rel string) {
+		if rel != "" && c.Landed != nil && !c.Landed(rel) && !slices.Contains(e.kept, rel) {
+			e.kept = append(e.kept, rel)
+		}
+	}
+	for _, file := range own {
+		if file.Path == "" {
+			continue
+		}
+		if way, err := s.follow(file.Path); err == nil {
+			rel, _ := Within(way.Path, c.Source)
+			keep(rel)
+		}
+	}
+	keep(".git")
+	keep(".git/worktrees")
+	return e, st.UID != 0, nil
+}
+
+// RememberCommit adds the directory in which a commit is about to land changes to the lists, as
+// [Remember] does for a start. When it returns, they are on the disk.
+func RememberCommit(req backend.Request, shared bool, c Committed) error {
+	s := seenBy(req)
+	e, lent, err := c.entry(s, OwnFiles(req))
+	if err != nil {
+		return listError(req.StateDir, req.StateDir, err)
+	}
+	dirs := []entry{e}
+	if !lent {
+		return s.rememberDurably(req.StateDir, dirs, nil, shared)
+	}
+	return s.rememberDurably(req.StateDir, dirs, dirs, shared)
+}
+
+// RememberCommitted adds directories to the lists in which commits of versions have landed something
+// that did not add them, unless that was done before. find finds them, and Paddock's own files.
+func RememberCommitted(state string, s *Seen, shared bool, find func() ([]Committed, []backend.OwnFile, error)) error {
 	mark := filepath.Join(state, committedName)
 	if _, err := os.Lstat(mark); err == nil {
 		return nil
@@ -286,13 +341,16 @@ func RememberCommitted(state string, s *Seen, shared bool, committed func() []st
 		return nil //nolint:nilerr // it has no layers
 	}
 	var dirs, lent []entry
-	for _, at := range committed() {
-		var st dirfd.Stat
-		if st.Of(unix.AT_FDCWD, at) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	found, own, err := find()
+	if err != nil {
+		return listError(state, state, err)
+	}
+	for _, c := range found {
+		e, others, err := c.entry(s, own)
+		if err != nil {
 			continue // it is gone
 		}
-		e := entry{Identity: st.Identity, path: at}
-		if dirs = append(dirs, e); st.UID != 0 {
+		if dirs = append(dirs, e); others {
 			lent = append(lent, e)
 		}
 	}
@@ -300,8 +358,7 @@ func RememberCommitted(state string, s *Seen, shared bool, committed func() []st
 		_ = os.WriteFile(mark, nil, 0o600) // else the next start looks again
 		return nil
 	}
-	err := s.remember(state, dirs, lent, shared)
-	if err != nil {
+	if err := s.rememberDurably(state, dirs, lent, shared); err != nil {
 		return err
 	}
 	if s.list, err = readLists(state); err == nil {
@@ -309,6 +366,29 @@ func RememberCommitted(state string, s *Seen, shared bool, committed func() []st
 	}
 	if err != nil {
 		return listError(state, state, err)
+	}
+	return nil
+}
+
+// rememberDurably is remember, after which a crash of the machine loses nothing.
+func (s *Seen) rememberDurably(state string, dirs, lent []entry, shared bool) error {
+	if err := s.remember(state, dirs, lent, shared); err != nil {
+		return err
+	}
+	places := []string{state}
+	if usual, err := s.usualList(); shared && err == nil && usual != state {
+		places = append(places, usual)
+	}
+	for _, dir := range places {
+		for _, name := range []string{writtenName, LentName, "."} {
+			f, err := os.Open(filepath.Join(dir, name))
+			if err == nil {
+				err = errors.Join(f.Sync(), f.Close())
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return listError(state, dir, err)
+			}
+		}
 	}
 	return nil
 }

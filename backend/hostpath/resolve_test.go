@@ -386,6 +386,94 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// A directory in which a commit lands is one that commands could write. A program in it, and the way
+// from a worktree to its repository, stay trusted if nothing lands at them.
+func TestRememberCommit(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // nothing is shared
+	for name, c := range map[string]struct {
+		landed func(string) bool
+		keeps  bool
+	}{
+		"something else":     {func(string) bool { return false }, true},
+		"the program":        {func(rel string) bool { return rel == "bin/paddock-agent" || rel == ".git" }, false},
+		"nobody knows where": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := dirIn(t, "tree/bin", "home")
+			state, agent := root+"/state", root+"/tree/bin/paddock-agent"
+			if err := errors.Join(os.WriteFile(agent, nil, 0o755), os.WriteFile(root+"/tree/.git", nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			linkAt(t, "../home", root+"/tree/link")
+			way, err := Follow(root + "/tree/link")
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := requestOver(state, root+"/tree")
+			req.Agent = agent
+			if err := RememberCommit(req, false, Committed{Source: root + "/tree", Landed: c.landed}); err != nil {
+				t.Fatal(err)
+			}
+			list := List(state)
+			if err := list.Judge(way, nil); err == nil {
+				t.Error("a link that may have landed is followed")
+			}
+			for _, file := range []string{agent, root + "/tree/.git"} {
+				way, err := Follow(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, ok := list.Keeps(way.Dirs, file); ok != c.keeps {
+					t.Errorf("%s is kept: %t", file, ok)
+				}
+			}
+		})
+	}
+	root := dirIn(t, "tree")
+	if err := os.WriteFile(root+"/state", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var e *backend.StartError
+	if err := RememberCommit(requestOver(root+"/state", root+"/tree"), false, Committed{Source: root + "/tree"}); !errors.As(err, &e) || e.Object != root+"/state/written" || e.Hint == "" {
+		t.Errorf("a list that cannot be written: %+v", err)
+	}
+}
+
+// What older versions have committed is listed once, and again only if that failed.
+func TestRememberCommitted(t *testing.T) {
+	root := dirIn(t, "tree", "home", "state")
+	state := root + "/state"
+	if err := os.Chmod(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	remember := func(err error) error {
+		s := NewSeen(List(state))
+		return RememberCommitted(state, s, false, func() ([]Committed, []backend.OwnFile, error) {
+			calls++
+			return []Committed{{Source: root + "/gone"}, {Source: root + "/tree"}}, nil, err
+		})
+	}
+	if err := remember(unix.EACCES); err == nil || calls != 1 {
+		t.Errorf("layers that cannot be read: %v, %d calls", err, calls)
+	}
+	if err := errors.Join(os.Symlink(root, state+"/written"), remember(nil)); err == nil {
+		t.Error("a list that cannot be written is no error")
+	}
+	if err := errors.Join(os.Remove(state+"/written"), remember(nil), remember(nil)); err != nil || calls != 3 {
+		t.Errorf("%v, %d calls", err, calls)
+	}
+	if list := List(state); list.below(root) != root+"/tree" || len(list.entries) != 1 {
+		t.Errorf("it lists %v", list)
+	}
+	if err := RememberCommitted(root+"/none", NewSeen(nil), false, nil); err != nil {
+		t.Errorf("no state directory: %v", err)
+	}
+	if _, err := os.Lstat(root + "/none"); err == nil {
+		t.Error("a state directory was made")
+	}
+}
+
 // A file that was mounted writable by itself is not believed, until it is made anew;
 // one that was covered there is.
 func TestWrittenFile(t *testing.T) {

@@ -292,27 +292,41 @@ func (s Store) List() ([]Listed, error) {
 	return all, err
 }
 
+// Committed is a source in which changes of a layer have landed.
+type Committed struct {
+	Source string
+	Paths  map[string]bool // at which they have; nil: it cannot be told
+}
+
 // Committed returns the sources in which changes of layers have landed. It counts those of which it
-// cannot be told.
-func (s Store) Committed() (sources []string) {
-	entries, _ := os.ReadDir(s.dir)
+// cannot be told, and those into which a commit was interrupted.
+func (s Store) Committed() (all []Committed, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	for _, e := range entries {
 		dir := filepath.Join(s.dir, e.Name())
 		r, err := readRecord(dir, recordName)
-		if err != nil || !e.IsDir() || slices.Contains(sources, r.Source) {
+		if err != nil {
 			continue
 		}
 		h := Held{Record: r, dir: dir}
-		all, err := h.Known()
-		landed := err != nil
-		for _, k := range all {
-			landed = landed || k.Landed
+		known, err := h.Known()
+		paths := map[string]bool{}
+		for p, k := range known {
+			if k.Landed {
+				paths[p] = true
+			}
 		}
-		if landed {
-			sources = append(sources, r.Source)
+		if journal, jerr := os.ReadDir(h.Journal()); err != nil || jerr != nil && !errors.Is(jerr, fs.ErrNotExist) ||
+			slices.ContainsFunc(journal, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "commit.") }) {
+			all = append(all, Committed{r.Source, nil})
+		} else if len(paths) > 0 {
+			all = append(all, Committed{r.Source, paths})
 		}
 	}
-	return sources
+	return all, nil
 }
 
 // Places returns the directories outside of the state directory that have, or had, layers, for

@@ -106,6 +106,9 @@ type Host struct {
 	Named  map[string]Named // paths, absolute, that programs of the host run or obey
 	Search []string         // directories in which shells look for programs
 	Tree   *obeyed.Names    // the names in the source, as they were read for Named
+	// Landing is called before a commit writes anything in the source. landed reports whether what
+	// it lands is at a path, or below or instead of it. If it fails, nothing lands.
+	Landing func(landed func(rel string) bool) error
 }
 
 // Named says which tool runs or obeys a path, and why.

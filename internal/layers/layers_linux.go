@@ -113,7 +113,26 @@ func (l *Layer) restart(at layer.Began) error {
 func Places(dir string) []string { return layerstore.In(dir).Places() }
 
 // Committed returns the sources in which changes of layers that are kept have landed, or may have.
-func Committed(dir string) []string { return layerstore.In(dir).Committed() }
+func Committed(dir string) (all []hostpath.Committed, err error) {
+	found, err := layerstore.In(dir).Committed()
+	for _, c := range found {
+		one := hostpath.Committed{Source: c.Source}
+		if c.Paths != nil {
+			one.Landed = func(rel string) bool {
+				for p := range c.Paths {
+					_, below := hostpath.Within(p, rel)
+					_, above := hostpath.Within(rel, p)
+					if below || above && p != "" { // what is above may have been put there whole
+						return true
+					}
+				}
+				return false
+			}
+		}
+		all = append(all, one)
+	}
+	return all, err
+}
 
 // List returns the layers of a state directory, the oldest first.
 func List(dir string) ([]Info, error) {
@@ -541,6 +560,13 @@ func (l *Layer) Commit(ctx context.Context, opt CommitOptions, host Host) (Commi
 	if opt.Progress != nil {
 		how.Progress = func(p layer.Progress) { opt.Progress(p.Path, p.Files, p.AllFiles, p.Bytes, p.All) }
 	}
+	if host.Landing != nil {
+		how.Landing = func(changes []layer.Change) error {
+			return host.Landing(func(rel string) bool {
+				return slices.ContainsFunc(changes, func(c layer.Change) bool { return replaces(c, rel) })
+			})
+		}
+	}
 	if !opt.DryRun {
 		if err := l.held.SaveRenames(renamesOf(l.changes)); err != nil {
 			return Commit{}, fmt.Errorf("cannot record what is renamed: %w", err)
@@ -575,6 +601,18 @@ func (l *Layer) commitOf(r layer.Result) Commit {
 		out.Conflicts = append(out.Conflicts, Conflict(c))
 	}
 	return out
+}
+
+// replaces reports whether a change is at a path, or below or instead of it.
+func replaces(c layer.Change, rel string) bool {
+	for _, p := range []string{c.Path, c.OldPath()} {
+		_, below := hostpath.Within(p, rel)
+		_, above := hostpath.Within(rel, p)
+		if below || above && (c.Kind != layer.Modified || !c.New.Mode.IsDir()) {
+			return true
+		}
+	}
+	return false
 }
 
 // Discard takes changes out of the layer, at and below paths, or all. It returns those of them

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/elsewhere"
 )
 
@@ -18,7 +19,7 @@ type Layer struct{ Principal string }
 func Make(context.Context, string, New) (Held, error)               { return nil, errElsewhere }
 func Reopen(context.Context, string, string, string) (Held, error)  { return nil, errElsewhere }
 func Places(string) []string                                        { return nil }
-func Committed(string) []string                                     { return nil }
+func Committed(string) ([]hostpath.Committed, error)                { return nil, nil }
 func List(string) ([]Info, error)                                   { return nil, nil }
 func Open(context.Context, string, string) (*Layer, error)          { return nil, errElsewhere }
 func Look(string, string) (*Layer, error)                           { return nil, errElsewhere }
