@@ -135,7 +135,7 @@ func TestAbortGoesOn(t *testing.T) {
 	}{
 		"immutable": {func(l *lab) bool { return immutable(l.source+"/b", true) }, func(l *lab) bool { return immutable(l.source+"/b", false) }},
 		"a mount point": {
-			func(l *lab) bool { return mountOnTemporary(l) },
+			mountOnTemporary,
 			func(l *lab) bool { return unix.Unmount(l.temporariesIn("b")[0], unix.MNT_DETACH) == nil },
 		},
 	} {

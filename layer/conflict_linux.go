@@ -199,7 +199,7 @@ func sumOf(dir int, p string) ([]byte, error) {
 // Records returns what the source has now at the paths that changes are of, for the Known of a
 // later commit. From then on a conflict is told exactly.
 func (l *Layer) Records(ctx context.Context, changes []Change) (map[string]Record, error) {
-	c := &commit{Layer: l, source: int(l.Source.Fd())}
+	c := &commit{source: int(l.Source.Fd())}
 	found := map[string]Record{} // what is new in the layer has none
 	for i := range changes {
 		if err := ctx.Err(); err != nil {

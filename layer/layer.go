@@ -37,12 +37,16 @@ type Began struct {
 	Boottime time.Duration
 }
 
-// What a layer changes.
+// These describe changes.
 type (
-	Kind     = delta.Kind
-	Entry    = delta.Entry
+	// Kind is what has become of a path.
+	Kind = delta.Kind
+	// Entry is what a path is on one side.
+	Entry = delta.Entry
+	// Identity is enough to see that a file is still the one that was looked at.
 	Identity = delta.Identity
-	Change   = delta.Change
+	// Change is one path that differs.
+	Change = delta.Change
 )
 
 // The kinds of changes.

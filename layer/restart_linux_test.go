@@ -155,13 +155,13 @@ func TestConflictMoved(t *testing.T) {
 	}
 	bothMarks(t, func(t *testing.T, o *overlay) { // all in one overlay, each in a directory of its own
 		names := slices.Sorted(maps.Keys(cases))
-		var make, commands, host strings.Builder
+		var below, commands, host strings.Builder
 		for n, name := range names {
-			fmt.Fprintf(&make, "mkdir c%d; ( cd c%[1]d; echo f%[1]d > file; echo f%[1]d > same; echo o%[1]d > other; mkdir tree; echo t%[1]d > tree/one; echo z > tree/z )\n", n)
+			fmt.Fprintf(&below, "mkdir c%d; ( cd c%[1]d; echo f%[1]d > file; echo f%[1]d > same; echo o%[1]d > other; mkdir tree; echo t%[1]d > tree/one; echo z > tree/z )\n", n)
 			fmt.Fprintf(&commands, "( cd c%d; %s )\n", n, cases[name].commands)
 			fmt.Fprintf(&host, "( cd c%d; %s )\n", n, cases[name].host)
 		}
-		o.below(t, make.String())
+		o.below(t, below.String())
 		time.Sleep(3 * tick)
 		l := o.layer(t)
 		var err error

@@ -99,7 +99,7 @@ type stage struct {
 // newStage returns a stage on a file system in memory, where there is one with what overlays need.
 func newStage(t testing.TB) *stage {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "layer")
+	dir, err := os.MkdirTemp("/dev/shm", "layer") //nolint:usetesting // in memory
 	if err == nil {
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		err = unix.Setxattr(dir, "user.x", []byte("x"), 0)

@@ -16,11 +16,14 @@ import (
 	"github.com/paddock-dev/paddock/obeyed"
 )
 
-// Findings of screening.
+// These describe what screening finds.
 type (
-	Finding       = obeyed.Finding
-	Level         = obeyed.Level
-	ScreenOptions = obeyed.JudgeOptions // Source and Folding are found out
+	// Finding is what screening has found about a change.
+	Finding = obeyed.Finding
+	// Level says what becomes of such a change.
+	Level = obeyed.Level
+	// ScreenOptions are what screening must know of the host. Source and Folding are found out.
+	ScreenOptions = obeyed.JudgeOptions
 )
 
 // Levels of findings, the least first.

@@ -294,7 +294,7 @@ func openMade(dir int, name string, e *Entry) (*os.File, error) {
 		alike = len(list) == 0
 	case e.Mode&fs.ModeSymlink != 0:
 		buf := make([]byte, unix.PathMax+1)
-		n := 0
+		var n int
 		n, err = unix.Readlinkat(fd, "", buf)
 		alike = string(buf[:max(n, 0)]) == e.Link
 	}

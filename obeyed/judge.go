@@ -329,7 +329,7 @@ func (r *ruling) compareLinks() {
 		is, _ := r.before.at(p)
 		moved = moved && is.Mode&fs.ModeSymlink != 0
 		old := r.before.resolve(p)
-		why := ""
+		var why string
 		switch {
 		case r.spent():
 			why = "there are too many links to tell where it leads"
@@ -448,7 +448,7 @@ func (r *ruling) inGit(ctx context.Context, i int, p string) {
 	names := strings.Split(strings.TrimPrefix(p[len(top):], "/"), "/")
 	for _, e := range inventory().git[foldName(names[0])] {
 		if is, _ := e.covers(names); is { // its content is compared; what comes or goes is looked at here, too
-			if e.Class == policy.Unasked && !(ch.New.Mode.IsDir() && ch.Kind != delta.Renamed) {
+			if e.Class == policy.Unasked && (!ch.New.Mode.IsDir() || ch.Kind == delta.Renamed) {
 				r.add(i, p, Hold, e.Tool, e.Why)
 			}
 			return

@@ -244,7 +244,7 @@ func (s *state) follow(from, p string) (w way) {
 		}
 		w.broken = w.broken || !w.there
 		e, there := delta.Entry{Mode: fs.ModeDir}, true
-		next := ""
+		var next string
 		switch {
 		case name == ".." && w.inside && at == "":
 			if s.opt.Source == "" {
@@ -338,22 +338,22 @@ func (s *state) list(dir string, full bool) (n DirNames, err error) {
 	if based {
 		if known := s.namesIn(base); known != nil && !full {
 			n = *known
-		} else {
-			n, err = s.source.List(base)
-		}
-		switch {
-		case dirfd.Gone(err), errors.Is(err, unix.EACCES), errors.Is(err, unix.EXDEV):
-			n, err = DirNames{}, nil
-		case err != nil:
+		} else if n, err = s.source.List(base); dirfd.Gone(err) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EXDEV) {
+			n = DirNames{}
+		} else if err != nil {
 			return n, fmt.Errorf("cannot look into %s: %w", text.QuoteName(base), err)
 		}
 	}
-	changed := s.in[dir]
-	if len(changed) == 0 {
+	if len(s.in[dir]) == 0 {
 		return n, nil
 	}
+	return s.changed(dir, n), nil
+}
+
+// changed returns names in a directory as they are after the changes.
+func (s *state) changed(dir string, n DirNames) DirNames {
 	fresh := map[string]bool{}
-	for _, name := range changed {
+	for _, name := range s.in[dir] {
 		fresh[name] = true
 	}
 	keep := DirNames{marks: marks{alike: n.alike}}
@@ -397,7 +397,7 @@ func (s *state) list(dir string, full bool) (n DirNames, err error) {
 			keep.Links = append(keep.Links, l)
 		}
 	}
-	return keep, nil
+	return keep
 }
 
 // entry is an entry of the inventory, with the names of its path.
@@ -598,7 +598,7 @@ func (s *state) project(v *visited, n DirNames) {
 		for _, e := range list {
 			switch {
 			case v.dir != "" && !e.Nested && !project:
-			case (v.filled || v.dotGit) && !e.Everywhere && !(project && e.Class == policy.Unasked):
+			case (v.filled || v.dotGit) && !e.Everywhere && (!project || e.Class != policy.Unasked):
 			case v.inner && e.With != nil: // they are the repository's
 			case e.parts[0] != name && !e.Ending && !fresh[name] && !s.opt.Folding:
 			default:
@@ -619,7 +619,7 @@ func (s *state) walk(v *visited, e entry, dir string, i int, name string, t *thi
 	last := i == len(e.parts)-1
 	own := *t
 	t = &own
-	if part := e.parts[i]; name != part && !(last && e.Ending && filepath.Ext(name) == part) {
+	if part := e.parts[i]; name != part && (!last || !e.Ending || filepath.Ext(name) != part) {
 		alike := foldName(name) == foldName(part) || last && e.Ending && foldName(filepath.Ext(name)) == foldName(part)
 		if t.alike = true; !alike || e.Class != policy.Unasked && !s.opt.Folding {
 			return
@@ -661,7 +661,7 @@ func (s *state) walk(v *visited, e entry, dir string, i int, name string, t *thi
 // further goes on with an entry in the directory that t leads to.
 func (s *state) further(v *visited, e entry, i int, t *thing) {
 	part, last := e.parts[i], i == len(e.parts)-1
-	if !(last && e.Ending) {
+	if !last || !e.Ending {
 		s.walk(v, e, t.path, i, part, t)
 	}
 	names := s.in[t.path]
@@ -753,8 +753,7 @@ func (s *state) causes(t *thing) []int { return s.causesIn(s, t) }
 // causesIn is causes for the changes of another state.
 func (s *state) causesIn(in *state, t *thing) []int {
 	found := map[int]bool{}
-	var add func(p string)
-	add = func(p string) {
+	add := func(p string) {
 		for ; p != ""; p, _ = cut(p) {
 			if i, own := in.byPath[p]; own {
 				found[i] = true

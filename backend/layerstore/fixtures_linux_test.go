@@ -13,9 +13,9 @@ func TestFixtures(t *testing.T) {
 	s, source := newStore(t)
 	h := s.mustMake(t, New{ID: "pd-fixture", Source: source})
 	h.Release()
-	was := Record{}
+	var was Record
 	for _, name := range []string{recordName, knownName, renamesName} {
-		text, err := os.ReadFile(filepath.Join("testdata/679cc6da", name))
+		text, err := os.ReadFile(filepath.Join("testdata", "679cc6da", name))
 		must(t, err)
 		if name == recordName { // with what is another one here
 			for old, now := range map[string]string{
