@@ -3,6 +3,7 @@ package paddock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -191,6 +192,7 @@ func TestAttachSilent(t *testing.T) {
 	if err := syscall.Kill(r.Agent.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	awaitStopped(t, r.Agent.PID)
 	was := attachTime
 	attachTime = time.Second
 	_, err = Attach(t.Context(), "silent", opts)
@@ -205,6 +207,26 @@ func TestAttachSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Close()
+}
+
+// awaitStopped waits until each thread of a process is stopped: a signal only asks for that.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("the agent has no threads: %v", err)
+		}
+		if !slices.ContainsFunc(threads, func(stat string) bool {
+			text, err := os.ReadFile(stat)
+			return err == nil && !strings.Contains(string(text), ") T ")
+		}) {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatal("the agent is not stopped")
+		}
+	}
 }
 
 // Of a layer whose removal was killed just before its end, the next one leaves nothing.

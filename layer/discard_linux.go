@@ -149,7 +149,18 @@ func (l *Layer) Settle(landed []Change, trash string) (err error) {
 	for i := range landed {
 		switch c := &landed[i]; {
 		case c.Kind == Renamed:
-			errs = append(errs, l.unmark(c.Path))
+			parent, _ := splitPath(c.Path)
+			hidden, err := l.hides(parent, hiding)
+			switch {
+			case err != nil:
+			case hidden: // a directory above it shows nothing of the source: it says where it is now
+				err = l.mark(c.Path, []byte("/"+c.Path), "origin")
+			default:
+				err = l.mark(c.Path, nil, "redirect", "origin")
+			}
+			errs = append(errs, err)
+		case c.Kind == Added && c.New.Mode.IsDir(): // what is in it comes after it
+			errs = append(errs, l.mark(c.Path, nil, "opaque"))
 		case c.Kind != Deleted && c.New.Mode.IsDir():
 		default:
 			parent, _ := splitPath(c.Path)
@@ -242,8 +253,9 @@ func (l *Layer) hides(dir string, seen map[string]bool) (bool, error) {
 	return is, err
 }
 
-// unmark takes the kernel's mark from a directory that was renamed, and has landed.
-func (l *Layer) unmark(path string) error {
+// mark takes the kernel's marks of these names from a directory that has landed, and gives it the mark
+// redirect, unless that is nil.
+func (l *Layer) mark(path string, redirect []byte, remove ...string) error {
 	fd, err := reach(int(l.Upper.Fd()), path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if gone(err) {
 		return nil
@@ -252,10 +264,20 @@ func (l *Layer) unmark(path string) error {
 		return l.upper().fail("open", path, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	for _, mark := range []string{"trusted.overlay.redirect", "trusted.overlay.origin"} {
-		if err := unix.Fremovexattr(fd, mark); err != nil && !errors.Is(err, unix.ENODATA) {
-			return l.upper().fail("change the marks of", path, err)
+	prefix := "trusted.overlay."
+	if l.Marks == UserMarks {
+		prefix = "user.overlay."
+	}
+	if redirect != nil {
+		err = unix.Fsetxattr(fd, prefix+"redirect", redirect, 0)
+	}
+	for _, name := range remove {
+		if rerr := unix.Fremovexattr(fd, prefix+name); rerr != nil && !errors.Is(rerr, unix.ENODATA) {
+			err = errors.Join(err, rerr)
 		}
+	}
+	if err != nil {
+		return l.upper().fail("change the marks of", path, err)
 	}
 	return nil
 }

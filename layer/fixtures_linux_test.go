@@ -29,6 +29,7 @@ func TestRecoverFixtures(t *testing.T) {
 			want := toured
 			if c.want == Undone {
 				want = maps.Clone(show(t, l.source))
+				want["gone/a"], want["gone/deep/er/b"] = regular+"1", regular+"2" // as they were there
 			}
 			if c.state == undoing { // since somebody made this
 				want["tree"] = regular + "mine"

@@ -259,6 +259,12 @@ func variants() []variant {
 		{name: "a changed program behind a link of a search path", scene: scene{
 			source: []string{"dotfiles/bin/mine *1"}, outside: []string{"local ->{SOURCE}/dotfiles/bin"}, search: []string{"{OUT}/local"},
 			steps: []string{"exec dotfiles/bin/mine evil", "commit"}}, held: "dotfiles/bin/mine"},
+		{name: "a program to which a link outside leads in a search path", scene: scene{
+			source: []string{"tools/t.sh *mine"}, outside: []string{"bin/tool ->{SOURCE}/tools/t.sh"}, search: []string{"{OUT}/bin"},
+			steps: []string{"exec tools/t.sh evil", "commit"}}, held: "tools/t.sh"},
+		{name: "a link that a renamed directory brings into a repository", scene: scene{
+			source: []string{".git/HEAD ref:", ".git/objects/", ".git/refs/", ".git/config x", "src/l ->../README", "README 1"},
+			steps:  []string{"mv src .git/objects/ab", "commit"}}},
 		{name: "a search path over a link that lands", scene: scene{
 			source: []string{"v1/bin/tool *1", "cur ->v1"}, search: []string{"{SOURCE}/cur/bin"},
 			steps: []string{"exec v2/bin/git evil", "commit", "layer", "ln cur v2", "commit"}}, held: "cur"},

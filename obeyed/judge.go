@@ -82,6 +82,7 @@ type Judge struct {
 	stirred       map[string]bool // what stirs has found
 	looked        map[string]lookedUp
 	programs      map[string]bool
+	searchable    map[string][]string  // links in directories of the host in which shells search
 	names         map[string]*DirNames // what namesIn has found
 	sums          map[int]string       // of changes, what inLFS has computed
 	homes         map[string]bool      // directories of the source
@@ -97,7 +98,7 @@ type lookedUp struct {
 
 // NewJudge returns the judge of changes: of a source, with their content in upper.
 func NewJudge(source, upper Tree, changes []delta.Change, opt JudgeOptions) *Judge {
-	j := &Judge{opt: opt, source: source, upper: upper, changes: changes, structural: map[string]bool{}, stirred: map[string]bool{}, looked: map[string]lookedUp{}, programs: map[string]bool{}, names: map[string]*DirNames{}, sums: map[int]string{}, homes: map[string]bool{}}
+	j := &Judge{opt: opt, source: source, upper: upper, changes: changes, structural: map[string]bool{}, stirred: map[string]bool{}, looked: map[string]lookedUp{}, programs: map[string]bool{}, searchable: map[string][]string{}, names: map[string]*DirNames{}, sums: map[int]string{}, homes: map[string]bool{}}
 	for i := range changes {
 		if ch := &changes[i]; ch.Kind != delta.Modified || ch.New.Mode&fs.ModeSymlink != 0 {
 			j.structural[ch.Path] = true
@@ -140,8 +141,9 @@ func (j *Judge) Findings(ctx context.Context, lands func(i int) bool) ([]Finding
 			r.add(i, j.changes[i].Path, Hold, "", "there are too many links to tell which lead to it")
 		}
 	}
-	r.compare()
-	r.compareLinks()
+	if err := errors.Join(r.compare(ctx), r.compareLinks(ctx)); err != nil {
+		return nil, err
+	}
 	for i := range j.changes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -174,8 +176,11 @@ func (r *ruling) add(i int, at string, level Level, tool, why string) {
 }
 
 // compare finds what the host would obey anew, differently or no more.
-func (r *ruling) compare() {
+func (r *ruling) compare(ctx context.Context) error {
 	for key, t := range r.things {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		was := r.before.things[key]
 		i := r.owner(t.path)
 		switch {
@@ -204,6 +209,7 @@ func (r *ruling) compare() {
 			}
 		}
 	}
+	return nil
 }
 
 // known reports whether a thing that counts through a link counts without it, too.
@@ -323,8 +329,11 @@ func executed(name string, text []byte) string {
 
 // compareLinks finds links that would lead out of the source, or to what the host obeys, and do not
 // lead there now.
-func (r *ruling) compareLinks() {
+func (r *ruling) compareLinks(ctx context.Context) error {
 	for p, w := range r.links {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		moved := r.owner(p) < 0 // the link itself is the host's
 		is, _ := r.before.at(p)
 		moved = moved && is.Mode&fs.ModeSymlink != 0
@@ -334,7 +343,7 @@ func (r *ruling) compareLinks() {
 		case r.spent():
 			why = "there are too many links to tell where it leads"
 		case !w.inside || w.out || w.absolute:
-			if moved && (w.broken || (!old.inside || old.out) && !old.broken) {
+			if moved && (w.broken || (!old.inside || old.out) && !old.broken && old.to == w.to) {
 				continue
 			}
 			why = "the link leads out of your directory"
@@ -351,6 +360,7 @@ func (r *ruling) compareLinks() {
 			r.add(i, p, Hold, "", why)
 		}
 	}
+	return nil
 }
 
 // isObeyed reports whether the host obeys a path, or all that is in a directory above it, unasked.
@@ -419,6 +429,9 @@ func (r *ruling) arrival(i int, p string, e delta.Entry) {
 		r.add(i, p, Hold, "", "programs that read a pipe wait for one that writes")
 	case e.Mode.IsRegular() && e.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0:
 		r.add(i, p, Hold, "", "who runs it would become another user; the bit itself does not land in any case")
+	}
+	if _, in := r.gitAbove(p); in && e.Mode&fs.ModeSymlink != 0 {
+		r.add(i, p, Hold, otherGit.Tool, otherGit.Why)
 	}
 	ch := &r.changes[i]
 	fresh := ch.Kind != delta.Modified || ch.Old.Mode&0o111 == 0

@@ -465,12 +465,13 @@ func (s *state) observe(ctx context.Context) error {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		if w := s.follow("/", dir); w.inside && w.there && w.mode.IsDir() {
-			under := ""
-			if s.stirs(w.over) {
-				under = dir
-			}
-			s.push(&visited{visit: visit{dir: w.to, under: under, by: searched, top: true}, walked: w.over})
+		w := s.follow("/", dir)
+		if !w.inside {
+			s.searchLinks(dir, w.to)
+			continue
+		}
+		if w.there && w.mode.IsDir() {
+			s.push(&visited{visit: visit{dir: w.to, under: s.through(w, dir), by: searched, top: true}, walked: w.over})
 		}
 	}
 	for n := 0; n < len(s.queue); n++ {
@@ -487,6 +488,39 @@ func (s *state) observe(ctx context.Context) error {
 	}
 	s.queue = nil
 	return nil
+}
+
+// through returns a name if changes may lead it elsewhere, and "" otherwise.
+func (s *state) through(w way, name string) string {
+	if s.stirs(w.over) {
+		return name
+	}
+	return ""
+}
+
+// maxSearchLinks is how many links of one directory in which shells search are followed.
+const maxSearchLinks = 1 << 12
+
+// searchLinks finds the programs of the source to which links lead in a directory outside of it in
+// which shells search.
+func (s *state) searchLinks(dir, at string) {
+	if s.searchable[at] == nil {
+		links := []string{}
+		if list, err := os.ReadDir(at); err == nil {
+			for _, e := range list {
+				if e.Type()&fs.ModeSymlink != 0 && len(links) < maxSearchLinks {
+					links = append(links, e.Name())
+				}
+			}
+		}
+		s.searchable[at] = links
+	}
+	for _, name := range s.searchable[at] {
+		w := s.follow("/", filepath.Join(at, name))
+		if w.inside && w.there && !w.mode.IsDir() {
+			s.put(&thing{path: w.to, under: s.through(w, filepath.Join(dir, name)), by: searched, mode: w.mode, walked: w.over})
+		}
+	}
 }
 
 func (s *state) push(v *visited) {
@@ -744,6 +778,11 @@ func (s *state) link(v *visited, l Symlink) {
 		return
 	}
 	dotGit := foldName(l.Name) == ".git"
+	if filled := v.filled || Fills(l.Name); filled && !v.git && !dotGit {
+		if _, git := s.gitAbove(join(w.to, "x")); !git {
+			return // what counts there counts as much without the link
+		}
+	}
 	s.push(&visited{visit: visit{dir: w.to, under: under, filled: v.filled || Fills(l.Name), git: v.git || dotGit, dotGit: v.dotGit || dotGit}, inner: v.dotGit, walked: []string{p}, from: v})
 }
 
@@ -752,9 +791,10 @@ func (s *state) causes(t *thing) []int { return s.causesIn(s, t) }
 
 // causesIn is causes for the changes of another state.
 func (s *state) causesIn(in *state, t *thing) []int {
-	found := map[int]bool{}
+	found, added := map[int]bool{}, map[string]bool{}
 	add := func(p string) {
-		for ; p != ""; p, _ = cut(p) {
+		for ; p != "" && !added[p]; p, _ = cut(p) {
+			added[p] = true
 			if i, own := in.byPath[p]; own {
 				found[i] = true
 			}
