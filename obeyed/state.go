@@ -399,7 +399,7 @@ func (s *state) observe(ctx context.Context) error {
 			return nil
 		}
 		v := s.queue[n]
-		if err := s.look1(v); err != nil {
+		if err := s.examine(v); err != nil {
 			return err
 		}
 	}
@@ -465,8 +465,8 @@ func (s *state) put(t *thing) {
 	}
 }
 
-// look1 looks at one directory as it counts.
-func (s *state) look1(v *visited) error {
+// examine looks at one directory, as it counts.
+func (s *state) examine(v *visited) error {
 	if v.by != nil {
 		return s.part(v)
 	}
