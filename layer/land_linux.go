@@ -346,7 +346,7 @@ func (j *journal) land(source int) error {
 	return nil
 }
 
-// problems are errors of several steps, of which the first are told.
+// problems are errors of several steps. The text names the first of them.
 type problems struct {
 	errs []error
 	more int
@@ -487,7 +487,7 @@ func removeTree(dir int, name string, own func(fd int) error) error {
 		return nil
 	}
 	top, err := reach(dir, name, unix.O_PATH|unix.O_DIRECTORY)
-	if gone(err) { // it is no directory
+	if gone(err) { // it is not a directory
 		return unlinked
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	shownVersion = 1
 )
 
-// Shown is what a principal was shown of a layer's changes.
+// Shown records which of a layer's changes a principal has seen.
 type Shown struct {
 	// Scopes are the paths at and below which all changes were shown, "." for everything.
 	Scopes map[string]bool
@@ -27,14 +27,14 @@ type Shown struct {
 	Paths map[string]ShownPath
 }
 
-// ShownPath is what was shown of one path.
+// ShownPath records how one path looked when a principal saw it.
 type ShownPath struct {
 	Sum []byte // of what would have landed
 	// Whole: the sum has the content, too. It was shown, and not only named.
 	Whole bool
 }
 
-// ShownError is the error of a record of what was shown that cannot be read.
+// ShownError reports that the record of seen changes cannot be read.
 type ShownError struct {
 	ID  string
 	Err error
