@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -78,18 +80,27 @@ func TestSessionStreamsByName(t *testing.T) {
 	}
 }
 
-// Jobs that end while no command runs say nothing, and end no shell.
+// Jobs that end while no command runs say nothing, and end no shell. They wait without running, so that
+// a busy machine starts all of them in time.
 func TestSessionJobsEnd(t *testing.T) {
 	for name, argv := range shellsHere(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const jobs = 100
 			s := openSession(t, wire.OpenSessionRequest{ShellCommand: argv})
-			r := s.sh(fmt.Sprintf("i=0; while [ $i -lt %d ]; do (until test -e go; do sleep 0.0$i; done; : >gone$i) & i=$((i+1)); done", jobs))
+			gate := filepath.Join(s.workspace, "gate")
+			if err := unix.Mkfifo(gate, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			r := s.sh(fmt.Sprintf("i=0; while [ $i -lt %d ]; do (: <gate; : >gone$i) & i=$((i+1)); done", jobs))
 			if r.Jobs == 0 || r.ExitCode != 0 {
 				t.Errorf("%+v", r)
 			}
-			s.box.sh("touch go")
+			open, err := os.OpenFile(gate, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer open.Close()
 			eventually(t, "the jobs have ended", func() bool {
 				gone, _ := filepath.Glob(filepath.Join(s.workspace, "gone*"))
 				return len(gone) == jobs
