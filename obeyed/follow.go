@@ -108,7 +108,7 @@ func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 				continue // the walk has found it already
 			}
 			named[dir] = true
-			for _, o := range l.matcher.git {
+			for _, o := range inventory().git.all {
 				l.lead(link{to: filepath.Join(dir, o.Path), by: o})
 			}
 		}

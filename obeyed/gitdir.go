@@ -176,7 +176,7 @@ func (p *protector) findHeld() error {
 	defer func() { p.beyond = false }()
 	for ; p.held < len(p.repositories); p.held++ {
 		r := p.repositories[p.held]
-		for _, o := range Inventory().ReadOnly {
+		for _, o := range inventory().readOnly {
 			top, info, err := p.resolve(filepath.Join(r.dir, o.Path))
 			if !o.Repositories || err != nil || !info.IsDir() || !p.below(top) {
 				continue
@@ -347,7 +347,7 @@ func (p *protector) guardRepository(r *repository) error {
 	if r.beyond {
 		return nil // it is only compared
 	}
-	for _, o := range Inventory().ReadOnly {
+	for _, o := range inventory().readOnly {
 		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) || r.nested && !slices.Contains(nestedGuards, o.Path) {
 			continue
 		}

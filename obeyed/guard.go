@@ -243,7 +243,7 @@ func listParts(dir string) map[string]bool {
 		return nil
 	}
 	defer func() { _ = unix.Close(fd) }()
-	names, all, parts := map[string]bool{}, 0, Inventory().Parts
+	names, all, parts := map[string]bool{}, 0, inventory().parts
 	err = dirfd.EachName(fd, func(name []byte, _ byte) bool {
 		if low := bytes.ToLower(name); parts[string(low)] {
 			names[string(low)] = true

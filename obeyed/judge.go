@@ -86,7 +86,7 @@ type Judge struct {
 	names         map[string]*DirNames // what namesIn has found
 	sums          map[int]string       // of changes, what inLFS has computed
 	homes         map[string]bool      // directories of the source
-	namedBy       []entry              // of JudgeOptions.Named, as directories and as files
+	namedBy       []*policy.Obeyed     // of JudgeOptions.Named, as directories and as files
 	extra         []link               // entries that apply because of directories around the source
 	before        *state
 }
@@ -106,11 +106,11 @@ func NewJudge(source, upper Tree, changes []delta.Change, opt JudgeOptions) *Jud
 	}
 	for _, n := range opt.Named {
 		for _, dir := range []bool{true, false} {
-			j.namedBy = append(j.namedBy, entry{&policy.Obeyed{Path: n.Path, Dir: dir, Class: policy.Unasked, Tool: n.Tool, Why: n.Why}, strings.Split(n.Path, "/")})
+			j.namedBy = append(j.namedBy, &policy.Obeyed{Path: n.Path, Dir: dir, Class: policy.Unasked, Tool: n.Tool, Why: n.Why})
 		}
 	}
 	if opt.Source != "" {
-		j.extra = Inventory().around(opt.Source, opt.Homes)
+		j.extra = inventory().around(opt.Source, opt.Homes)
 		for _, home := range opt.Homes {
 			if rel, in := hostpath.Within(home, opt.Source); in {
 				j.homes[rel] = true
@@ -459,10 +459,10 @@ func (r *ruling) inGit(ctx context.Context, i int, p string) {
 	}
 	ch := &r.changes[i]
 	names := strings.Split(strings.TrimPrefix(p[len(top):], "/"), "/")
-	for _, e := range inventory().git[foldName(names[0])] {
-		if is, _ := e.covers(names); is { // its content is compared; what comes or goes is looked at here, too
-			if e.Class == policy.Unasked && (!ch.New.Mode.IsDir() || ch.Kind == delta.Renamed) {
-				r.add(i, p, Hold, e.Tool, e.Why)
+	for _, o := range inventory().git.alike(names[0]) {
+		if covers(o, names) { // its content is compared; what comes or goes is looked at here, too
+			if o.Class == policy.Unasked && (!ch.New.Mode.IsDir() || ch.Kind == delta.Renamed) {
+				r.add(i, p, Hold, o.Tool, o.Why)
 			}
 			return
 		}

@@ -90,8 +90,7 @@ func (i item) same(was item) bool {
 
 // look is one pass over everything that is watched.
 type look struct {
-	matcher *matcher
-	began   time.Time
+	began time.Time
 	// namesOnly makes the pass read only the names by which entries of the inventory
 	// are found, but not the entries.
 	namesOnly bool
@@ -147,7 +146,7 @@ func (l *look) missed(root, rel string, err error) {
 // entriesIn looks at the entries of the inventory in a directory.
 func (l *look) entriesIn(ctx context.Context, p place, t task) {
 	if t.now.bare && t.what == plain {
-		for _, o := range l.matcher.git {
+		for _, o := range inventory().git.all {
 			l.entry(ctx, p, o)
 		}
 	}
@@ -167,16 +166,14 @@ func (l *look) entriesIn(ctx context.Context, p place, t task) {
 	if t.what == modules && !t.now.bare {
 		return
 	}
-	firsts := l.matcher.firsts(t.what, t.depth == 0 || t.now.Git)
+	root := t.what != plain || t.depth == 0 || t.now.Git
 	for _, name := range t.now.hits {
-		list, endings := named(firsts, name)
-		for _, o := range list {
-			if !t.cache || o.Everywhere || t.now.Git && o.Class == policy.Unasked {
+		for _, o := range inventory().in(t.what).named(name) {
+			switch {
+			case !root && !o.Nested, t.cache && !o.Everywhere && (!t.now.Git || o.Class != policy.Unasked):
+			case !o.Ending:
 				l.entry(ctx, p, o)
-			}
-		}
-		for _, o := range endings {
-			if !t.cache || o.Everywhere {
+			case !strings.Contains(o.Path, "/"):
 				l.at(ctx, p, name, o, 0)
 			}
 		}

@@ -39,71 +39,98 @@ var writtenThrough = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked,
 // are looked at.
 var intoGit = &policy.Obeyed{Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link into a repository's own directory: what lies there is not compared"}
 
-// matcher finds the entries of the inventory by the first name of their paths.
+// matcher finds the entries of the inventory.
 type matcher struct {
-	root, nested, repository map[string][]*policy.Obeyed
-	git, home                []*policy.Obeyed
-	// ReadOnly are the entries that are read-only, and Parts the names in their
-	// paths, in lower case.
-	ReadOnly []*policy.Obeyed
-	Parts    map[string]bool
+	project, git index
+	home         []*policy.Obeyed
+	// readOnly are the entries that are read-only, and parts the names in their paths, in lower case.
+	readOnly []*policy.Obeyed
+	parts    map[string]bool
 }
 
-// Inventory returns the matcher of [policy.Inventory].
-var Inventory = sync.OnceValue(func() *matcher {
-	inventory := policy.Inventory()
-	m := &matcher{root: make(map[string][]*policy.Obeyed, len(inventory)), nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{},
-		Parts: make(map[string]bool, len(inventory))}
-	for i := range inventory {
-		o := &inventory[i]
-		first, _, below := strings.Cut(o.Path, "/")
-		if o.Ending {
-			if below {
-				continue
-			}
-			first = "*" + first
-		}
+// index finds entries by the first names of their paths.
+type index struct {
+	all    []*policy.Obeyed
+	first  map[string][]*policy.Obeyed
+	folded func() map[string][]*policy.Obeyed // the same, by folded names
+}
+
+// inventory returns the matcher of [policy.Inventory].
+var inventory = sync.OnceValue(func() *matcher {
+	list := policy.Inventory()
+	m := &matcher{project: index{first: make(map[string][]*policy.Obeyed, len(list))}, git: index{first: map[string][]*policy.Obeyed{}}, parts: make(map[string]bool, len(list))}
+	for i := range list {
+		o := &list[i]
 		switch o.Under {
 		case policy.GitDir:
-			m.git = append(m.git, o)
-			m.repository[first] = append(m.repository[first], o)
+			m.git.add(o)
 		case policy.Project:
-			m.root[first] = append(m.root[first], o)
-			if o.Nested {
-				m.nested[first] = append(m.nested[first], o)
-			}
+			m.project.add(o)
 		case policy.Home:
 			m.home = append(m.home, o)
 		}
 		if o.ReadOnly() {
-			m.ReadOnly = append(m.ReadOnly, o)
+			m.readOnly = append(m.readOnly, o)
 			for part := range strings.SplitSeq(strings.ToLower(o.Path), "/") {
-				m.Parts[part] = true
+				m.parts[part] = true
 			}
 		}
+	}
+	for _, x := range []*index{&m.project, &m.git} {
+		x.folded = sync.OnceValue(x.fold)
 	}
 	return m
 })
 
-// firsts returns the entries that apply in a directory, by the first name of their paths.
-func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
-	switch {
-	case what == written:
-		return nil
-	case what != plain:
-		return m.repository
-	case root:
-		return m.root
-	}
-	return m.nested
+func (x *index) add(o *policy.Obeyed) {
+	key := firstOf(o)
+	x.all = append(x.all, o)
+	x.first[key] = append(x.first[key], o)
 }
 
-// named returns the entries of firsts whose paths begin with a name, and those that are how it ends.
-func named(firsts map[string][]*policy.Obeyed, name string) (list, endings []*policy.Obeyed) {
-	if ext := filepath.Ext(name); ext != "" && ext != name {
-		endings = firsts["*"+ext]
+func (x *index) fold() map[string][]*policy.Obeyed {
+	folded := make(map[string][]*policy.Obeyed, len(x.first))
+	for _, o := range x.all {
+		key := foldName(firstOf(o))
+		folded[key] = append(folded[key], o)
 	}
-	return firsts[name], endings
+	return folded
+}
+
+// firstOf returns the first name of an entry's path, with "*" before it if it is how names end.
+func firstOf(o *policy.Obeyed) string {
+	first, _, below := strings.Cut(o.Path, "/")
+	if o.Ending && !below {
+		return "*" + first
+	}
+	return first
+}
+
+// named returns the entries whose paths begin with a name, and those that are how it ends.
+func (x *index) named(name string) []*policy.Obeyed { return find(x.first, name, filepath.Ext(name)) }
+
+// alike returns the entries that named returns for a name, or for another one that some file systems do
+// not tell from it.
+func (x *index) alike(name string) []*policy.Obeyed {
+	return find(x.folded(), foldName(name), foldName(filepath.Ext(name)))
+}
+
+func find(by map[string][]*policy.Obeyed, name, ext string) []*policy.Obeyed {
+	if endings := by["*"+ext]; ext != "" && ext != name && endings != nil {
+		return slices.Concat(by[name], endings)
+	}
+	return by[name]
+}
+
+// in returns the index for a directory, or nil.
+func (m *matcher) in(what kind) *index {
+	switch what {
+	case written:
+		return nil
+	case plain:
+		return &m.project
+	}
+	return &m.git
 }
 
 // around finds the paths below a root that matter because of the directories above it, and
@@ -127,8 +154,8 @@ func (m *matcher) around(root string, homes []string) []link {
 		dir = filepath.Dir(dir)
 		rel, _ := hostpath.Within(root, dir)
 		first, _, _ := strings.Cut(rel, "/")
-		below(dir, m.root[first])
-		if list := m.repository[first]; len(list) > 0 && isGitDir(dir) {
+		below(dir, m.project.first[first])
+		if list := m.git.first[first]; len(list) > 0 && isGitDir(dir) {
 			below(dir, list)
 		}
 	}

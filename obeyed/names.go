@@ -89,7 +89,7 @@ type Names struct {
 // must read them themselves.
 func ReadNames(ctx context.Context, roots []string) *Names {
 	n := &Names{done: make(chan struct{}), tops: map[string]*node{}}
-	n.look = &look{matcher: Inventory(), began: time.Now(), namesOnly: true, unseen: map[string]string{}}
+	n.look = &look{began: time.Now(), namesOnly: true, unseen: map[string]string{}}
 	var walks []*walk
 	small := true
 	for _, root := range outermost(roots) {
@@ -174,7 +174,7 @@ func (n *Names) begin(ctx context.Context) *look {
 	if !n.await(ctx) {
 		return nil
 	}
-	l := &look{matcher: n.look.matcher, began: n.look.began, items: map[string]item{}, unseen: maps.Clone(n.look.unseen), depth: n.look.depth, why: n.look.why}
+	l := &look{began: n.look.began, items: map[string]item{}, unseen: maps.Clone(n.look.unseen), depth: n.look.depth, why: n.look.why}
 	l.entries.Store(n.look.entries.Load())
 	l.dirs.Store(n.look.dirs.Load())
 	return l

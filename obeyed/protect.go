@@ -171,7 +171,7 @@ func above(dir string, f func(dir string) error) error {
 func (p *protector) entries(dir string) iter.Seq[*policy.Obeyed] {
 	home, git := p.homes.Has(dir), p.isGitDir(dir)
 	return func(yield func(*policy.Obeyed) bool) {
-		for _, o := range Inventory().ReadOnly {
+		for _, o := range inventory().readOnly {
 			if (o.Under == policy.Home && !home || o.Under == policy.GitDir && !git) || yield(o) {
 				continue
 			}
@@ -247,7 +247,7 @@ func (p *protector) inventory() error {
 			return err
 		}
 	}
-	for _, o := range Inventory().ReadOnly {
+	for _, o := range inventory().readOnly {
 		if o.Under != policy.Home || p.homes.Own == "" || !p.mayHave(p.homes.Own, o.Path) {
 			continue
 		}

@@ -108,7 +108,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 		l = known.begin(ctx)
 	}
 	if l == nil {
-		known, l = nil, &look{matcher: Inventory(), began: now, items: map[string]item{}, unseen: map[string]string{}}
+		known, l = nil, &look{began: now, items: map[string]item{}, unseen: map[string]string{}}
 	}
 	if before != nil {
 		l.before = before.items
@@ -148,7 +148,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 				s.trees[root] = newWalk(l, top, was).all(ctx)
 			}
 		}
-		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
+		l.links = append(l.links, inventory().around(root, watch.Homes)...)
 	}
 	for i := range watch.Also {
 		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})

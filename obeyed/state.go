@@ -1,6 +1,7 @@
 package obeyed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -317,46 +317,15 @@ func (s *state) changed(dir string, n DirNames) DirNames {
 	return keep
 }
 
-// entry is an entry of the inventory, with the names of its path.
-type entry struct {
-	*policy.Obeyed
-	parts []string
+// covers reports whether an entry is, or contains, the path of these names, however a file system compares
+// them.
+func covers(o *policy.Obeyed, names []string) bool {
+	parts := strings.Split(o.Path, "/")
+	if len(names) < len(parts) || len(names) > len(parts) && !o.Dir {
+		return false
+	}
+	return slices.EqualFunc(parts, names[:len(parts)], func(a, b string) bool { return foldName(a) == foldName(b) })
 }
-
-// covers reports whether an entry is, or contains, the path of these names, and whether a name is
-// only alike.
-func (e entry) covers(names []string) (is, alike bool) {
-	if len(names) < len(e.parts) || len(names) > len(e.parts) && !e.Dir {
-		return false, false
-	}
-	for i, part := range e.parts {
-		if part != names[i] {
-			if foldName(part) != foldName(names[i]) {
-				return false, false
-			}
-			alike = true
-		}
-	}
-	return true, alike
-}
-
-// entries are the entries of the inventory, by the first names of their paths, folded.
-type entries struct{ project, git, home map[string][]entry }
-
-var inventory = sync.OnceValue(func() entries {
-	all := entries{project: map[string][]entry{}, git: map[string][]entry{}, home: map[string][]entry{}}
-	list := policy.Inventory()
-	for i := range list {
-		e := entry{&list[i], strings.Split(list[i].Path, "/")}
-		to := map[policy.Under]map[string][]entry{policy.Project: all.project, policy.GitDir: all.git, policy.Home: all.home}[e.Under]
-		first := foldName(e.parts[0])
-		if e.Ending && len(e.parts) == 1 {
-			first = "*" + first
-		}
-		to[first] = append(to[first], e)
-	}
-	return all
-})
 
 // searched stands for the programs in a directory in which shells search.
 var searched = &policy.Obeyed{Dir: true, Class: policy.Unasked, Tool: "shells", Why: "shells find programs in its directory"}
@@ -365,8 +334,8 @@ var searched = &policy.Obeyed{Dir: true, Class: policy.Unasked, Tool: "shells", 
 func (s *state) observe(ctx context.Context) error {
 	root := &visited{}
 	s.push(root)
-	for _, e := range s.namedBy {
-		s.entry(root, e, e.parts[0])
+	for _, o := range s.namedBy {
+		s.entry(root, o, "")
 	}
 	for _, l := range s.extra {
 		rel, in := hostpath.Within(l.to, s.opt.Source)
@@ -374,8 +343,7 @@ func (s *state) observe(ctx context.Context) error {
 		case in && rel == "":
 			s.push(&visited{visit: visit{by: l.by, top: true}})
 		case in:
-			e := entry{l.by, strings.Split(rel, "/")}
-			s.entry(root, e, e.parts[0])
+			s.walk(root, strings.Split(rel, "/"), "", 0, "", &thing{by: l.by, from: root})
 		}
 	}
 	for _, dir := range s.opt.Search {
@@ -477,18 +445,14 @@ func (s *state) examine(v *visited) error {
 	}
 	if s.isGitDir(v, n.marks) {
 		s.git[v.dir], v.git = true, true // what is below is reached through it
-		for _, list := range inventory().git {
-			for _, e := range list {
-				s.entry(v, e, e.parts[0])
-			}
+		for _, o := range inventory().git.all {
+			s.entry(v, o, "")
 		}
 	}
 	s.project(v, n)
 	if s.homes[v.dir] {
-		for _, list := range inventory().home {
-			for _, e := range list {
-				s.entry(v, e, e.parts[0])
-			}
+		for _, o := range inventory().home {
+			s.entry(v, o, "")
 		}
 	}
 	for _, name := range n.Dirs {
@@ -541,44 +505,43 @@ func (s *state) project(v *visited, n DirNames) {
 		fresh[name] = true
 	}
 	for _, name := range n.Hits {
-		folded := foldName(name)
-		list := inventory().project[folded]
-		if ext := filepath.Ext(name); ext != "" && ext != name {
-			list = slices.Concat(list, inventory().project["*"+foldName(ext)])
+		list := inventory().project.named(name)
+		if fresh[name] || s.opt.Folding {
+			list = inventory().project.alike(name)
 		}
-		for _, e := range list {
+		for _, o := range list {
 			switch {
-			case v.dir != "" && !e.Nested && !project:
-			case (v.filled || v.dotGit) && !e.Everywhere && (!project || e.Class != policy.Unasked):
-			case v.inner && e.With != nil: // they are the repository's
-			case e.parts[0] != name && !e.Ending && !fresh[name] && !s.opt.Folding:
+			case v.dir != "" && !o.Nested && !project:
+			case (v.filled || v.dotGit) && !o.Everywhere && (!project || o.Class != policy.Unasked):
+			case v.inner && o.With != nil: // they are the repository's
 			default:
-				s.entry(v, e, name)
+				s.entry(v, o, name)
 			}
 		}
 	}
 }
 
-// entry finds what is at the path of an entry of the inventory in a directory. Its first name is
-// given.
-func (s *state) entry(v *visited, e entry, first string) {
-	s.walk(v, e, v.dir, 0, first, &thing{under: v.under, by: e.Obeyed, from: v})
+// entry finds the path of an entry of the inventory in a directory, or one that begins with first, if it
+// is given.
+func (s *state) entry(v *visited, o *policy.Obeyed, first string) {
+	s.walk(v, strings.Split(o.Path, "/"), v.dir, 0, first, &thing{under: v.under, by: o, from: v})
 }
 
 // walk goes on with an entry, from the directory of one of its names. t has what was walked so far.
-func (s *state) walk(v *visited, e entry, dir string, i int, name string, t *thing) {
-	last := i == len(e.parts)-1
+func (s *state) walk(v *visited, parts []string, dir string, i int, name string, t *thing) {
+	o, part, last := t.by, parts[i], i == len(parts)-1
+	name = cmp.Or(name, part)
 	own := *t
 	t = &own
-	if part := e.parts[i]; name != part && (!last || !e.Ending || filepath.Ext(name) != part) {
-		alike := foldName(name) == foldName(part) || last && e.Ending && foldName(filepath.Ext(name)) == foldName(part)
-		if t.alike = true; !alike || e.Class != policy.Unasked && !s.opt.Folding {
+	if name != part && (!last || !o.Ending || filepath.Ext(name) != part) {
+		alike := foldName(name) == foldName(part) || last && o.Ending && foldName(filepath.Ext(name)) == foldName(part)
+		if t.alike = true; !alike || o.Class != policy.Unasked && !s.opt.Folding {
 			return
 		}
 	}
 	p := join(dir, name)
 	is, there := s.at(p)
-	if !there || e.With != nil && slices.ContainsFunc(e.With, func(o string) bool { return !s.has(join(dir, o)) }) {
+	if !there || o.With != nil && slices.ContainsFunc(o.With, func(other string) bool { return !s.has(join(dir, other)) }) {
 		return
 	}
 	t.path, t.mode = p, is.Mode
@@ -600,30 +563,30 @@ func (s *state) walk(v *visited, e entry, dir string, i int, name string, t *thi
 	}
 	switch isDir := t.mode.IsDir(); {
 	case !last && isDir:
-		s.further(v, e, i+1, t)
-	case !last, isDir && e.Repositories:
-	case isDir && e.Dir:
-		s.push(&visited{visit: visit{dir: t.path, under: t.under, by: e.Obeyed, top: true}, walked: t.walked, from: v})
-	case isDir == e.Dir, e.Path == ".git":
+		s.further(v, parts, i+1, t)
+	case !last, isDir && o.Repositories:
+	case isDir && o.Dir:
+		s.push(&visited{visit: visit{dir: t.path, under: t.under, by: o, top: true}, walked: t.walked, from: v})
+	case isDir == o.Dir, o.Path == ".git":
 		s.put(t)
 	}
 }
 
 // further goes on with an entry in the directory that t leads to.
-func (s *state) further(v *visited, e entry, i int, t *thing) {
-	part, last := e.parts[i], i == len(e.parts)-1
-	if !last || !e.Ending {
-		s.walk(v, e, t.path, i, part, t)
+func (s *state) further(v *visited, parts []string, i int, t *thing) {
+	ending := t.by.Ending && i == len(parts)-1
+	if !ending {
+		s.walk(v, parts, t.path, i, "", t)
 	}
 	names := s.in[t.path]
-	if s.opt.Folding || last && e.Ending {
+	if s.opt.Folding || ending {
 		if n, err := s.list(t.path, true); err == nil {
 			names = n.Hits
 		}
 	}
 	for _, name := range names {
-		if name != part {
-			s.walk(v, e, t.path, i, name, t)
+		if name != parts[i] {
+			s.walk(v, parts, t.path, i, name, t)
 		}
 	}
 }

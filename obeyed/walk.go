@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/dirfd"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // Bounds of one look, so that what commands have made cannot fill memory or take forever. A
@@ -208,13 +209,13 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 	n.what = t.what
 	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
 	n.stable = w.trusted && n.dev == w.dev && w.settled(st)
-	firsts := w.matcher.firsts(t.what, true)
+	firsts := inventory().in(t.what)
 	err := dirfd.EachName(fd, func(name []byte, kind byte) bool {
 		n.Note(name)
 		if kind == unix.DT_UNKNOWN {
 			kind = dirfd.TypeOf(fd, string(name))
 		}
-		if list, endings := named(firsts, string(name)); list != nil || endings != nil {
+		if firsts != nil && firsts.named(string(name)) != nil {
 			n.hits = append(n.hits, string(name))
 		}
 		switch kind {
@@ -231,8 +232,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 	}
 	if t.what == plain && t.depth > 0 && !n.Git {
 		n.hits = slices.DeleteFunc(n.hits, func(name string) bool {
-			list, endings := named(w.matcher.nested, name)
-			return list == nil && endings == nil
+			return !slices.ContainsFunc(firsts.named(name), func(o *policy.Obeyed) bool { return o.Nested })
 		})
 	}
 	n.bare = !t.top && (n.marks.bare() || t.what == modules && n.Head)
