@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"maps"
 	"os"
 	"os/user"
 	"path"
@@ -13,8 +14,9 @@ import (
 
 // Users are the homes of this host's users.
 type Users struct {
-	Own  string            // the caller's
+	Own  string            // the caller's, without links
 	dirs map[string]string // by the user's name
+	all  []string          // what All returns
 }
 
 // FindUsers reads the host's list of users. Homes that several users share, as system
@@ -31,21 +33,23 @@ func FindUsers() Users {
 	} else if me, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil {
 		u.Own = Future(me.HomeDir)
 	}
+	u.resolve()
 	return u
 }
 
-// Has reports whether a directory is the home of a user.
-func (u Users) Has(dir string) bool {
-	if dir == u.Own {
-		return true
+// resolve sets all. Paths without links are compared with it, and those that links can lead elsewhere.
+func (u *Users) resolve() {
+	list := append(slices.Collect(maps.Values(u.dirs)), u.Own)
+	slices.Sort(list)
+	for _, home := range slices.Compact(list) {
+		u.all = append(u.all, home, Future(home))
 	}
-	for _, home := range u.dirs {
-		if home == dir {
-			return true
-		}
-	}
-	return false
+	slices.Sort(u.all)
+	u.all = slices.DeleteFunc(slices.Compact(u.all), func(home string) bool { return !filepath.IsAbs(home) })
 }
+
+// Has reports whether a directory is the home of a user.
+func (u Users) Has(dir string) bool { return slices.Contains(u.all, dir) }
 
 // Expand turns "~" and "~NAME" at the beginning of a path into a home.
 func (u Users) Expand(path string) string {
@@ -66,15 +70,8 @@ func (u Users) Expand(path string) string {
 // Homes returns the homes of the users of this host.
 func Homes() []string { return FindUsers().All() }
 
-// All returns the homes, sorted, each once.
-func (u Users) All() []string {
-	list := []string{u.Own}
-	for _, home := range u.dirs {
-		list = append(list, home)
-	}
-	slices.Sort(list)
-	return slices.DeleteFunc(slices.Compact(list), func(home string) bool { return !filepath.IsAbs(home) })
-}
+// All returns the homes, sorted, each once: as the host's list of users has them, and without links.
+func (u Users) All() []string { return u.all }
 
 // eachUser calls visit for each user of this host whose home is an absolute path. If the
 // host has no list of users there are none; the caller's own home is known anyway.
