@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -270,7 +268,7 @@ func (l *Layer) host(ctx context.Context) (layers.Host, error) {
 // obeyed finds what the host obeys in the source. Changes that land there are writes by commands: the
 // source is listed before, so that links that land are not taken for the user's.
 func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
-	host := layers.Host{Homes: hostpath.Homes(), Search: filepath.SplitList(os.Getenv("PATH")), Named: map[string]layers.Named{}}
+	host := layers.Host{Homes: hostpath.Homes(), Search: hostpath.ShellDirs(), Named: map[string]layers.Named{}}
 	opts := l.opts
 	opts.NoLinks, opts.GitUser, opts.Path, opts.Toolchains, opts.ID = false, false, "", nil, ""
 	_, req, err := opts.request(Spec{Workspace: Workspace{Source: l.own.Info().Source}})

@@ -61,7 +61,7 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 		case len(list) <= maxOf:
 			found.List = append(found.List, list...)
 		default:
-			found.List = append(found.List, Change{Path: top, By: list[0].By})
+			found.List = append(found.List, Change{Path: filepath.Clean(top), By: list[0].By})
 		}
 	}
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })

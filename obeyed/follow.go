@@ -3,6 +3,7 @@ package obeyed
 import (
 	"context"
 	"errors"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -97,6 +98,31 @@ func (l *look) lead(to link) {
 	}
 }
 
+// search records the directories of PATH, and of those outside of the roots what may lead into them.
+func (l *look) search(dirs []string, roots, files map[string]place) {
+	program := *searched
+	program.Dir = false
+	met := map[string]bool{}
+	for _, dir := range dirs {
+		l.lead(link{to: dir, by: searched, hops: 1})
+		at := hostpath.Future(dir)
+		if root, _ := within(at, roots); root != "" || met[at] {
+			continue
+		}
+		met[at] = true
+		for _, name := range linksIn(at) {
+			if text, _ := os.Readlink(filepath.Join(at, name)); strings.Contains(text, "/") { // not to another one in it
+				l.lead(link{to: target(text, at), by: &program, hops: 1})
+			}
+		}
+		for file := range files {
+			if filepath.Dir(file) == at {
+				l.lead(link{to: file, by: &program})
+			}
+		}
+	}
+}
+
 // followAll looks at the paths to which links lead, and at the repositories that git's own
 // files name, if they lie in roots.
 func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
@@ -120,16 +146,17 @@ func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 			return
 		}
 		to := l.links[i]
-		if p, ok := files[to.to]; ok {
-			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
-		}
 		root, rel := within(to.to, roots)
 		if root == "" && to.hops > 0 && files[to.to].root == "" { // it may lie in a root, over a link of the host's
-			if strings.HasPrefix(to.to, "/proc/") {
+			at, proc := l.enter(to.to, roots)
+			if proc {
 				l.missed(to.to, "", errProc)
 			}
-			to.to = hostpath.Future(to.to)
+			to.to = at
 			root, rel = within(to.to, roots)
+		}
+		if p, ok := files[to.to]; ok {
+			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
 		}
 		if p := roots[root]; root != "" {
 			p.rel = rel
@@ -139,6 +166,35 @@ func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 }
 
 var errProc = errors.New("a link leads there, and it is another place for each program")
+
+// enter follows links of the host to where a path enters a root, or to its end. It reports whether
+// /proc was on the way.
+func (l *look) enter(to string, roots map[string]place) (at string, proc bool) {
+	at = "/"
+	for links, rest := 0, strings.Split(to, "/"); len(rest) > 0 && links <= maxHops; {
+		next := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		if root, _ := within(next, roots); root != "" {
+			return target(strings.Join(append([]string{next}, rest...), "/"), "/"), proc
+		}
+		proc = proc || next == "/proc"
+		text, known := l.texts[next]
+		if !known {
+			text, _ = os.Readlink(next)
+			l.texts[next] = text
+		}
+		if text == "" {
+			at = next
+			continue
+		}
+		links++
+		if filepath.IsAbs(text) {
+			at = "/"
+		}
+		rest = append(strings.Split(text, "/"), rest...)
+	}
+	return at, proc
+}
 
 // within returns the root that holds a path, and the path below it.
 func within(full string, roots map[string]place) (root, rel string) {

@@ -66,7 +66,7 @@ type JudgeOptions struct {
 	// Named are paths that git's configuration, hooks and links in the source name, as they
 	// are protected where commands work in the source itself.
 	Named []Named
-	// Search are the directories in which the host's shells look for programs.
+	// Search are the directories in which the host's shells look for programs, as absolute paths.
 	Search []string
 	// Names returns the names in a directory of the source that were read already, and false if
 	// they were not; nil: none were.

@@ -2,6 +2,7 @@ package obeyed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -105,6 +106,7 @@ type look struct {
 	links []link // still to be followed
 	// aliases are directories that tools fill, or are in one, and to which a link elsewhere leads.
 	aliases []string
+	texts   map[string]string // of paths of the host that enter has met; "": it is not a link
 	// repositories are directories that git's own files name.
 	repositories []string
 	unseen       map[string]string
@@ -215,6 +217,9 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 	}
 	full := p.path(name)
 	i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), fresh: !l.settled(&st), by: o, top: full} //nolint:unconvert // differs between platforms
+	if o.Under == onPath && !o.Dir {
+		i.top = cmp.Or(o.Path, filepath.Dir(full)) + "/" // the directory itself may be an entry
+	}
 	switch mode := st.Mode & unix.S_IFMT; {
 	case o == writtenThrough && (mode != unix.S_IFLNK || name == "HEAD" && strings.HasPrefix(readLink(p.fd, name), "refs/") && !strings.Contains(readLink(p.fd, name), "..")):
 		return // not a link, or a HEAD as git makes it with core.preferSymlinkRefs
@@ -231,10 +236,15 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 	case mode == unix.S_IFDIR && o.Dir:
 		i = item{kind: isDir, by: o, top: full}
 		holds := !o.Repositories && l.below(ctx, p, name, i, 0) > 0 // the walk itself goes through repositories
+		if o == searched {
+			return // its programs are compared
+		}
 		if holds || o.Class == policy.Unasked || o.Under != policy.GitDir {
 			l.add(i.top, i)
 		}
 		return
+	case o.Under == onPath && (o.Dir || mode != unix.S_IFREG || st.Mode&0o111 == 0):
+		return // not a program
 	case o.Class == policy.WhenNamed && (mode != unix.S_IFREG || o.Dir):
 		return
 	case mode == unix.S_IFDIR:
@@ -293,7 +303,12 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 	if err != nil {
 		l.missed(p.root, in.rel, err)
 	}
+	program := &policy.Obeyed{Path: in.path(""), Under: onPath, Class: searched.Class, Tool: searched.Tool, Why: searched.Why}
 	for _, n := range names {
+		if top.by == searched {
+			l.at(ctx, in, n, program, 0)
+			continue
+		}
 		var st unix.Stat_t
 		if depth == 0 && slices.Contains(top.by.Except, n) || unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil ||
 			top.by.Under == policy.GitDir && top.by.Path == "hooks" && strings.HasSuffix(n, ".sample") && st.Mode&unix.S_IFMT != unix.S_IFDIR {

@@ -30,6 +30,8 @@ type Watch struct {
 	Also []policy.Obeyed // with absolute paths
 	// Homes are the homes of the host's users.
 	Homes []string
+	// Search are the directories in which the host's shells look for programs, as absolute paths.
+	Search []string
 	// Relative says that the user's configuration of git may name programs by paths
 	// relative to the repository. Then each new repository matters.
 	Relative bool
@@ -153,6 +155,8 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 	for i := range watch.Also {
 		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})
 	}
+	l.texts = map[string]string{}
+	l.search(watch.Search, roots, files)
 	l.meetAliases(ctx, roots)
 	l.followAll(ctx, roots, files)
 	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
@@ -179,7 +183,7 @@ func (s *Snapshot) Compare(ctx context.Context) Changes {
 // CompareWith does what [Snapshot.Compare] does for a snapshot that was read from a file. It
 // keeps the new look in looked, for other snapshots of the same directories.
 func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot) Changes {
-	key := fmt.Sprintf("%q %q %q %v", s.watch.Workspace, s.watch.Roots, s.watch.Homes, s.watch.Also)
+	key := fmt.Sprintf("%q %q %q %q %v", s.watch.Workspace, s.watch.Roots, s.watch.Homes, s.watch.Search, s.watch.Also)
 	if looked[key] == nil {
 		looked[key] = take(ctx, s.watch, nil, nil)()
 	}
@@ -213,6 +217,9 @@ func (s *Snapshot) Encode() []byte {
 	}
 	for _, root := range s.watch.Roots {
 		line("root", root)
+	}
+	for _, dir := range s.watch.Search {
+		line("search", dir)
 	}
 	if s.watch.Relative {
 		line("relative")
@@ -249,6 +256,8 @@ func Decode(text []byte) (*Snapshot, error) {
 			s.watch.Homes = append(s.watch.Homes, f[0])
 		case word == "root" && len(f) == 1 && filepath.IsAbs(f[0]):
 			s.watch.Roots = append(s.watch.Roots, f[0])
+		case word == "search" && len(f) == 1:
+			s.watch.Search = append(s.watch.Search, f[0])
 		case word == "relative" && len(f) == 0:
 			s.watch.Relative = true
 		case word == "also" && len(f) == 5:

@@ -285,6 +285,56 @@ func TestCompareAround(t *testing.T) {
 	})
 }
 
+// Programs that the host's shells find by PATH count, wherever a directory of it or a link in one leads.
+func TestComparePath(t *testing.T) {
+	for _, tt := range []struct{ name, before, commands, planted string }{
+		{"a directory", "mkdir ws/bin; prog ws/bin/old ws/bin/same", "cd ws/bin; prog new old; echo x > data; mkdir -p sub; prog sub/x", "bin/old bin/new"},
+		{"a directory that was not there", "", "mkdir -p ws/bin/empty", ""},
+		{"a program in a directory that was not there", "", "mkdir ws/bin; prog ws/bin/x", "bin/x"},
+		{"many programs", "mkdir ws/bin", "cd ws/bin; prog a b c d e", "bin"},
+		{"a directory that tools fill", "mkdir -p ws/.venv/bin; prog ws/.venv/bin/python", "cd ws/.venv/bin; prog pip pytest; echo x > activate.csh", ".venv/bin/pip .venv/bin/pytest"},
+		{"links to programs of packages", "mkdir -p ws/node_modules/.bin", "cd ws/node_modules; for p in a b c d; do mkdir $p; prog $p/cli; ln -s ../$p/cli .bin/$p; done", "node_modules/.bin"},
+		{"the workspace", "prog ws/tool; echo x > ws/README", "cd ws; prog tool; mkdir -p src/a; prog src/a/x; echo y > README", "tool"},
+		{"a file that becomes a program", "mkdir ws/bin; echo x > ws/bin/x", "chmod +x ws/bin/x", "bin/x"},
+		{"a link to a program", "mkdir ws/bin ws/src; prog ws/src/x; ln -s ../src/x ws/bin/x", "prog ws/src/x", "src/x"},
+		{"a link to a directory", "mkdir ws/bin ws/src; ln -s ../src ws/bin/src", "prog ws/src/x", ""},
+		{"over a link of the host's", "mkdir ws/bin; ln -s ../ws/bin home/bin", "prog ws/bin/x", "bin/x"},
+		{"over a link that is made", "mkdir -p ws/v1/bin ws/v2/bin; ln -s v1 ws/cur; prog ws/v1/bin/x ws/v2/bin/x", "ln -sfn v2 ws/cur", "cur v2/bin/x"},
+		{"over a link of the host's and one that is made", "mkdir -p ws/v1 ws/v2; ln -s v1 ws/c; ln -s ../ws/c home/bin; prog ws/v1/x ws/v2/x", "ln -sfn v2 ws/c", "c v2/x"},
+		{"a program that a link of the host's leads to", "mkdir ws/tools home/bin; prog ws/tools/x ws/tools/y; ln -s ../../ws/tools/x home/bin/x", "prog ws/tools/x ws/tools/y", "tools/x"},
+		{"one that was not there", "mkdir home/bin; ln -s ../../ws/tools/x home/bin/x", "mkdir ws/tools; prog ws/tools/x", "tools/x"},
+		{"nothing of PATH", "mkdir ws/src", "prog ws/src/x", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			ws := filepath.Join(dir, "ws")
+			const prog = "prog() { for f; do echo $RANDOM$f >> $f; chmod +x $f; done; }\n"
+			host(t, dir, prog+"mkdir ws home\n"+tt.before)
+			w := Watch{Workspace: ws, Roots: []string{ws}}
+			for _, at := range []string{"ws/bin", "ws/.venv/bin", "ws/node_modules/.bin", "ws/cur/bin", "home/bin"} {
+				w.Search = append(w.Search, filepath.Join(dir, at))
+			}
+			if tt.name == "the workspace" {
+				w.Search = append(w.Search, ws)
+			}
+			before := Take(t.Context(), w)
+			kept, err := Decode(before.Encode())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := before.Compare(t.Context()); len(c.List)+len(c.Unseen) > 0 {
+				t.Errorf("before anything: %+v", c)
+			}
+			host(t, dir, prog+tt.commands)
+			for how, c := range map[string]Changes{"in memory": before.Compare(t.Context()), "from a file": kept.CompareWith(t.Context(), map[string]*Snapshot{})} {
+				if got := found(c, ws, policy.Unasked); got != tt.planted || len(c.Unseen) > 0 {
+					t.Errorf("%s: %q, want %q; unseen %q", how, got, tt.planted, c.Unseen)
+				}
+			}
+		})
+	}
+}
+
 // Nothing that commands can make holds a look up, or leads it elsewhere.
 func TestCompareHostile(t *testing.T) {
 	outside := t.TempDir()

@@ -327,8 +327,11 @@ func covers(o *policy.Obeyed, names []string) bool {
 	return slices.EqualFunc(parts, names[:len(parts)], func(a, b string) bool { return foldName(a) == foldName(b) })
 }
 
+// onPath is where the entries are that shells find by PATH.
+const onPath policy.Under = "PATH"
+
 // searched stands for the programs in a directory in which shells search.
-var searched = &policy.Obeyed{Dir: true, Class: policy.Unasked, Tool: "shells", Why: "shells find programs in its directory"}
+var searched = &policy.Obeyed{Under: onPath, Dir: true, Class: policy.Unasked, Tool: "shells", Why: "shells find programs in its directory"}
 
 // observe finds what the host would obey.
 func (s *state) observe(ctx context.Context) error {
@@ -347,9 +350,6 @@ func (s *state) observe(ctx context.Context) error {
 		}
 	}
 	for _, dir := range s.opt.Search {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
 		w := s.follow("/", dir)
 		if !w.inside {
 			s.searchLinks(dir, w.to)
@@ -390,15 +390,7 @@ const maxSearchLinks = 1 << 12
 // which shells search.
 func (s *state) searchLinks(dir, at string) {
 	if s.searchable[at] == nil {
-		links := []string{}
-		if list, err := os.ReadDir(at); err == nil {
-			for _, e := range list {
-				if e.Type()&fs.ModeSymlink != 0 && len(links) < maxSearchLinks {
-					links = append(links, e.Name())
-				}
-			}
-		}
-		s.searchable[at] = links
+		s.searchable[at] = linksIn(at)
 	}
 	for _, name := range s.searchable[at] {
 		w := s.follow("/", filepath.Join(at, name))
@@ -406,6 +398,18 @@ func (s *state) searchLinks(dir, at string) {
 			s.put(&thing{path: w.to, under: s.through(w, filepath.Join(dir, name)), by: searched, mode: w.mode, walked: w.over})
 		}
 	}
+}
+
+// linksIn returns the names of links in a directory of the host.
+func linksIn(dir string) []string {
+	links := []string{}
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		if e.Type()&fs.ModeSymlink != 0 && len(links) < maxSearchLinks {
+			links = append(links, e.Name())
+		}
+	}
+	return links
 }
 
 func (s *state) push(v *visited) {
@@ -711,7 +715,7 @@ func (j *Judge) isProgram(name string) bool {
 	if !known {
 		is = slices.ContainsFunc(j.opt.Search, func(dir string) bool {
 			fi, err := os.Stat(filepath.Join(dir, name))
-			return filepath.IsAbs(dir) && err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0
+			return err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0
 		})
 		j.programs[name] = is
 	}

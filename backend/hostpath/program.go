@@ -50,6 +50,12 @@ func SearchPath(state, list string, mounts []Mount) string {
 	return cmp.Or(strings.Join(dirs, string(filepath.ListSeparator)), policy.SearchPath)
 }
 
+// ShellDirs returns the directories in which the host's shells look for programs: the absolute
+// ones of PATH.
+func ShellDirs() []string {
+	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) })
+}
+
 // judgeProgram returns why a program must not be executed, or nil. scripts counts the
 // scripts of which it is the interpreter.
 func judgeProgram(state, path string, mounts []Mount, scripts int) error {
