@@ -52,10 +52,10 @@ func target(text, dir string) string {
 }
 
 // alias records the target of a link in a directory where people work: a directory that tools fill,
-// or git, counts as one of theirs under another name.
+// or git, counts as one of theirs under another name. In /proc it is another one for each program.
 func (l *look) alias(text, dir string) {
 	other := func(p string) bool {
-		return slices.ContainsFunc(strings.Split(p, "/"), func(name string) bool { return Fills(name) || name == ".git" })
+		return strings.HasPrefix(p, "/proc/") || slices.ContainsFunc(strings.Split(p, "/"), func(name string) bool { return Fills(name) || name == ".git" })
 	}
 	if lexical := leadsBy(text, dir); lexical != "" && !other(lexical) {
 		return // a link on the way is one by itself
@@ -73,7 +73,10 @@ func (l *look) alias(text, dir string) {
 func (l *look) meetAliases(ctx context.Context, roots map[string]place) {
 	met := map[string]bool{}
 	for i := 0; i < len(l.aliases); i++ { // looking finds more
-		to := hostpath.Future(l.aliases[i])
+		to, proc := l.enter(l.aliases[i], nil)
+		if info, err := os.Stat(l.aliases[i]); proc && (err != nil || info.IsDir() && !hostpath.Under(to, "/proc")) {
+			l.missed(l.aliases[i], "", errProc)
+		}
 		root, rel := within(to, roots)
 		if root == "" || met[to] {
 			continue
@@ -167,8 +170,8 @@ func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 
 var errProc = errors.New("a link leads there, and it is another place for each program")
 
-// enter follows links of the host to where a path enters a root, or to its end. It reports whether
-// /proc was on the way.
+// enter follows the links of a path to where it enters a root, or to its end. It reports whether /proc
+// was on the way.
 func (l *look) enter(to string, roots map[string]place) (at string, proc bool) {
 	at = "/"
 	for links, rest := 0, strings.Split(to, "/"); len(rest) > 0 && links <= maxHops; {

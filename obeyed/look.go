@@ -106,7 +106,7 @@ type look struct {
 	links []link // still to be followed
 	// aliases are directories that tools fill, or are in one, and to which a link elsewhere leads.
 	aliases []string
-	texts   map[string]string // of paths of the host that enter has met; "": it is not a link
+	texts   map[string]string // of links, by the paths that enter has met; "": it is not one
 	// repositories are directories that git's own files name.
 	repositories []string
 	unseen       map[string]string

@@ -244,6 +244,15 @@ func TestCompareAround(t *testing.T) {
 			t.Errorf("%q", c.Unseen)
 		}
 	})
+	t.Run("links that lead elsewhere for each program", func(t *testing.T) {
+		ws := t.TempDir()
+		before := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+		host(t, ws, "ln -s /proc/self/cwd/web web; ln -s / up; ln -s up/proc/self/cwd/node_modules/web web2; ln -s ../../../../../../../../../proc/self/root/x web3; "+
+			"ln -s /proc/mounts mtab; ln -s /proc/self/fd fd; ln -s /process proc")
+		if c := before.Compare(t.Context()); len(c.Unseen) != 3 || !strings.Contains(strings.Join(c.Unseen, " "), "/proc/self/cwd/web") {
+			t.Errorf("%q", c.Unseen)
+		}
+	})
 	t.Run("files", func(t *testing.T) {
 		dir := t.TempDir()
 		host(t, dir, gitInit+"mkdir dotfiles; ln -s dotfiles/rc .bashrc; for f in .envrc Makefile dotfiles/rc tool plain; do echo x > $f; done")
