@@ -1,10 +1,11 @@
 package layer
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -16,110 +17,232 @@ import (
 // sizes count as equal.
 const maxMoved = 1 << 30
 
-// stranded returns the paths of those of the changes that land which remove something that a change has which is
-// left out, with the reasons: its content would be in neither place. A renamed directory is known by
-// its mark. What was moved otherwise is a copy and a deletion, and is known by size and hash; of empty
-// files there is nothing to lose.
+// stranded returns the paths of the changes that would remove content which a change that is left out
+// has, and none that lands, with the reasons. A renamed directory is known by its mark. What was moved
+// otherwise is a copy and a deletion, and is known by size and hash; of empty files there is nothing to
+// lose. One copy that lands is enough for all files with that content.
 func (c *commit) stranded(ctx context.Context, landing, left []*Change) (map[string]string, error) {
-	m := moved{commit: c, bySize: map[int64][]*Change{}, byLink: map[string]*Change{}}
+	m := &moved{commit: c, landing: landing, found: map[string]string{}, queue: slices.Clone(left), alike: map[shape]*alike{},
+		left: newInherited[*Change](), above: map[string]*Change{}, to: map[string]*Change{}, renamed: newInherited[*Change](), hides: newInherited[string]()}
+	if !slices.ContainsFunc(left, func(ch *Change) bool { return ch.Kind == Renamed || shapeOf(ch.New) != shape{} }) {
+		return nil, nil
+	}
+	for i := range c.changes {
+		if of := shapeOf(c.changes[i].New); of != (shape{}) {
+			m.alike[of] = &alike{shape: of}
+		}
+	}
 	for _, ch := range left {
-		switch mode := ch.New.Mode; {
-		case ch.Kind == Deleted:
-		case ch.Kind == Renamed:
-			m.renamed = append(m.renamed, ch)
-		case mode.IsRegular() && ch.New.Size > 0:
-			m.bySize[ch.New.Size] = append(m.bySize[ch.New.Size], ch)
-		case mode&fs.ModeSymlink != 0:
-			m.byLink[ch.New.Link] = ch
+		if ch.Kind == Renamed {
+			m.leaveDir(ch)
 		}
 	}
-	found := map[string]string{}
-	for _, ch := range landing {
-		if err := ctx.Err(); err != nil {
+	for i := range landing {
+		if err := m.land(ctx, i); err != nil {
 			return nil, err
-		}
-		to, err := m.to(ctx, ch)
-		if err != nil {
-			return nil, err
-		}
-		if to != nil {
-			found[ch.Path] = "what is there was moved to " + text.QuoteName(to.Path) + ", which does not land"
 		}
 	}
-	return found, nil
+	for n := 0; n < len(m.queue); n++ {
+		if err := m.leave(ctx, m.queue[n], n >= len(left)); err != nil {
+			return nil, err
+		}
+	}
+	return m.found, nil
 }
 
-// moved has where content is that is left out.
+// moved finds content that a commit would remove while only changes that are left out have it.
 type moved struct {
 	*commit
-	renamed []*Change
-	bySize  map[int64][]*Change
-	byLink  map[string]*Change
+	landing []*Change
+	found   map[string]string  // what stranded returns
+	queue   []*Change          // what is left out, and was not looked at yet
+	alike   map[shape]*alike   // what changes bring
+	left    inherited[*Change] // renamed directories that are left out, by where the source has them
+	above   map[string]*Change // those, by the directories above that, too
+	to      map[string]*Change // those, by their new places
+	renamed inherited[*Change] // renamed directories that land, by where the source has them
+	hides   inherited[string]  // paths at which changes land that hide what a renamed directory has there
 }
 
-// to returns the change that is left out and has what another one removes from the source, or nil.
-func (m *moved) to(ctx context.Context, ch *Change) (to *Change, err error) {
-	if ch.Kind == Added || ch.Kind == Renamed || ch.Kind == Modified && ch.New.Mode.IsDir() {
-		return nil, nil //nolint:nilnil // it removes nothing
+// shape is what is known of a content without reading it. The zero shape has nothing to lose.
+type shape struct {
+	size int64  // of a regular file
+	link string // target of a symbolic link
+}
+
+func shapeOf(e Entry) shape {
+	if e.Mode.IsRegular() {
+		return shape{size: e.Size}
+	}
+	return shape{link: e.Link}
+}
+
+// alike are the contents of one shape. They are read when one of them is left out and another removed.
+type alike struct {
+	shape
+	removed  []removal
+	landing  []*Change
+	contents map[string]*content // by hash; nil: they were not read
+	unread   bool                // one that is left out could not be hashed
+}
+
+// removal is a path of the source that a change removes, by its index in landing.
+type removal struct {
+	path string
+	by   int
+}
+
+// content is what has one hash.
+type content struct {
+	removed []int // by which changes that land
+	lands   int   // how many times
+}
+
+// leaveDir records a renamed directory that is left out.
+func (m *moved) leaveDir(ch *Change) {
+	m.left.own[ch.From], m.to[ch.Path] = ch, ch
+	for p := ch.From; p != "" && m.above[p] == nil; p, _ = splitPath(p) {
+		m.above[p] = ch
+	}
+}
+
+// land records what a change that lands brings and removes.
+func (m *moved) land(ctx context.Context, i int) error {
+	ch := m.landing[i]
+	of := shapeOf(ch.New)
+	if k := m.alike[of]; k != nil {
+		k.landing = append(k.landing, ch)
+	}
+	if ch.Kind != Modified || !ch.New.Mode.IsDir() {
+		m.hides.own[ch.Path] = ch.Path
+	}
+	switch {
+	case ch.Kind == Renamed:
+		m.renamed.own[ch.From] = ch
+		fallthrough
+	case ch.Kind == Added || ch.Kind == Modified && ch.New.Mode.IsDir():
+		return nil // it removes nothing
 	}
 	was := ch.OldPath()
-	if i := slices.IndexFunc(m.renamed, func(r *Change) bool {
-		return within(was, r.From) || within(r.From, was) || ch.Kind == Deleted && ch.Path == r.Path
-	}); i >= 0 {
-		return m.renamed[i], nil
+	if to := cmp.Or(m.left.own[was], m.left.above(was), m.above[was], m.to[was]); to != nil {
+		m.keep(i, to)
 	}
-	if len(m.bySize)+len(m.byLink) == 0 {
-		return nil, nil //nolint:nilnil // nothing can have it
-	}
-	if size := ch.Old.Size; ch.Kind == Modified && ch.New.Mode.IsRegular() && size == ch.New.Size && len(m.bySize[size]) > 0 {
-		own, err := m.hashed(m.source, "<"+was, was, size)
-		if err != nil {
-			return nil, err
+	err := walkTree(ctx, m.source, was, func(rel string, st *unix.Stat_t) (err error) {
+		e := Entry{Mode: modeOf(st.Mode), Size: st.Size}
+		if e.Mode&fs.ModeSymlink != 0 {
+			e.Link, err = linkAt(m.source, rel)
 		}
-		now, err := m.hashed(m.upper, ">"+ch.Path, ch.Path, size)
-		if err != nil || own == now && own != "" {
-			return nil, err // its permissions alone have changed
-		}
-	}
-	err = walkTree(ctx, m.source, was, func(rel string, st *unix.Stat_t) error {
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFREG:
-			to, err = m.copyOf(rel, st.Size)
-		case unix.S_IFLNK:
-			link, lerr := linkAt(m.source, rel)
-			to, err = m.byLink[link], lerr
-		}
-		if err == nil && to != nil {
-			err = io.EOF
+		if k := m.alike[shapeOf(e)]; k != nil && err == nil {
+			k.removed = append(k.removed, removal{rel, i})
 		}
 		return err
 	})
-	if errors.Is(err, io.EOF) || gone(err) {
-		err = nil
+	if gone(err) {
+		return nil
 	}
-	return to, err
+	return err
 }
 
-// copyOf returns a change that is left out and has the content of a file of the source, or nil.
-func (m *moved) copyOf(rel string, size int64) (*Change, error) {
-	list := m.bySize[size]
-	if len(list) == 0 {
-		return nil, nil //nolint:nilnil // no file has its size
+// keep leaves out a change, with what else lands at its path.
+func (m *moved) keep(i int, to *Change) {
+	p := m.landing[i].Path
+	if m.found[p] != "" {
+		return
 	}
-	own, err := m.hashed(m.source, "<"+rel, rel, size)
+	m.found[p] = "what is there was moved to " + text.QuoteName(to.Path) + ", which does not land"
+	for ; i < len(m.landing) && m.landing[i].Path == p; i++ {
+		m.queue = append(m.queue, m.landing[i])
+	}
+}
+
+// leave keeps what removes the content of a change that is left out, unless it lands with another one.
+func (m *moved) leave(ctx context.Context, ch *Change, landed bool) error {
+	k := m.alike[shapeOf(ch.New)]
+	if k == nil || len(k.removed) == 0 {
+		return nil
+	}
+	if k.contents == nil {
+		if err := m.read(ctx, k); err != nil {
+			return err
+		}
+	}
+	sum, err := m.sum(ctx, m.upper, ch.Path, k.shape)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, ch := range list {
-		other, err := m.hashed(m.upper, ">"+ch.Path, ch.Path, size)
+	own := k.contents[sum]
+	if own != nil && landed {
+		own.lands--
+	}
+	lost := []*content{own, k.contents[""]}
+	if sum == "" && !k.unread { // it may be any of them
+		k.unread, lost = true, slices.Collect(maps.Values(k.contents))
+	}
+	for _, s := range lost {
+		if s == nil || s.lands > 0 {
+			continue
+		}
+		for _, i := range s.removed {
+			m.keep(i, ch)
+		}
+		s.removed = nil
+	}
+	return nil
+}
+
+// read hashes the contents of one shape that are removed, or land.
+func (m *moved) read(ctx context.Context, k *alike) error {
+	k.contents = map[string]*content{}
+	for _, r := range k.removed {
+		sum, err := m.sum(ctx, m.source, r.path, k.shape)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if own == other || own == "" || other == "" {
-			return ch, nil
+		s := k.contents[sum]
+		if s == nil {
+			s = &content{}
+			k.contents[sum] = s
+		}
+		switch carried := m.carried(r.path); {
+		case !carried:
+			s.removed = append(s.removed, r.by)
+		case sum != "":
+			s.lands++
 		}
 	}
-	return nil, nil //nolint:nilnil // none has its content
+	for _, ch := range k.landing {
+		sum, err := m.sum(ctx, m.upper, ch.Path, k.shape)
+		if err != nil {
+			return err
+		}
+		if s := k.contents[sum]; s != nil && sum != "" {
+			s.lands++
+		}
+	}
+	return nil
+}
+
+// carried reports whether a file of the source lands with a renamed directory.
+func (m *moved) carried(p string) bool {
+	to := m.renamed.above(p)
+	if to == nil {
+		return false
+	}
+	at := to.Path + p[len(to.From):]
+	return m.hides.own[at] == "" && m.hides.above(at) == to.Path
+}
+
+// sum returns the hash of what is at a path, or "" if it is not read.
+func (m *moved) sum(ctx context.Context, side int, p string, of shape) (string, error) {
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case of.link != "":
+		return "link", nil
+	case side == m.source:
+		return m.hashed(side, "<"+p, p, of.size)
+	}
+	return m.hashed(side, ">"+p, p, of.size)
 }
 
 // hashed returns the hash of a file, or "" if it is not read.

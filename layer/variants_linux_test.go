@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -212,6 +213,25 @@ func variants() []variant {
 		{name: "a file kept below a new directory of its name", scene: scene{
 			source: []string{"envrc 1"},
 			steps:  []string{"mv envrc t", "mkdir envrc", "mv t envrc/.envrc", "commit"}}},
+		{name: "a moved file of which a copy is not chosen", scene: scene{
+			source: []string{"a 1"},
+			steps:  []string{"mv a c", "cp c b", "commit a c"}}, lands: "a c"},
+		{name: "two equal files of which one new place is not chosen", scene: scene{
+			source: []string{"a 1", "b 1"},
+			steps:  []string{"mv a c", "mv b d", "commit a b c"}}, lands: "a b c"},
+		{name: "equal files whose new places are not chosen", scene: scene{
+			source: []string{"a 1", "b 1", "c 3", "d 4"},
+			steps:  []string{"mv a x", "mv b y", "mv c z", "write d 44", "commit a b c d z"}}, held: "a b", lands: "c d z"},
+		{name: "a link that is moved, and its copy", scene: scene{
+			source: []string{"f 1", "a ->f", "b ->./f"},
+			steps:  []string{"ln c f", "rm a", "ln x f", "ln y ./f", "rm b", "commit a b c"}}, held: "b", lands: "a c"},
+		{name: "a directory that is moved, and a copy of its file that is held", scene: scene{
+			source: []string{"src/a 1", "src/b 2"},
+			steps:  []string{"mv src dst", "cp dst/a .envrc", "commit"}}, held: ".envrc", lands: "src dst"},
+		{name: "the same with another file in its place", scene: scene{
+			source: []string{"src/a 1", "src/b 2"},
+			steps:  []string{"mv src dst", "mv dst/a .envrc", "write dst/a 3", "commit"}}, held: ".envrc src", lands: "dst"},
+		{name: "files that are rotated, and the last is not chosen", scene: rotated(50), held: "f0 f49", lands: "other"},
 		{name: "a rename whose new place was left out earlier", scene: scene{
 			source: []string{"notes 1"},
 			steps:  []string{"cp notes .envrc", "commit", "rm notes", "commit"}}},
@@ -343,6 +363,21 @@ func variants() []variant {
 			steps:  []string{"write node_modules/web/index.js 1", "write node_modules/web/" + file + " evil", "rm web", "ln web node_modules/web", "commit"}}})
 	}
 	return list
+}
+
+// rotated returns a scene in which each of n files takes the place of the next, and the last comes to a new
+// one that is not committed.
+func rotated(n int) scene {
+	sc := scene{source: []string{"other 1"}, steps: []string{"write other 2"}}
+	chosen := "commit other"
+	for i := n - 1; i >= 0; i-- {
+		from := "f" + strconv.Itoa(i)
+		sc.source = append(sc.source, from+" content"+strconv.Itoa(i))
+		sc.steps = append(sc.steps, "mv "+from+" f"+strconv.Itoa(i+1))
+		chosen += " " + from
+	}
+	sc.steps = append(sc.steps, chosen)
+	return sc
 }
 
 // foundAtRandom are scenes that TestCommitProperty has found and made small.
