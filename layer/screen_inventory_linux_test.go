@@ -1,6 +1,10 @@
 package layer
 
-import "testing"
+import (
+	"encoding/binary"
+	"testing"
+	"unicode/utf16"
+)
 
 // Files of version control systems, and configuration that is a program, are at these levels.
 func TestScreenInventory(t *testing.T) {
@@ -77,6 +81,52 @@ func TestScreenPackage(t *testing.T) {
 		{"a description", `{"name":"x","exports":"./a.js"}`, `{"exports":"./a.js","name":"y","version":"2","keywords":["x"],"engines":{"node":">=20"},"types":"x.d.ts","files":["dist"]}`, Mark},
 	} {
 		t.Run(c.name, func(t *testing.T) { screenOne(t, "package.json", c.old, c.now, c.want) })
+	}
+}
+
+// Of the configuration of compilers, what loads no code lands; in doubt it is held back.
+func TestScreenCompilers(t *testing.T) {
+	encoded := func(order binary.AppendByteOrder, text string) string {
+		b := order.AppendUint16(nil, 0xfeff)
+		for _, unit := range utf16.Encode([]rune(text)) {
+			b = order.AppendUint16(b, unit)
+		}
+		return string(b)
+	}
+	const ts, dart = "tsconfig.json", "sub/analysis_options.yaml"
+	for _, c := range []struct {
+		name, path, old, now string
+		want                 Level
+	}{
+		{"other files", ts, `{"include":["src"]}`, `{"include":["src","lib//x"],"exclude":["d,]"]}`, Mark},
+		{"comments", ts, "{}", "{\n// \"a\"\n\"compilerOptions\": { /* \"b */ \"strict\": true, // c\n},\n}\n", Mark},
+		{"a new one", "web/jsconfig.json", "", `{"compilerOptions":{"checkJs":true}}`, Mark},
+		{"a reference", ts, `{"files":[]}`, `{"files":[],"references":[{"path":"./evil.json"}]}`, Hold},
+		{"an escape", ts, `{}`, `{"compilerOptions":{"pl\u0075gins":[{"name":"evil"}]}}`, Hold},
+		{"other case", ts, `{}`, `{"Extends":"./evil.json"}`, Hold},
+		{"a key without quotes", ts, `{}`, `{glint:{environment:"./evil.js"}}`, Hold},
+		{"a key of another program", ts, `{}`, `{"glint":{"environment":"./evil.js"}}`, Hold},
+		{"a module for a runner", ts, `{}`, `{"ts-node":{"require":["./evil.js"]}}`, Hold},
+		{"two equal keys", ts, `{}`, `{"compilerOptions":{"plugins":[{"name":"evil"}]},"compilerOptions":{}}`, Hold},
+		{"a comment that ends with a line", ts, `{}`, "{// x\r\"glint\":{}\n}", Hold},
+		{"a comment that ends with a line of Unicode", ts, `{}`, "{// x\u2028\"glint\":{}\n}", Hold},
+		{"a comment that has no end", ts, `{}`, `{}/*`, Hold},
+		{"another encoding", ts, `{}`, encoded(binary.LittleEndian, `{"extends":"./evil.json"}`), Hold},
+		{"another encoding, the other way round", ts, `{}`, encoded(binary.BigEndian, `{"extends":"./evil.json"}`), Hold},
+
+		{"rules", dart, "linter:\n  rules: [a]\n", "linter:\n  rules:\n    a: true\nanalyzer:\n  exclude: [\"**/*.g.dart\"]\n", Mark},
+		{"another file", dart, "", "include: ../evil.yaml\n", Hold},
+		{"a key in quotes", dart, "linter:\n", "\"include\": ../evil.yaml\n", Hold},
+		{"a key in single quotes", dart, "linter:\n", "'include' : ../evil.yaml\n", Hold},
+		{"a key of its own line", dart, "linter:\n", "? include\n: ../evil.yaml\n", Hold},
+		{"a key that is an alias", dart, "linter:\n", "x: &a include\n*a : ../evil.yaml\n", Hold},
+		{"a key with an escape", dart, "linter:\n", `"\x69nclude": ../evil.yaml`, Hold},
+		{"a key that a tag encodes", dart, "linter:\n", "!!binary aW5jbHVkZQ==: ../evil.yaml\n", Hold},
+		{"plugins", dart, "linter:\n", "{analyzer: {plugins : [evil]}}\n", Hold},
+		{"another encoding of it", dart, "linter:\n", encoded(binary.LittleEndian, "include: ../evil.yaml\n"), Hold},
+		{"rules beside another file", dart, "include: a\n", "include: a\nlinter:\n", Hold},
+	} {
+		t.Run(c.name, func(t *testing.T) { screenOne(t, c.path, c.old, c.now, c.want) })
 	}
 }
 

@@ -129,7 +129,7 @@ func TestScreen(t *testing.T) {
 		{"a python", ".python-version", "3.12\n", "./evil\n", 0, Hold},
 		{"rules of a linter", "eslint.config.mjs", "a", "evil()", 0, Hold},
 		{"a linter of a package", "node_modules/x/.eslintrc.js", "", "x", 0, pass},
-		{"options of a compiler", "tsconfig.json", `{"strict":true}`, `{"strict":false}`, 0, Mark},
+		{"options of a compiler", "tsconfig.json", `{"compilerOptions":{"strict":true}}`, `{"compilerOptions":{"strict":false}}`, 0, Mark},
 		{"plugins of a compiler", "tsconfig.json", `{"strict":true}`, `{"compilerOptions":{"plugins":[{"name":"evil"}]}}`, 0, Hold},
 		{"options from elsewhere", "tsconfig.json", `{}`, `{"extends":"./evil"}`, 0, Hold},
 		{"a build tool's configuration", "vite.config.ts", "a", "b", 0, Mark},

@@ -270,6 +270,12 @@ func variants() []variant {
 		{name: "a link of the host to the project itself", scene: scene{
 			source: []string{".vscode ->.", "tasks.json mine"},
 			steps:  []string{"write tasks.json evil", "commit"}}, held: "tasks.json"},
+		{name: "a link of the host by which a linter reads a compiler's configuration", scene: scene{
+			source: []string{".eslintrc.json ->tsconfig.json", "tsconfig.json {}"},
+			steps:  []string{`write tsconfig.json {"files":["a"]}`, "commit"}}, held: "tsconfig.json"},
+		{name: "a link of the host by which a compiler reads its configuration", scene: scene{
+			source: []string{"tsconfig.json ->conf/base.json", "conf/base.json {}"},
+			steps:  []string{`write conf/base.json {"files":["a"]}`, "commit"}}, lands: "conf/base.json"},
 		{name: "links of the host in a circle that commands open", scene: scene{
 			source: []string{"sub/.envrc ->../l1", "l1 ->l2", "l2 ->l1"},
 			steps:  []string{"write l2 evil", "commit"}}, held: "l2"},

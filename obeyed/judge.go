@@ -286,7 +286,7 @@ func (s *state) sameExecuted(t *thing, changed bool) bool {
 			return false
 		}
 	}
-	_, name := cut(from)
+	_, name := cut(t.by.Path) // as which programs read it, over a link, too
 	return executed(name, now) == executed(name, was)
 }
 
@@ -299,32 +299,6 @@ func (s *state) contentOf(p string) (Tree, string) {
 		return s.source, s.changes[i].From + p[len(s.changes[i].Path):]
 	}
 	return s.upper, p
-}
-
-// executed returns the part of a file that is executed, or that selects what is.
-func executed(name string, text []byte) string {
-	switch name {
-	case "package.json":
-		return string(Executed(text))
-	case ".gitattributes":
-		var lines []string
-		for line := range strings.Lines(string(text)) {
-			line = strings.TrimSpace(line)
-			if strings.HasPrefix(line, "[attr]") || strings.Contains(line, "filter") || strings.Contains(line, "diff=") || strings.Contains(line, "merge=") {
-				lines = append(lines, line)
-			}
-		}
-		return strings.Join(lines, "\n")
-	case ".python-version", ".python-versions":
-		if !strings.ContainsAny(string(text), `/\`) { // versions alone
-			return ""
-		}
-	case "tsconfig.json", "jsconfig.json", "analysis_options.yaml":
-		if !slices.ContainsFunc([]string{"plugins", "extends", "include:", `\`}, func(word string) bool { return strings.Contains(string(text), word) }) {
-			return ""
-		}
-	}
-	return string(text)
 }
 
 // compareLinks finds links that would lead out of the source, or to what the host obeys, and do not
