@@ -3,17 +3,20 @@ package obeyed
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 )
 
 // executed returns the part of a file that is executed, or that selects what is; in doubt, all of it.
 func executed(name string, text []byte) string {
 	switch name {
 	case "package.json":
-		return string(Executed(text))
+		return string(executedPackage(text))
 	case ".gitattributes":
 		var lines []string
 		for line := range strings.Lines(string(text)) {
@@ -48,8 +51,8 @@ func mayMention(text []byte, words ...string) bool {
 }
 
 var (
-	stringOrComment = regexp.MustCompile(`"[^"]*"|//[^\n\r]*|(?s:/\*.*?\*/)`)
-	trailingComma   = regexp.MustCompile(`,(\s*[}\]])`)
+	stringOrComment = lazyregexp.New(`"[^"]*"|//[^\n\r]*|(?s:/\*.*?\*/)`)
+	trailingComma   = lazyregexp.New(`,(\s*[}\]])`)
 )
 
 // plainKeys are the keys of a tsconfig.json that load nothing but, in compilerOptions, plugins. Many
@@ -62,14 +65,14 @@ func isPlainConfig(text []byte) bool {
 	if mayMention(text, "plugins", "extends", "references") {
 		return false
 	}
-	text = stringOrComment.ReplaceAllFunc(text, func(found []byte) []byte {
+	text = stringOrComment().ReplaceAllFunc(text, func(found []byte) []byte {
 		if found[0] == '"' {
 			return found
 		}
 		return []byte(" ")
 	})
 	var all map[string]json.RawMessage
-	if json.Unmarshal(trailingComma.ReplaceAll(text, []byte("$1")), &all) != nil {
+	if json.Unmarshal(trailingComma().ReplaceAll(text, []byte("$1")), &all) != nil {
 		return false
 	}
 	for key := range all {
@@ -78,4 +81,63 @@ func isPlainConfig(text []byte) bool {
 		}
 	}
 	return true
+}
+
+// executedPackage returns the part of a package.json that is executed, or all of it if that part
+// cannot be found. It leaves out what is known to be harmless, since every tool has a key of
+// its own; of what a package depends on, it keeps what does not come from a registry.
+func executedPackage(text []byte) []byte {
+	// A map, since keys that differ only in case are different keys to npm.
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return text
+	}
+	var b bytes.Buffer
+	line := func(value json.RawMessage, names ...string) {
+		fmt.Fprintf(&b, "%q=", names)
+		_ = json.Compact(&b, value) // it was parsed
+		b.WriteByte('\n')
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		value := all[key]
+		var packages map[string]json.RawMessage
+		switch {
+		case harmlessKeys[key]:
+		case !dependencies[key], json.Unmarshal(value, &packages) != nil:
+			line(value, key)
+		default:
+			for _, name := range slices.Sorted(maps.Keys(packages)) {
+				var from string
+				if json.Unmarshal(packages[name], &from) != nil || !fromRegistry(from) {
+					line(packages[name], key, name)
+				}
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// harmlessKeys are the keys of a package.json that describe it, and select nothing that runs.
+var harmlessKeys = map[string]bool{
+	"$schema": true, "name": true, "version": true, "description": true, "keywords": true, "homepage": true, "bugs": true, "license": true, "licenses": true, "author": true, "contributors": true,
+	"maintainers": true, "funding": true, "repository": true, "private": true, "readme": true, "displayName": true, "publisher": true, "icon": true, "categories": true, "contributes": true, "activationEvents": true,
+	"engines": true, "os": true, "cpu": true, "libc": true, "files": true, "man": true, "types": true, "typings": true, "typesVersions": true, "sideEffects": true, "browserslist": true, "peerDependenciesMeta": true,
+	"bundleDependencies": true, "bundledDependencies": true,
+}
+
+// dependencies are the keys of a package.json that map names of packages to where they come from.
+var dependencies = map[string]bool{"dependencies": true, "devDependencies": true, "optionalDependencies": true, "peerDependencies": true}
+
+// fromRegistry reports whether a dependency is one of a registry, by a version or an alias, or a
+// package of the same workspace by its name.
+func fromRegistry(from string) bool {
+	from = strings.ToLower(strings.TrimSpace(from))
+	for _, prefix := range []string{"npm:", "jsr:", "catalog:"} {
+		if strings.HasPrefix(from, prefix) {
+			return true
+		}
+	}
+	from = strings.TrimPrefix(from, "workspace:")
+	archive := strings.HasSuffix(from, ".tgz") || strings.HasSuffix(from, ".tar.gz") || strings.HasSuffix(from, ".tar")
+	return !archive && !strings.HasPrefix(from, ".") && !strings.ContainsAny(from, `:/\`)
 }
