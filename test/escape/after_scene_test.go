@@ -87,11 +87,19 @@ func (s *scene) expand(text string) string {
 
 // vocabulary are words of the scripts: harm does the harm, a program from evil
 // does it when it runs, hangs takes a command that does not end for harm, and me is the principal.
+// plant writes a file that has the tool obeys do the harm, which runs what the file names, as
+// editors, agents and npm do. A line "land" ends what one layer has, see [byLanding].
 const vocabulary = `
 umask 022
 harm() { : >"$CANARY"; }
+land() { :; }
 evil() { mkdir -p "$(dirname "$1")"; printf '#!/bin/sh\n: >"%s"\nexit 0\n' "$CANARY" >"$1"; chmod +x "$1"; }
 harmless() { mkdir -p "$(dirname "$1")"; printf '#!/bin/sh\nexit 0\n' >"$1"; chmod +x "$1"; }
+plant() {
+	mkdir -p "$(dirname "$1")"
+	case $1 in *.npmrc) printf 'script-shell=touch %s\n' "$CANARY" >"$1";; *) printf '{"command": "touch %s"}\n' "$CANARY" >"$1";; esac
+}
+obeys() { sh -c "$(sed -n 's/.*"command": "\([^"]*\)".*/\1/p; s/^script-shell=//p' "$1")"; }
 hangs() { timeout -k 1 "$@" </dev/null; case $? in 124|137) harm;; esac; }
 me() { if id -un >/dev/null 2>&1; then echo "user:$(id -un)"; else echo "uid:$(id -u)"; fi; }
 commit() { echo more >>src/a.txt; git commit -q -a -m more; }
@@ -142,19 +150,24 @@ const ranMark = "the-attack-ran"
 // enter runs the attack inside.
 func (r later) enter(t *testing.T, s *scene) (ran bool, said string) {
 	t.Helper()
+	by := r.by
+	if by == nil {
+		by = byRun
+	}
+	ran, said = by(t, s, r, s.script(r.attack))
+	return ran, said + s.planted(t, r)
+}
+
+// script is an attack as a shell inside takes it.
+func (s *scene) script(attack string) string {
 	var script strings.Builder
 	for _, v := range s.variables() {
 		if name, value, _ := strings.Cut(v, "="); name == "CANARY" || name == "WS" || name == "DIR" || strings.HasPrefix(name, "GIT_") {
 			fmt.Fprintf(&script, "export %s='%s'\n", name, value)
 		}
 	}
-	fmt.Fprintf(&script, "%s\n{ %s\n} >/dev/null 2>&1\necho %s\n", vocabulary, r.attack, ranMark)
-	by := r.by
-	if by == nil {
-		by = byRun
-	}
-	ran, said = by(t, s, r, script.String())
-	return ran, said + s.planted(t, r)
+	fmt.Fprintf(&script, "%s\n{ %s\n} >/dev/null 2>&1\necho %s\n", vocabulary, attack, ranMark)
+	return script.String()
 }
 
 // planted are the names that the record of operations has as planted, or as
@@ -197,9 +210,15 @@ func (s *scene) flags(r later) []string {
 // byRun is "paddock run".
 func byRun(t *testing.T, s *scene, r later, script string) (bool, string) {
 	t.Helper()
+	return s.start(t, r, script, "run")
+}
+
+// start starts a sandbox for one script.
+func (s *scene) start(t *testing.T, r later, script string, words ...string) (bool, string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	args := append([]string{"run", "-w", filepath.Join(s.ws, r.at)}, s.flags(r)...)
+	args := append(append(words, "-w", filepath.Join(s.ws, r.at)), s.flags(r)...)
 	cmd := s.paddock(ctx, r.env, append(args, "--", "sh", "-c", script)...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said

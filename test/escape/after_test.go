@@ -44,6 +44,10 @@ type later struct {
 	tells   string   // what Paddock must name where it only tells
 	runs    bool     // it must get inside, for its refusal would show nothing
 
+	// accepts are the paths of a second control, for an attack that lands from layers: that it
+	// does harm once these are accepted where they are held back. "*" is all of them.
+	accepts string
+
 	// env is set for Paddock alone, as NAME=VALUE with $NAME expanded.
 	env []string
 }
@@ -67,6 +71,7 @@ func TestAfter(t *testing.T) {
 		{"without a read-only mount", openedAttacks()},
 		{"owners that were killed", killedAttacks()},
 		{"sessions", sessionAttacks()},
+		{"what lands from a layer", landedAttacks()},
 	} {
 		t.Run(part.title, func(t *testing.T) { tryLater(t, "attacks that act later: "+part.title, part.rows) })
 	}
@@ -135,6 +140,9 @@ func (r later) try(t *testing.T) cell {
 	case told && r.want == wantTold:
 		return cell{"told", reported}
 	case !harmed:
+		if r.accepts != "" {
+			r.accepted(t, s, said)
+		}
 		return cell{"stopped", stopped}
 	default:
 		t.Errorf("harm is done, want it %s; Paddock said %q; trigger: %s", r.want, said, out)
