@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // landedAttacks have the host obey what commits of layers have landed: by what is left when a
@@ -146,3 +148,64 @@ func (r later) accepted(t *testing.T, s *scene, said string) {
 		t.Errorf("accepted it does no harm either, so this shows nothing: %s%s", said, out)
 	}
 }
+
+// TestAfterLanded has commits of renames and of edits lose nothing that the user has. Each row is
+// a script of the host's, which must succeed.
+func TestAfterLanded(t *testing.T) {
+	requireWalls(t, policy.LevelFull)
+	if err := buildKeeper(); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		skip    = "commits --on-conflict skip $L; "
+		patched = `work "mv src dst; mv README.md NOTES.md"; paddock diff -q $L >review.patch; `
+		noted   = `test ! -e README.md; grep -qx "# app" NOTES.md; test -s review.patch`
+		edited  = `paddock create -q web --workspace-mode overlay --cache none; paddock exec web -- sh -c 'echo x >new'; paddock stop web; `
+		started = `paddock start -q web; paddock exec web -- sh -c 'echo agent >>src/first'; paddock stop web; `
+		both    = `test "$(paste -s -d , src/first)" = first,user,agent`
+	)
+	for _, r := range []struct{ name, script string }{
+		{"a renamed directory with a link out", `ln -s /etc/passwd src/out; work "mv src dst"; commits $L; lossless; test -L src/out || test -L dst/out; whole`},
+		{"a renamed directory with a program's name, and an edit", `printf "#!/bin/sh\nfourth\n" >src/ls; chmod +x src/ls; work "mv src dst; echo fifth >>dst/third"; commits $L; lossless fourth fifth; whole fourth fifth`},
+		{"a renamed directory, of which the user edits a file", `work "mv src dst"; echo mine >>src/first; ` + skip + `lossless mine; whole`},
+		{"a renamed directory, where the user makes the new place", `work "mv src dst"; mkdir dst; echo mine >dst/first; ` + skip + `lossless mine; whole`},
+		{"the old place of a renamed directory alone", `work "mv src dst"; commits $L src; lossless; whole`},
+		{"a renamed file whose new place is held back", `work "mv src/first src/.envrc"; commits $L; lossless; test -e src/first`},
+
+		{"renames are no conflict with a patch beside them", patched + `paddock commit -q $L; moved; ` + noted},
+		{"renames with a patch beside them, where conflicts are skipped", patched + `paddock commit -q --on-conflict skip $L; moved; ` + noted},
+		{"a rename with a patch in it is a conflict", `work "mv src dst"; paddock diff -q $L >src/review.patch; if paddock commit -q $L; then exit 1; fi; test -s src/review.patch; lossless; whole`},
+		{"an edit that commands have seen is no conflict", edited + `echo user >>src/first; ` + started + `paddock diff web | grep -x " user"; paddock commit -q web; ` + both},
+		{"an edit that commands have not seen is a conflict", edited + started + `echo user >>src/first; if paddock commit -q web; then exit 1; fi; paddock commit -q --on-conflict overwrite web; test "$(tail -n 1 src/first)" = agent`},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			if out, err := s.host(t.Context(), keeping+"set -eux\n"+r.script, nil).CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+// keeping are words of such scripts: work has commands work in a layer, and commits lands what
+// may land. lossless fails unless each line of the files in src is still in src or dst, of the
+// directory or of the layer. The control is whole: the layer did move everything.
+const keeping = `
+mkdir src/deep; echo first >src/first; echo second >src/deep/second; echo third >src/third
+work() { L=$(paddock try -q -- sh -c "$1" 2>&1 | grep -x 'pd-[a-z2-7]*'); }
+commits() { paddock commit "$@" || test $? = 1; }
+lossless() {
+	mkdir "$DIR/layer"
+	! paddock layers --json | grep -q $L || paddock diff --tar -q $L | tar -xC "$DIR/layer"
+	for line in one first second third "$@"; do grep -rqsx $line src dst "$DIR/layer/src" "$DIR/layer/dst"; done
+}
+moved() { test ! -e src; for line in one first second third "$@"; do grep -rqx $line dst; done; }
+whole() {
+	if paddock layers --json | grep -q $L; then
+		held=$(paddock commit --dry-run --on-conflict overwrite $L | grep -o -- '--accept [^ ]*' || :)
+		paddock commit -q --on-conflict overwrite $held $L
+	fi
+	moved "$@"
+}
+`

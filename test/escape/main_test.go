@@ -109,6 +109,11 @@ var buildServer = sync.OnceValue(func() error {
 	return goBuild("-o", binDir+"/", "./cmd/paddock-server")
 })
 
+// buildKeeper builds what persistent sandboxes need, once, for tests that have some.
+var buildKeeper = sync.OnceValue(func() error {
+	return goBuild("-o", binDir+"/", "./cmd/paddock-keeper")
+})
+
 // usual is the flag that makes usualDir the place of state of programs.
 var usual string
 
