@@ -79,10 +79,7 @@ func before(ctx context.Context, req backend.Request, p obeyed.Protection) (wait
 	if w.Homes == nil { // nothing was protected
 		w.Homes = hostpath.Homes()
 	}
-	w.Search = hostpath.ShellDirs()
-	for _, at := range p.Watch {
-		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a link of a hook or of a home leads to it"})
-	}
+	w.Search, w.Also = hostpath.ShellDirs(), p.Watch
 	return p.Take(ctx, w)
 }
 

@@ -271,20 +271,33 @@ func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
 	host := layers.Host{Homes: hostpath.Homes(), Search: hostpath.ShellDirs(), Named: map[string]layers.Named{}}
 	opts := l.opts
 	opts.NoLinks, opts.GitUser, opts.Path, opts.Toolchains, opts.ID = false, false, "", nil, ""
-	_, req, err := opts.request(Spec{Workspace: Workspace{Source: l.own.Info().Source}})
+	source := l.own.Info().Source
+	_, req, err := opts.request(Spec{Workspace: Workspace{Source: source}})
 	if err != nil {
 		return host, err
 	}
 	found, err := opts.protect(ctx, &req)
+	refused := (*policy.FieldError)(nil)
+	if errors.As(err, &refused) && refused.Field == "workspace.source" { // commands could not have worked in the source itself
+		open := req
+		open.Spec.Workspace.Unprotected = []string{"*"}
+		if all, _ := opts.protect(ctx, &open); all.Homes != nil {
+			found, err = all, nil
+		}
+	}
 	if err != nil {
 		return host, err
 	}
 	host.Landing = func(landed func(rel string) bool) error {
-		return hostpath.RememberCommit(req, opts.StateDir == "", hostpath.Committed{Source: l.own.Info().Source, Landed: landed})
+		return hostpath.RememberCommit(req, opts.StateDir == "", hostpath.Committed{Source: source, Landed: landed})
 	}
 	host.Tree = found.Tree()
-	for _, at := range found.Watch {
-		host.Named[at] = layers.Named{Tool: "git", Why: "git's configuration names it, or a link of a hook or of a home leads to it"}
+	for _, o := range found.Watch {
+		host.Named[o.Path] = layers.Named{Tool: o.Tool, Why: o.Why}
+	}
+	delete(host.Named, source)
+	if refused != nil {
+		host.Named[source] = layers.Named{Why: "the directory counts as a whole: " + refused.Reason}
 	}
 	for _, g := range req.Guards {
 		if g.Except == "" { // a directory of repositories, of which each one is looked at

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,41 @@ func overlayOf(t *testing.T, ws, command string) string {
 		t.Errorf("%+v", c)
 	}
 	return s.ID()
+}
+
+// A directory that commands could not work in, since the host obeys all of it, is the source of a
+// layer: each change is held back, says why the host obeys it, and lands if it is accepted.
+func TestLayerOfObeyed(t *testing.T) {
+	for name, why := range map[string]string{"dotfiles/ssh": "/home/.ssh leads to it, which is protected: ssh runs", "ws/.husky": "git runs it where husky has set core.hooksPath"} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			ws := filepath.Join(dir, name)
+			err = errors.Join(err, os.MkdirAll(ws, 0o755), os.MkdirAll(filepath.Join(dir, "home"), 0o755), os.MkdirAll(filepath.Join(dir, "ws/.git"), 0o755),
+				os.Symlink("../dotfiles/ssh", filepath.Join(dir, "home/.ssh")), os.WriteFile(filepath.Join(ws, "config"), []byte("old\n"), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("HOME", filepath.Join(dir, "home"))
+			l, err := OpenLayer(t.Context(), overlayOf(t, ws, "echo new >> config; echo x > known; mkdir sub; echo x > sub/x"), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Remove(t.Context()) }()
+			done, err := l.Commit(t.Context(), LayerCommitOptions{})
+			if err != nil || len(done.Landed) != 0 || done.Left != 4 {
+				t.Errorf("%+v, %v", done, err)
+			}
+			for _, path := range []string{"config", "known", "sub", "sub/x"} {
+				if !slices.ContainsFunc(done.Held, func(f LayerFinding) bool { return f.Path == path && strings.Contains(f.Why, why) }) {
+					t.Errorf("%s: %+v", path, done.Held)
+				}
+			}
+			done, err = l.Commit(t.Context(), LayerCommitOptions{Accept: []string{"config", "sub"}})
+			if text, rerr := os.ReadFile(filepath.Join(ws, "config")); err != nil || len(done.Landed) != 3 || done.Left != 1 || string(text) != "old\nnew\n" {
+				t.Errorf("%+v, %v, %q, %v", done, err, text, rerr)
+			}
+		})
+	}
 }
 
 // Programs that use the library find a layer, look at it, land a part of it, and throw the rest

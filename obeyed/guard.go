@@ -26,7 +26,7 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	opened := p.opened(o.Name())
 	found, info, err := p.resolve(at)
 	if found != at && !o.Repositories {
-		p.watch(found)
+		p.watchFor(found, o.Tool, o.Why+"; "+at+" leads to it")
 	}
 	var link *changeableLinkError
 	switch {
@@ -140,7 +140,7 @@ func (p *protector) refuseMounted(found string, c claim) error {
 			continue
 		}
 		if p.opened(c.opens) {
-			p.out.Watch = append(p.out.Watch, m.Source)
+			p.addWatch(m.Source, "git", byGit)
 			continue
 		}
 		if !c.nested && (m.Field != "mounts" || !p.byName) {
@@ -151,7 +151,7 @@ func (p *protector) refuseMounted(found string, c claim) error {
 			return hostpath.Refuse(m.Field, m.Source, how+c.why, p.remedy(c.opens, "name another path"))
 		}
 		if !p.reported[m.Source] { // otherwise it is compared by its name
-			p.out.Watch = append(p.out.Watch, m.Source)
+			p.addWatch(m.Source, "git", byGit)
 		}
 		p.openedBy(m, c.why)
 	}
@@ -178,10 +178,20 @@ func (p *protector) lose(why string) {
 
 // watch has a path in a mount compared, unless the comparison finds it by its name anyway,
 // as it does for all hooks except git's samples.
-func (p *protector) watch(at string) {
+func (p *protector) watch(at string) { p.watchFor(at, "git", byGit) }
+
+// byGit says why most paths are watched.
+const byGit = "git's configuration names it, or a link of a hook or of a home leads to it"
+
+// watchFor watches a path that a tool obeys.
+func (p *protector) watchFor(at, tool, why string) {
 	if p.below(at) && (strings.HasSuffix(at, ".sample") || !hostpath.UnderAny(at, p.met)) {
-		p.out.Watch = append(p.out.Watch, at)
+		p.addWatch(at, tool, why)
 	}
+}
+
+func (p *protector) addWatch(at, tool, why string) {
+	p.out.Watch = append(p.out.Watch, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: tool, Why: why})
 }
 
 // changeableLinkError is the error of a symbolic link that commands can replace.

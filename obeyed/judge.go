@@ -38,7 +38,7 @@ type Finding struct {
 	Tool, Why string
 }
 
-// Named is a path, relative to the source, that a tool of the host runs or obeys.
+// Named is a path, relative to the source, that a tool of the host runs or obeys; "": all of it.
 type Named struct{ Path, Tool, Why string }
 
 // Tree is a directory tree that is read, with paths relative to it. No link is followed. What does
@@ -105,6 +105,9 @@ func NewJudge(source, upper Tree, changes []delta.Change, opt JudgeOptions) *Jud
 		}
 	}
 	for _, n := range opt.Named {
+		if n.Path == "" {
+			continue // every change is in it
+		}
 		for _, dir := range []bool{true, false} {
 			j.namedBy = append(j.namedBy, &policy.Obeyed{Path: n.Path, Dir: dir, Class: policy.Unasked, Tool: n.Tool, Why: n.Why})
 		}

@@ -24,7 +24,7 @@ type Protection struct {
 	Guards []backend.Guard
 	// Watch are paths in writable mounts that git's configuration or links name, whether
 	// they are in Guards or not. They are compared, like those of the inventory.
-	Watch []string
+	Watch []policy.Obeyed // with absolute paths
 	// Unread are files of git's configuration that could not be read. They may name
 	// anything in the mounts.
 	Unread []string
@@ -139,8 +139,8 @@ func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, 
 			return Protection{}, err
 		}
 	}
-	slices.Sort(p.out.Watch)
-	p.out.Watch = slices.Compact(p.out.Watch)
+	slices.SortStableFunc(p.out.Watch, func(a, b policy.Obeyed) int { return strings.Compare(a.Path, b.Path) })
+	p.out.Watch = slices.CompactFunc(p.out.Watch, func(a, b policy.Obeyed) bool { return a.Path == b.Path })
 	p.out.Homes, p.out.tree = p.homes.All(), p.tree
 	slices.Sort(p.out.Unread)
 	p.out.Unread = slices.Compact(p.out.Unread)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,8 +101,8 @@ func relative(root string, p Protection) (guards, watch, unread []string) {
 		guards = append(guards, cut(g.File))
 	}
 	for _, w := range p.Watch {
-		if !slices.Contains(guards, cut(w)) {
-			watch = append(watch, cut(w))
+		if at := cut(w.Path); !slices.Contains(guards, at) {
+			watch = append(watch, at)
 		}
 	}
 	for _, u := range p.Unread {
@@ -219,7 +220,7 @@ func TestProtect(t *testing.T) {
 				t.Errorf("all of it opened: %+v, %v", all, err)
 			}
 			host, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Backend = policy.BackendHost }, tt.workspace, tt.mounts...)
-			if err != nil || !slices.Equal(host.Watch, all.Watch) || len(host.Guards) > 0 {
+			if err != nil || !reflect.DeepEqual(host.Watch, all.Watch) || len(host.Guards) > 0 {
 				t.Errorf("without walls: %+v, %v", host, err)
 			}
 			if len(tt.unread) == 0 {
@@ -235,12 +236,9 @@ func compareAll(t *testing.T, root string, paths []string, by map[string]Protect
 	t.Helper()
 	before := map[string]*Snapshot{}
 	for name, p := range by {
-		w := Watch{Homes: p.Homes, Relative: true}
+		w := Watch{Homes: p.Homes, Relative: true, Also: p.Watch}
 		for _, dir := range writable {
 			w.Roots = append(w.Roots, filepath.Join(root, dir))
-		}
-		for _, at := range p.Watch {
-			w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked})
 		}
 		before[name] = Take(t.Context(), w)
 	}
@@ -415,8 +413,8 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 						t.Errorf("%s as a mount of somebody else's beside %s: %v", path, workspace, err)
 					}
 					p, err := protectIn(t, root, nil, workspace, path)
-					if err != nil || len(p.Opened) != 1 || !strings.Contains(p.Opened[0], path) || !slices.Contains(p.Watch, filepath.Join(root, path)) {
-						t.Errorf("%s as the operator's mount beside %s: %q, %q, %v", path, workspace, p.Opened, p.Watch, err)
+					if err != nil || len(p.Opened) != 1 || !strings.Contains(p.Opened[0], path) || !slices.ContainsFunc(p.Watch, func(o policy.Obeyed) bool { return o.Path == filepath.Join(root, path) }) {
+						t.Errorf("%s as the operator's mount beside %s: %q, %v, %v", path, workspace, p.Opened, p.Watch, err)
 					}
 				}
 				if _, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{tt.hint} }, "plain", path); err != nil {

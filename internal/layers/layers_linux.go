@@ -456,7 +456,7 @@ func (f Finding) rank() (n int) {
 func (l *Layer) screenOptions(ctx context.Context, host Host) layer.ScreenOptions {
 	opt := layer.ScreenOptions{Homes: host.Homes, Search: host.Search, Names: host.Tree.Below(ctx, l.held.Source, int(l.Source.Fd()))}
 	for at, by := range host.Named {
-		if rel, ok := hostpath.Within(at, l.held.Source); ok && rel != "" {
+		if rel, ok := hostpath.Within(at, l.held.Source); ok {
 			opt.Named = append(opt.Named, obeyed.Named{Path: rel, Tool: by.Tool, Why: by.Why})
 		}
 	}
