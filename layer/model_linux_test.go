@@ -259,8 +259,8 @@ func (m *model) visit(v visitOf) {
 		has[e.Name()] = true
 	}
 	leads := func(name string) bool {
-		_, err := os.Stat(filepath.Join(m.abs(v.real), name))
-		return err == nil
+		fi, err := os.Stat(filepath.Join(m.abs(v.real), name))
+		return err == nil && !(fi.IsDir() && (name == "HEAD" || name == "commondir")) // git reads these
 	}
 	root, project := v.real == "", has[".git"]
 	bare := path.Base(v.real) == ".git"

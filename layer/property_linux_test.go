@@ -228,7 +228,7 @@ func (m *maker) text() string { return pick(m, randomContents) }
 // atRandom returns the scene of a seed.
 func atRandom(seed uint64) (scene, Marks) {
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 32))}
-	s := scene{outside: []string{"profile x", "bin/ls *x"}, search: []string{"{OUT}/bin"}}
+	s := scene{outside: []string{"profile x", "bin/ls *x"}, search: []string{"{OUT}/bin"}, names: seed/2%2 == 0}
 	for range 3 + m.IntN(9) {
 		p := m.fresh()
 		switch {

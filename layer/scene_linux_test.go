@@ -41,6 +41,7 @@ type scene struct {
 	source, outside      []string
 	homes, named, search []string
 	steps                []string
+	names                bool // commits are told the names in the source, as those of the product are
 }
 
 func (s scene) String() string {
@@ -52,6 +53,9 @@ func (s scene) String() string {
 		if len(part.list) > 0 {
 			fmt.Fprintf(&b, "\t%s: []string{%s},\n", part.name, strings.Join(mapped(part.list, strconv.Quote), ", "))
 		}
+	}
+	if s.names {
+		b.WriteString("\tnames: true,\n")
 	}
 	return b.String()
 }
@@ -156,7 +160,7 @@ func (s *stage) play(t testing.TB, sc scene, marks Marks, strict bool) (out play
 			return out, fmt.Errorf("%s: %w", line, err)
 		}
 	}
-	p := &player{stage: s, t: t, top: top, source: source, marks: marks, strict: strict, expand: expand,
+	p := &player{stage: s, t: t, top: top, source: source, marks: marks, strict: strict, names: sc.names, expand: expand,
 		host: hostView{sc.homes, sc.named, mapped(sc.search, expand)}}
 	if err := p.newLayer(); err != nil {
 		return out, err
@@ -218,6 +222,7 @@ type player struct {
 	top, source string
 	marks       Marks
 	strict      bool
+	names       bool
 	expand      func(string) string
 	host        hostView
 	layers      int
@@ -351,6 +356,12 @@ func (p *player) commit(step, args string, out *played) error {
 	opt.Paths, opt.Accept = p.matching(changes, opt.Paths), p.matching(changes, opt.Accept)
 	if len(changes) == 0 {
 		return nil
+	}
+	if p.names {
+		opt.Screen.Names = obeyed.ReadNames(ctx, []string{p.source}).Below(ctx, p.source, int(p.layer.Source.Fd()))
+		if opt.Screen.Names == nil {
+			return errors.New("no names were read")
+		}
 	}
 	trace := len(opt.Accept) > 0
 	before := p.look(trace)

@@ -64,7 +64,10 @@ func TestCommitVariants(t *testing.T) {
 	s := newStage(t)
 	for _, v := range variants() {
 		for _, marks := range marksHere() {
+			v.names = false
 			t.Run(v.name+"/"+string(marks), func(t *testing.T) { v.run(t, s, marks) })
+			v.names = true
+			t.Run(v.name+"/"+string(marks)+"/names", func(t *testing.T) { v.run(t, s, marks) })
 		}
 	}
 	if os.Geteuid() != 0 {
@@ -388,6 +391,9 @@ func rotated(n int) scene {
 
 // foundAtRandom are scenes that TestCommitProperty has found and made small.
 var foundAtRandom = map[string]scene{
+	"a directory that is named like the reference of a repository": {
+		source: []string{".git/objects/", ".git/refs/"},
+		steps:  []string{"mkdir .git/HEAD", "commit"}},
 	"a repository that is renamed into the directory of an editor": {
 		source: []string{"a/.git/objects/x six"},
 		steps:  []string{"mv a shared/.vscode", "commit"}},
