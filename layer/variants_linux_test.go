@@ -391,6 +391,9 @@ func rotated(n int) scene {
 
 // foundAtRandom are scenes that TestCommitProperty has found and made small.
 var foundAtRandom = map[string]scene{
+	"a repository in the objects of a directory with a HEAD in a repository": {
+		source: []string{"d/HEAD 5", "bin/.git/config 3", "HEAD ref", "objects/", "refs/"},
+		steps:  []string{"mv bin d/objects/.git/hooks/pre-commit", "commit"}},
 	"a directory that is named like the reference of a repository": {
 		source: []string{".git/objects/", ".git/refs/"},
 		steps:  []string{"mkdir .git/HEAD", "commit"}},

@@ -460,7 +460,7 @@ func (s *state) examine(v *visited) error {
 		}
 	}
 	for _, name := range n.Dirs {
-		if v.git && HeldDirs[name] {
+		if _, own := cut(v.dir); v.git && HeldDirs[name] && (n.bare() || foldName(own) == ".git") {
 			continue
 		}
 		s.push(&visited{visit: visit{dir: join(v.dir, name), under: v.under, filled: v.filled || Fills(name), git: v.git, dotGit: v.dotGit || foldName(name) == ".git"}, inner: v.dotGit, from: v})
