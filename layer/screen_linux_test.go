@@ -461,3 +461,30 @@ func TestScreenLinksOfTheHost(t *testing.T) {
 		})
 	}
 }
+
+// Links whose texts are long take no more time than others: all is held back when that is spent.
+func TestScreenLongLinks(t *testing.T) {
+	for name, text := range map[string]string{"names that lead nowhere": strings.Repeat("./", 2000), "names that the kernel is asked for": "/usr/" + strings.Repeat("lib/../", 570)} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, map[string]string{"l0": "1"})
+			const links = 2000
+			for i := 1; i <= links; i++ {
+				to := text
+				if strings.HasPrefix(to, ".") && i%40 > 0 {
+					to += "l" + strconv.Itoa(i-1)
+				}
+				l.changes = append(l.changes, Change{Path: "l" + strconv.Itoa(i), Kind: Added, New: Entry{Mode: os.ModeSymlink | 0o777, Link: to}})
+			}
+			found, err := l.layer.Screen(t.Context(), l.changes, ScreenOptions{})
+			spent := 0
+			for _, f := range found {
+				if f.Level == Hold && strings.Contains(f.Why, "too many links") {
+					spent++
+				}
+			}
+			if err != nil || spent < links {
+				t.Errorf("%d of %d links are held back: %v", spent, links, err)
+			}
+		})
+	}
+}

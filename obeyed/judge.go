@@ -134,6 +134,7 @@ func (j *Judge) Findings(ctx context.Context, lands func(i int) bool) ([]Finding
 		}
 		j.before = before
 	}
+	defer func(steps int) { j.before.steps = steps }(j.before.steps) // what one comparison takes counts for it alone
 	after := j.newState(lands)
 	if err := after.observe(ctx); err != nil {
 		return nil, err
@@ -143,8 +144,7 @@ func (j *Judge) Findings(ctx context.Context, lands func(i int) bool) ([]Finding
 		for i := range j.changes {
 			r.add(i, j.changes[i].Path, Hold, "", "there are too many links to tell which lead to it")
 		}
-	}
-	if err := errors.Join(r.compare(ctx), r.compareLinks(ctx)); err != nil {
+	} else if err := errors.Join(r.compare(ctx), r.compareLinks(ctx)); err != nil {
 		return nil, err
 	}
 	for i := range j.changes {

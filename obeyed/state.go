@@ -24,7 +24,7 @@ import (
 const (
 	maxFollowed = 40      // links that one path leads over, as the kernel has it
 	maxSteps    = 1 << 22 // names that are looked up to follow links; those in long paths count more
-	maxVisits   = 1 << 20 // directories, each as often as it counts in another way
+	maxVisits   = 1 << 20 // directories, each as often as it counts in another way; and what is obeyed
 )
 
 // state is a source with some changes applied, and what the host would obey in it.
@@ -215,7 +215,7 @@ func (s *state) has(p string) bool {
 }
 
 // spent reports whether looking takes more than is done.
-func (s *state) spent() bool { return s.steps > maxSteps || len(s.met) > maxVisits }
+func (s *state) spent() bool { return s.steps > maxSteps || max(len(s.met), len(s.things)) > maxVisits }
 
 // stirs reports whether a change may lead one of these paths elsewhere, or make or remove it.
 func (j *Judge) stirs(paths []string) bool {
@@ -261,6 +261,7 @@ func (s *state) list(dir string, full bool) (n DirNames, err error) {
 			return n, fmt.Errorf("cannot look into %s: %w", text.QuoteName(base), err)
 		}
 	}
+	s.steps += len(n.Hits)>>2 + len(s.in[dir]) // links may lead here often
 	if len(s.in[dir]) == 0 {
 		return n, nil
 	}
@@ -367,7 +368,7 @@ func (s *state) observe(ctx context.Context) error {
 			return nil
 		}
 		v := s.queue[n]
-		if err := s.examine(v); err != nil {
+		if err := s.examine(ctx, v); err != nil {
 			return err
 		}
 	}
@@ -438,7 +439,7 @@ func (s *state) put(t *thing) {
 }
 
 // examine looks at one directory, as it counts.
-func (s *state) examine(v *visited) error {
+func (s *state) examine(ctx context.Context, v *visited) error {
 	if v.by != nil {
 		return s.part(v)
 	}
@@ -466,9 +467,12 @@ func (s *state) examine(v *visited) error {
 		s.push(&visited{visit: visit{dir: join(v.dir, name), under: v.under, filled: v.filled || Fills(name), git: v.git, dotGit: v.dotGit || foldName(name) == ".git"}, inner: v.dotGit, from: v})
 	}
 	for _, l := range n.Links {
+		if ctx.Err() != nil {
+			break
+		}
 		s.link(v, l)
 	}
-	return nil
+	return ctx.Err()
 }
 
 // isGitDir reports whether git takes a directory for a repository's own.

@@ -47,6 +47,10 @@ func (s *state) follow(from, p string) (w way) {
 		case name == ".." && w.inside:
 			next, _ = cut(at)
 		case !w.inside:
+			if s.steps += 4; s.spent() { // it asks the kernel
+				w.there = false
+				return w
+			}
 			next, e, there = s.outside(at, name)
 		default:
 			next = join(at, name)
@@ -66,6 +70,7 @@ func (s *state) follow(from, p string) (w way) {
 				w.absolute = w.absolute || w.inside
 				w.inside, at = false, "/"
 			}
+			s.steps += (len(e.Link) + len(rest)) >> 5
 			rest = append(strings.Split(e.Link, "/"), rest...)
 			continue
 		}
