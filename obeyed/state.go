@@ -38,10 +38,11 @@ type state struct {
 	implied map[string]bool     // directories of changes
 
 	things  map[thingKey]*thing
-	links   map[string]way  // links that changes may lead elsewhere
-	git     map[string]bool // repositories' own directories
-	unasked map[string]bool // paths of things and directories that are obeyed unasked
-	named   map[string]bool // paths of things that are obeyed when named
+	links   map[string]way    // links that changes may lead elsewhere
+	git     map[string]bool   // repositories' own directories
+	tops    map[string]gitTop // what gitAbove has found since all of these are known; nil before
+	unasked map[string]bool   // paths of things and directories that are obeyed unasked
+	named   map[string]bool   // paths of things that are obeyed when named
 	met     map[visit]bool
 	queue   []*visited
 	steps   int
@@ -261,7 +262,7 @@ func (s *state) list(dir string, full bool) (n DirNames, err error) {
 			return n, fmt.Errorf("cannot look into %s: %w", text.QuoteName(base), err)
 		}
 	}
-	s.steps += len(n.Hits)>>2 + len(s.in[dir]) // links may lead here often
+	s.steps += len(n.Hits)>>2 + 2*len(s.in[dir]) // links may lead here often
 	if len(s.in[dir]) == 0 {
 		return n, nil
 	}
@@ -365,14 +366,14 @@ func (s *state) observe(ctx context.Context) error {
 			return err
 		}
 		if s.spent() {
-			return nil
+			break
 		}
 		v := s.queue[n]
 		if err := s.examine(ctx, v); err != nil {
 			return err
 		}
 	}
-	s.queue = nil
+	s.queue, s.tops = nil, map[string]gitTop{}
 	return nil
 }
 
@@ -490,14 +491,26 @@ func (s *state) isGitDir(v *visited, m marks) bool {
 
 // gitAbove returns the repository's own directory that a path is in.
 func (s *state) gitAbove(p string) (dir string, in bool) {
-	for dir, _ = cut(p); ; dir, _ = cut(dir) {
-		if _, name := cut(dir); s.git[dir] || dir != "" && foldName(name) == ".git" {
-			return dir, true
+	at, _ := cut(p)
+	t, known := s.tops[at]
+	if !known {
+		_, name := cut(at)
+		if t.in = s.git[at] || at != "" && foldName(name) == ".git"; t.in {
+			t.dir = at
+		} else if at != "" {
+			t.dir, t.in = s.gitAbove(at)
 		}
-		if dir == "" {
-			return "", false
+		if s.tops != nil {
+			s.tops[at] = t
 		}
 	}
+	return t.dir, t.in
+}
+
+// gitTop is the repository's own directory that what is in a directory is in, if it is in one.
+type gitTop struct {
+	dir string
+	in  bool
 }
 
 // project finds the entries of projects in a directory.
