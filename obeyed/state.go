@@ -468,7 +468,7 @@ func (s *state) examine(ctx context.Context, v *visited) error {
 		s.push(&visited{visit: visit{dir: join(v.dir, name), under: v.under, filled: v.filled || Fills(name), git: v.git, dotGit: v.dotGit || foldName(name) == ".git"}, inner: v.dotGit, from: v})
 	}
 	for _, l := range n.Links {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || s.spent() {
 			break
 		}
 		s.link(v, l)
