@@ -79,7 +79,7 @@ func before(ctx context.Context, req backend.Request, p obeyed.Protection) (wait
 	if w.Homes == nil { // nothing was protected
 		w.Homes = hostpath.Homes()
 	}
-	w.Search, w.Also = hostpath.ShellDirs(), p.Watch
+	w.Search, w.Also = hostpath.ShellDirs(w.Workspace), p.Watch
 	return p.Take(ctx, w)
 }
 

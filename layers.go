@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -268,17 +269,21 @@ func (l *Layer) host(ctx context.Context) (layers.Host, error) {
 // obeyed finds what the host obeys in the source. Changes that land there are writes by commands: the
 // source is listed before, so that links that land are not taken for the user's.
 func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
-	host := layers.Host{Homes: hostpath.Homes(), Search: hostpath.ShellDirs(), Named: map[string]layers.Named{}}
+	source := l.own.Info().Source
+	host := layers.Host{Homes: hostpath.Homes(), Search: hostpath.ShellDirs(source), Named: map[string]layers.Named{}}
 	opts := l.opts
 	opts.NoLinks, opts.GitUser, opts.Path, opts.Toolchains, opts.ID = false, false, "", nil, ""
-	source := l.own.Info().Source
 	_, req, err := opts.request(Spec{Workspace: Workspace{Source: source}})
 	if err != nil {
 		return host, err
 	}
 	found, err := opts.protect(ctx, &req)
-	refused := (*policy.FieldError)(nil)
-	if errors.As(err, &refused) && refused.Field == "workspace.source" { // commands could not have worked in the source itself
+	var link *obeyed.LinkError // the judge follows it
+	whole := ""
+	if refused := (*policy.FieldError)(nil); errors.As(err, &refused) && refused.Field == "workspace.source" { // commands could not have worked in the source itself
+		if !errors.As(err, &link) {
+			whole = "the directory counts as a whole: " + refused.Reason
+		}
 		open := req
 		open.Spec.Workspace.Unprotected = []string{"*"}
 		if all, _ := opts.protect(ctx, &open); all.Homes != nil {
@@ -296,8 +301,8 @@ func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
 		host.Named[o.Path] = layers.Named{Tool: o.Tool, Why: o.Why}
 	}
 	delete(host.Named, source)
-	if refused != nil {
-		host.Named[source] = layers.Named{Why: "the directory counts as a whole: " + refused.Reason}
+	if whole != "" {
+		host.Named[source] = layers.Named{Why: whole}
 	}
 	for _, g := range req.Guards {
 		if g.Except == "" { // a directory of repositories, of which each one is looked at

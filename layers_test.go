@@ -253,3 +253,34 @@ func TestClosedLayerChecksAgent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A link over which bind refuses to start is followed when changes are judged: those that lead there
+// are held back, and others land. The same goes for programs of a relative PATH.
+func TestLayerOfLinks(t *testing.T) {
+	ws, err := filepath.EvalSymlinks(t.TempDir())
+	err = errors.Join(err, os.MkdirAll(filepath.Join(ws, ".git/objects"), 0o755), os.Mkdir(filepath.Join(ws, ".git/refs"), 0o755), os.Mkdir(filepath.Join(ws, "gh"), 0o755),
+		os.WriteFile(filepath.Join(ws, ".git/HEAD"), []byte("ref: refs/heads/main\n"), 0o600), os.Symlink("../gh", filepath.Join(ws, ".git/hooks")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "./tools/bin:"+os.Getenv("PATH"))
+	l, err := OpenLayer(t.Context(), overlayOf(t, ws, "echo x > gh/pre-commit; mkdir -p tools/bin; echo x > tools/bin/new; chmod +x tools/bin/new gh/pre-commit; echo x > a"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Remove(t.Context()) }()
+	done, err := l.Commit(t.Context(), LayerCommitOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var landed, held []string
+	for _, ch := range done.Landed {
+		landed = append(landed, ch.Path)
+	}
+	for _, f := range done.Held {
+		held = append(held, f.Path+": "+f.Tool)
+	}
+	if !slices.Equal(landed, []string{"a", "tools", "tools/bin"}) || !slices.Equal(held, []string{"gh/pre-commit: git", "tools/bin/new: shells"}) {
+		t.Errorf("landed %q, held %q", landed, held)
+	}
+}

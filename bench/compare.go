@@ -77,7 +77,7 @@ func comparing(name, dir string) *benchCase {
 		if err != nil {
 			return 0, err
 		}
-		before := p.Take(ctx, obeyed.Watch{Workspace: dir, Roots: []string{dir}, Homes: p.Homes, Search: hostpath.ShellDirs()})()
+		before := p.Take(ctx, obeyed.Watch{Workspace: dir, Roots: []string{dir}, Homes: p.Homes, Search: hostpath.ShellDirs(dir)})()
 		text := before.Encode()
 		found := before.Compare(ctx)
 		took := time.Since(began)

@@ -105,8 +105,8 @@ func (p *protector) hookLink(h hookDir, at string) error {
 	case errors.As(err, &link) && !h.nested && !p.made(link.at):
 		m := p.mountOf(link.at)
 		where, _ := hostpath.Within(link.at, m.Source)
-		return hostpath.Refuse(m.Field, m.Source, where+" is a symbolic link, and the hook "+at+" leads through it, so it cannot be protected",
-			p.remedy(h.opens, "let the hook lead to the file itself"))
+		return &LinkError{hostpath.Refuse(m.Field, m.Source, where+" is a symbolic link, and the hook "+at+" leads through it, so it cannot be protected",
+			p.remedy(h.opens, "let the hook lead to the file itself"))}
 	case err != nil:
 		p.watch(found)
 	case info.Mode().IsRegular() && !p.made(found):

@@ -71,6 +71,13 @@ func (p *protector) shut(at string, err error) error {
 		"look at it, and give it back: chmod "+give+" "+policy.ShellWord(d.Path))
 }
 
+// LinkError is the refusal of a start because a link that commands could replace leads to a path that
+// must be protected.
+type LinkError struct{ error }
+
+// Unwrap returns the refusal.
+func (e *LinkError) Unwrap() error { return e.error }
+
 // unguarded returns the error of a path that cannot be protected.
 func (p *protector) unguarded(at, name string, err error) error {
 	if err := p.closed(at); err != nil {
@@ -87,7 +94,7 @@ func (p *protector) unguarded(at, name string, err error) error {
 	}
 	m = p.mountOf(link.at)
 	where, _ := hostpath.Within(link.at, m.Source)
-	return hostpath.Refuse(m.Field, m.Source, where+" is a symbolic link, so "+rel+" cannot be protected", p.remedy(name, "replace the link"))
+	return &LinkError{hostpath.Refuse(m.Field, m.Source, where+" is a symbolic link, so "+rel+" cannot be protected", p.remedy(name, "replace the link"))}
 }
 
 // doubtful handles one of git's files that cannot be used because of the file at where, a

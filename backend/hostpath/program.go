@@ -50,10 +50,16 @@ func SearchPath(state, list string, mounts []Mount) string {
 	return cmp.Or(strings.Join(dirs, string(filepath.ListSeparator)), policy.SearchPath)
 }
 
-// ShellDirs returns the directories in which the host's shells look for programs: the absolute
-// ones of PATH.
-func ShellDirs() []string {
-	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) })
+// ShellDirs returns the directories in which the host's shells look for programs: those of PATH. An
+// entry that is relative leads from where people work, the workspace.
+func ShellDirs(workspace string) []string {
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	for i, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			dirs[i] = filepath.Join(workspace, dir)
+		}
+	}
+	return dirs
 }
 
 // judgeProgram returns why a program must not be executed, or nil. scripts counts the
