@@ -21,39 +21,57 @@ func (e *ReplacedError) Error() string {
 
 // Discard takes changes out of the upper directory: all that it has at and below each of the
 // paths, which it moves to the directory trash beside it; none: everything. changes are those of
-// the layer, or nil if they cannot be read; then nothing below a replaced directory is taken. What a directory was renamed from comes back with it.
-func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, trash string) error {
+// the layer, or nil if they cannot be read; then nothing below a replaced directory is taken. A path
+// whose content was moved to a change that is discarded comes back with it: Discard returns those.
+func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, trash string) (back []string, err error) {
 	to, err := unix.Open(trash, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("cannot open the directory for what is discarded: %w", err)
+		return nil, fmt.Errorf("cannot open the directory for what is discarded: %w", err)
 	}
 	defer func() { _ = unix.Close(to) }()
 	if paths = cleaned(paths); len(paths) == 0 || slices.Contains(paths, ".") {
 		if paths, err = names(int(l.Upper.Fd()), ""); err != nil {
-			return fmt.Errorf("cannot list the layer: %w", err)
+			return nil, fmt.Errorf("cannot list the layer: %w", err)
 		}
 	} else if err := l.alone(paths, changes); err != nil {
-		return err
+		return nil, err
+	} else if back, err = l.comingBack(ctx, paths, changes); err != nil {
+		return nil, err
 	}
 	n := 0
-	for _, p := range paths {
+	for _, p := range slices.Concat(back, paths) {
 		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for i := range changes {
-			if c := &changes[i]; c.Kind != Renamed || !within(c.Path, p) {
-				continue
-			} else if st, err := look(int(l.Upper.Fd()), c.From); err == nil && isWhiteout(&st) {
-				if err := l.take(c.From, to, &n); err != nil {
-					return err
-				}
-			}
+			return back, err
 		}
 		if err := l.take(p, to, &n); err != nil {
-			return err
+			return back, err
 		}
 	}
-	return nil
+	return back, nil
+}
+
+// comingBack returns the removed paths that were moved to changes at and below others, which are to be
+// discarded.
+func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change) (back []string, err error) {
+	c := &commit{Layer: l, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), changes: changes}
+	var stay, gone []*Change
+	for i := range changes {
+		if slices.ContainsFunc(paths, func(p string) bool { return within(changes[i].Path, p) }) {
+			gone = append(gone, &changes[i])
+		} else {
+			stay = append(stay, &changes[i])
+		}
+	}
+	moved, err := c.stranded(ctx, stay, gone)
+	for _, ch := range stay {
+		if ch.Kind == Deleted && moved[ch.Path] != "" && err == nil {
+			back = append(back, ch.Path)
+			if st, lerr := look(c.upper, ch.Path); lerr != nil || !isWhiteout(&st) {
+				err = l.alone([]string{ch.Path}, changes)
+			}
+		}
+	}
+	return back, err
 }
 
 // alone refuses paths that hide more of the source than what they are of.

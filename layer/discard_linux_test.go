@@ -25,7 +25,8 @@ func (o *overlay) discard(t *testing.T, paths ...string) error {
 	if err != nil && !errors.Is(err, os.ErrPermission) { // an ordinary user cannot read what is closed
 		t.Fatal(err)
 	}
-	return l.Discard(t.Context(), paths, changes, trash)
+	_, err = l.Discard(t.Context(), paths, changes, trash)
+	return err
 }
 
 // What is discarded is as the source has it when the overlay is mounted again, and the rest
@@ -49,6 +50,11 @@ func TestDiscard(t *testing.T) {
 		{"closed to its owner", `mkdir -p a/b; echo x > a/b/x; chmod 000 a/b; chmod 500 a; echo y > y`, []string{"a"}, "A \"y\"\n", false},
 		{"all of it", `rm -r tree; echo x > a; echo y >> file`, nil, "", false},
 		{"all of it, by its path", `rm -r tree; echo x > a; echo y >> file`, []string{"a", "./"}, "", false},
+		{"a moved file", `mv file other; rm tree/one`, []string{"other"}, "D \"tree/one\"\n", false},
+		{"a moved file that was changed, too", `mv file other; echo x >> other`, []string{"other"}, "D \"file\"\n", false},
+		{"a copied directory", `cp -r tree wood; rm -r tree; rm file`, []string{"wood"}, "D \"file\"\n", false},
+		{"a file of a copied directory", `cp -r tree wood; rm -r tree`, []string{"wood/deep/two"}, "A \"wood\"\nA \"wood/deep\"\nA \"wood/one\"\n", false},
+		{"one of two copies", `cp file a; mv file b`, []string{"a"}, "A \"b\"\nD \"file\"\n", false},
 		{"a renamed directory", `mv tree wood; echo x > wood/new; rm file`, []string{"wood"}, "D \"file\"\n", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,6 +148,21 @@ x" && test ! -e side/s && test "$(cat .envrc)" = held`)
 			_ = os.RemoveAll(filepath.Join(o.dir, "result"))
 			o.change(t, `test ! -e tree && test ! -e wood/one && test "$(cat wood/z wood/deep/two)" = "z
 2"`)
+		}
+	})
+}
+
+// What was moved out of a directory that commands replaced comes back with that alone.
+func TestDiscardMovedFromReplaced(t *testing.T) {
+	bothMarks(t, func(t *testing.T, o *overlay) {
+		o.below(t, `mkdir side; echo s > side/s`)
+		o.change(t, `cp side/s moved; rm -r side; mkdir side; echo x > side/x`)
+		var replaced *ReplacedError
+		if err := o.discard(t, "moved"); !errors.As(err, &replaced) || replaced.Above != "side" {
+			t.Errorf("got %v", err)
+		}
+		if err := o.discard(t, "moved", "side"); err != nil {
+			t.Error(err)
 		}
 	})
 }

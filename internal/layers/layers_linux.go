@@ -626,7 +626,15 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) 
 	if err != nil && (l.Layer == nil || len(paths) > 0 && !errors.As(err, &lost) && !errors.Is(err, os.ErrPermission)) {
 		return nil, err
 	}
-	err = l.withTrash(ctx, func(trash string) error { return l.Layer.Discard(ctx, paths, l.changes, trash) })
+	var back []string
+	err = l.withTrash(ctx, func(trash string) (err error) {
+		back, err = l.Layer.Discard(ctx, paths, l.changes, trash)
+		return err
+	})
+	if err == nil && len(back) > 0 {
+		paths = slices.Concat(paths, back)
+		found, err = l.chosen(ctx, paths)
+	}
 	if err == nil {
 		err = l.forgetDiscarded(paths)
 	}

@@ -170,6 +170,8 @@ func TestAfterLanded(t *testing.T) {
 		{"a renamed directory, of which the user edits a file", `work "mv src dst"; echo mine >>src/first; ` + skip + `lossless mine; whole`},
 		{"a renamed directory, where the user makes the new place", `work "mv src dst"; mkdir dst; echo mine >dst/first; ` + skip + `lossless mine; whole`},
 		{"the old place of a renamed directory alone", `work "mv src dst"; commits $L src; lossless; whole`},
+		{"a renamed directory whose new place is discarded", `work "mv src dst"; paddock discard $L dst; if paddock layers --json | grep -q $L; then commits $L; fi; lossless; test -e src/first`},
+		{"a file of a renamed directory is discarded", `work "mv src dst; echo fourth >new"; paddock discard $L dst/third || paddock discard $L dst; commits $L; lossless`},
 		{"a renamed file whose new place is held back", `work "mv src/first src/.envrc"; commits $L; lossless; test -e src/first`},
 
 		{"renames are no conflict with a patch beside them", patched + `paddock commit -q $L; moved; ` + noted},

@@ -28,7 +28,8 @@ func (DiscardInput) Desc() op.Desc {
 		CLI:     []string{"discard"},
 		Summary: "Throw changes of a layer away",
 		Doc: `Throw away what commands changed in a workspace of mode overlay: what is at and below the
-paths, or all of it with the layer itself, which only a sandbox of "paddock create" keeps.
+paths, or all of it with the layer itself, which only a sandbox of "paddock create" keeps. If something
+was moved there, the place that it came from is as it was, too.
 The host's directory is not touched. A PATH is relative to the workspace, not to the current directory.`,
 		Examples: `  paddock discard pd-k3v9q2mx7wzra
   paddock discard pd-k3v9q2mx7wzra node_modules`,
