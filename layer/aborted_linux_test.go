@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // temporaries returns the temporary files in the source.
@@ -160,7 +162,7 @@ func TestAbortGoesOn(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 			for _, p := range left {
-				if !within(p, l.source+"/b") {
+				if !delta.In(p, l.source+"/b") {
 					t.Errorf("%s is left", p)
 				}
 			}
@@ -420,7 +422,7 @@ func TestCommitSkipAgain(t *testing.T) {
 		t.Errorf("after %d landings the conflicts are %v", landings, r.Conflicts)
 	}
 	for _, ch := range r.Landed {
-		if r.why(ch.Path) != "" || within(ch.Path, "d/tree") {
+		if r.why(ch.Path) != "" || delta.In(ch.Path, "d/tree") {
 			t.Errorf("%s is said to have landed", ch.Path)
 		}
 	}

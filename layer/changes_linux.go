@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // limits bound what a walk reads and keeps.
@@ -234,8 +236,8 @@ func (v *visit) closeSource() {
 // compared with.
 func (v *visit) compareDir(m dirMarks) error {
 	parent := v.dir.base
-	_, name := splitPath(v.dir.path)
-	from := joinPath(parent.path, name)
+	_, name := delta.Split(v.dir.path)
+	from := delta.Join(parent.path, name)
 	var old Entry
 	var exists bool
 	var err error
@@ -284,7 +286,7 @@ func (v *visit) redirected(m dirMarks) (string, error) {
 	if !v.dir.base.merged {
 		return "", &CorruptError{v.dir.path, "a directory is marked as renamed in its parent, which has nothing of the source"}
 	}
-	return joinPath(v.dir.base.path, m.redirect), nil
+	return delta.Join(v.dir.base.path, m.redirect), nil
 }
 
 // renamed records a directory that the source has at another path.
@@ -306,7 +308,7 @@ func (v *visit) renamed(from string, origin []byte) error {
 // compare records what has become of a name of the upper directory. Directories are left to
 // a visit of their own.
 func (v *visit) compare(name string) error {
-	path := joinPath(v.dir.path, name)
+	path := delta.Join(v.dir.path, name)
 	var st unix.Stat_t
 	err := unix.Fstatat(int(v.upper.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {
@@ -356,15 +358,15 @@ func (v *visit) compareEntry(name, path string, e Entry, st *unix.Stat_t) error 
 			switch err := unix.Fstatat(v.source, name, &was, unix.AT_SYMLINK_NOFOLLOW); {
 			case errors.Is(err, unix.ENOENT):
 			case err != nil:
-				return v.Layer.source().fail("read", joinPath(v.base.path, name), err)
+				return v.Layer.source().fail("read", delta.Join(v.base.path, name), err)
 			case !isWhiteout(&was):
 				oldRdev = was.Rdev
 				if old, err = entryAt(v.source, name, &was); err != nil {
-					return v.Layer.source().fail("read", joinPath(v.base.path, name), err)
+					return v.Layer.source().fail("read", delta.Join(v.base.path, name), err)
 				}
 			}
 		}
-		change := Change{Path: path, From: joinPath(v.base.path, name), Old: old, New: e}
+		change := Change{Path: path, From: delta.Join(v.base.path, name), Old: old, New: e}
 		same := true
 		switch {
 		case isWhiteout(st):
@@ -398,7 +400,7 @@ func (v *visit) compareEntry(name, path string, e Entry, st *unix.Stat_t) error 
 		change.Kind = Modified
 		return v.add(change)
 	}
-	return &ChangedError{joinPath(v.base.path, name), true}
+	return &ChangedError{delta.Join(v.base.path, name), true}
 }
 
 // hidden records the names of the source's directory that commands did not see any more.
@@ -412,12 +414,12 @@ func (v *visit) hidden(seen map[string]struct{}) error {
 		if _, ok := seen[name]; ok {
 			return nil
 		}
-		from := joinPath(v.base.path, name)
+		from := delta.Join(v.base.path, name)
 		old, ok, err := v.Layer.source().entryIn(v.source, name, from)
 		if err != nil || !ok {
 			return err
 		}
-		return v.add(Change{Path: joinPath(v.dir.path, name), Kind: Deleted, From: from, Old: old})
+		return v.add(Change{Path: delta.Join(v.dir.path, name), Kind: Deleted, From: from, Old: old})
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/layer/delta"
 	"github.com/paddock-dev/paddock/obeyed"
 )
 
@@ -253,8 +254,8 @@ func (c *commit) want(changes []Change) error {
 	}
 	wanted, passed := map[string]bool{}, map[string]bool{}
 	for i := range changes {
-		if p := changes[i].Path; len(c.opt.Paths) == 0 || slices.ContainsFunc(c.opt.Paths, func(top string) bool { return within(p, top) }) {
-			for dir := p; dir != "" && !wanted[dir]; dir, _ = splitPath(dir) {
+		if p := changes[i].Path; len(c.opt.Paths) == 0 || slices.ContainsFunc(c.opt.Paths, func(top string) bool { return delta.In(p, top) }) {
+			for dir := p; dir != "" && !wanted[dir]; dir, _ = delta.Split(dir) {
 				wanted[dir] = dir == p || trees[dir]
 				if dir != p && passed[dir] {
 					break
@@ -372,7 +373,7 @@ func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
 // is accepted, or it is a directory that something accepted needs.
 func (c *commit) accepted(ch *Change) bool {
 	return slices.ContainsFunc(c.opt.Accept, func(p string) bool {
-		return p != "" && p != "." && within(ch.Path, p) || ch.MakesTree() && ch.Kind == Added && within(p, ch.Path)
+		return p != "" && p != "." && delta.In(ch.Path, p) || ch.MakesTree() && ch.Kind == Added && delta.In(p, ch.Path)
 	})
 }
 
@@ -388,7 +389,7 @@ func cleaned(paths []string) []string {
 // unmatched returns the paths at or below which there is no change.
 func unmatched(changes []Change, paths []string) (missing []string) {
 	for _, p := range paths {
-		if !slices.ContainsFunc(changes, func(ch Change) bool { return within(ch.Path, p) }) {
+		if !slices.ContainsFunc(changes, func(ch Change) bool { return delta.In(ch.Path, p) }) {
 			missing = append(missing, p)
 		}
 	}
@@ -438,8 +439,8 @@ func (c *commit) plan(ctx context.Context) (skipped bool, err error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		dir, _ := splitPath(u.Path)
-		u.step = &step{Path: []byte(u.Path), Temp: []byte(joinPath(dir, ".paddock-"+hex.EncodeToString(token[:])+"-"+strconv.Itoa(n))), Any: c.opt.OnConflict == Overwrite}
+		dir, _ := delta.Split(u.Path)
+		u.step = &step{Path: []byte(u.Path), Temp: []byte(delta.Join(dir, ".paddock-"+hex.EncodeToString(token[:])+"-"+strconv.Itoa(n))), Any: c.opt.OnConflict == Overwrite}
 		why, err := c.conflict(ctx, u)
 		if err != nil {
 			return false, err
@@ -567,7 +568,7 @@ func (c *commit) newJournal(ctx context.Context, dir string) (*journal, error) {
 	c.progress = Progress{}
 	for _, u := range c.units {
 		j.Steps = append(j.Steps, u.step)
-		parent, _ := splitPath(u.Path)
+		parent, _ := delta.Split(u.Path)
 		if st, err := look(c.source, parent); err == nil {
 			u.step.Dir = st.Ino
 		}
@@ -610,7 +611,7 @@ func (j *journal) backOut(source int, why error) error {
 func (c *commit) record() {
 	c.out.Records = map[string]Record{}
 	for _, u := range c.units {
-		parent, _ := splitPath(u.Path)
+		parent, _ := delta.Split(u.Path)
 		c.recordAt(parent, nil)
 		c.recordAt(u.Path, nil)
 		for _, i := range u.items {

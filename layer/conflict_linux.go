@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // OnConflict says what to do where the source has changed since the layer began.
@@ -231,7 +232,7 @@ func (c *commit) conflict(ctx context.Context, u *unit) (why string, err error) 
 	if err != nil && !gone(err) {
 		return "", fmt.Errorf("cannot look at %s: %w", text.QuoteName(u.Path), err)
 	}
-	if parent, _ := splitPath(u.Path); !there && u.Kind != Deleted && !c.hasDir(parent) {
+	if parent, _ := delta.Split(u.Path); !there && u.Kind != Deleted && !c.hasDir(parent) {
 		if c.opt.OnConflict == Overwrite {
 			return "", fmt.Errorf("cannot commit %s: %s", text.QuoteName(u.Path), whyParent)
 		}
@@ -318,7 +319,7 @@ func (c *commit) dropped(ctx context.Context, u *unit) (string, error) {
 	if err != nil || !copied {
 		return "", err
 	}
-	parent, _ := splitPath(u.Path)
+	parent, _ := delta.Split(u.Path)
 	st, err := look(c.source, parent)
 	if err != nil {
 		return "", fmt.Errorf("cannot look at %s: %w", text.QuoteName(parent), err)
@@ -373,7 +374,7 @@ func (c *commit) isUntouched(p string, mark []byte, base time.Time) (is, known b
 	if err != nil || !isOrigin(fd, mark) || recent(identityOf(&st).Ctime, base) {
 		return false, true
 	}
-	for dir, _ := splitPath(p); dir != ""; dir, _ = splitPath(dir) {
+	for dir, _ := delta.Split(p); dir != ""; dir, _ = delta.Split(dir) {
 		if !c.isBelow(dir) {
 			return false, true
 		}

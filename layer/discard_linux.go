@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // ReplacedError is the error of a path that cannot be discarded alone, because commands put
@@ -56,7 +58,7 @@ func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change
 	c := &commit{Layer: l, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), changes: changes}
 	var stay, gone []*Change
 	for i := range changes {
-		if slices.ContainsFunc(paths, func(p string) bool { return within(changes[i].Path, p) }) {
+		if slices.ContainsFunc(paths, func(p string) bool { return delta.In(changes[i].Path, p) }) {
 			gone = append(gone, &changes[i])
 		} else {
 			stay = append(stay, &changes[i])
@@ -80,10 +82,10 @@ func (l *Layer) alone(paths []string, changes []Change) error {
 	for _, p := range paths {
 		hides := changes == nil
 		for i := range changes {
-			hides = hides || within(changes[i].Path, p) && changes[i].Kind != Added
+			hides = hides || delta.In(changes[i].Path, p) && changes[i].Kind != Added
 		}
-		for dir, _ := splitPath(p); hides && dir != ""; dir, _ = splitPath(dir) {
-			above, _ := splitPath(dir)
+		for dir, _ := delta.Split(p); hides && dir != ""; dir, _ = delta.Split(dir) {
+			above, _ := delta.Split(dir)
 			is, err := l.hides(dir, seen)
 			if err == nil && is { // the one that is marked itself
 				if is, err = l.hides(above, seen); err == nil && !is {
@@ -100,7 +102,7 @@ func (l *Layer) alone(paths []string, changes []Change) error {
 
 // take moves what the upper directory has at a path to the trash.
 func (l *Layer) take(p string, trash int, n *int) error {
-	parent, name := splitPath(p)
+	parent, name := delta.Split(p)
 	dir, err := reach(int(l.Upper.Fd()), parent, unix.O_PATH|unix.O_DIRECTORY)
 	if gone(err) {
 		return nil
@@ -167,7 +169,7 @@ func (l *Layer) Settle(landed []Change, trash string) (err error) {
 	for i := range landed {
 		switch c := &landed[i]; {
 		case c.Kind == Renamed:
-			parent, _ := splitPath(c.Path)
+			parent, _ := delta.Split(c.Path)
 			hidden, err := l.hides(parent, hiding)
 			switch {
 			case err != nil:
@@ -181,7 +183,7 @@ func (l *Layer) Settle(landed []Change, trash string) (err error) {
 			errs = append(errs, l.mark(c.Path, nil, "opaque"))
 		case c.Kind != Deleted && c.New.Mode.IsDir():
 		default:
-			parent, _ := splitPath(c.Path)
+			parent, _ := delta.Split(c.Path)
 			hidden, err := l.hides(parent, hiding)
 			if err == nil && !hidden {
 				err = l.takeLanded(c, to, &n)
@@ -205,7 +207,7 @@ func (l *Layer) align(c *Change) error {
 	if err != nil {
 		return l.source().fail("look at", c.Path, err)
 	}
-	parent, name := splitPath(c.Path)
+	parent, name := delta.Split(c.Path)
 	dir, err := reach(int(l.Upper.Fd()), parent, unix.O_PATH|unix.O_DIRECTORY)
 	if gone(err) {
 		return nil
@@ -252,7 +254,7 @@ func (l *Layer) hides(dir string, seen map[string]bool) (bool, error) {
 	if is, known := seen[dir]; known {
 		return is, nil
 	}
-	parent, _ := splitPath(dir)
+	parent, _ := delta.Split(dir)
 	is, err := l.hides(parent, seen)
 	if err == nil && !is {
 		fd, oerr := reach(int(l.Upper.Fd()), dir, unix.O_RDONLY|unix.O_DIRECTORY)

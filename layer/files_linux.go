@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // file is a change of one file that is no directory, or of an empty directory, for formats
@@ -68,7 +70,7 @@ func (l *Layer) expand(ctx context.Context, changes []Change, most limits) *expa
 	x := &expansion{Layer: l, ctx: ctx, most: most, kinds: make(map[string]Kind), parents: make(map[string]bool)}
 	for _, c := range changes {
 		if c.Kind != Deleted {
-			parent, _ := splitPath(c.Path)
+			parent, _ := delta.Split(c.Path)
 			x.parents[parent] = true
 		}
 		if c.Kind == Renamed {
@@ -155,7 +157,7 @@ func (x *expansion) walk(path string, e Entry, depth int, do func(path string, e
 		return err
 	}
 	for _, name := range names {
-		at := joinPath(path, name)
+		at := delta.Join(path, name)
 		e, ok, err := x.source().entry(at)
 		if err == nil && ok {
 			err = x.walk(at, e, depth+1, do)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // KeptError is the error of a commit that was taken back while somebody else changed the same
@@ -55,13 +56,13 @@ var errOther = errors.New("it changed while the commit landed")
 
 // inParent calls f with the directory of a step's path.
 func (s *step) inParent(source int, f func(dir int, name, temp string) error) error {
-	parent, name := splitPath(string(s.Path))
+	parent, name := delta.Split(string(s.Path))
 	dir, err := reach(source, parent, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(dir) }()
-	_, temp := splitPath(string(s.Temp))
+	_, temp := delta.Split(string(s.Temp))
 	return f(dir, name, temp)
 }
 
@@ -77,7 +78,7 @@ func (s *step) inOpened(source int, f func(dir int, name, temp string) error) er
 			restore()
 		}
 	}()
-	parent, _ := splitPath(string(s.Path))
+	parent, _ := delta.Split(string(s.Path))
 	for i := 0; i <= len(parent); i++ {
 		if i < len(parent) && parent[i] != '/' {
 			continue
@@ -242,7 +243,7 @@ const keptSuffix = ".before-commit"
 // keep gives what was there before a step a name beside its place that people see. It returns the
 // path, which is still the temporary one if there is no other.
 func (s *step) keep(source int) string {
-	parent, _ := splitPath(string(s.Path))
+	parent, _ := delta.Split(string(s.Path))
 	kept := string(s.Temp)
 	_ = s.inOpened(source, func(dir int, name, temp string) error {
 		name = text.Prefix(name, 200)
@@ -253,7 +254,7 @@ func (s *step) keep(source int) string {
 			}
 			err := unix.Renameat2(dir, temp, dir, to, unix.RENAME_NOREPLACE)
 			if err == nil {
-				kept = joinPath(parent, to)
+				kept = delta.Join(parent, to)
 			}
 			if !errors.Is(err, unix.EEXIST) {
 				return err
@@ -269,7 +270,7 @@ func (s *step) keep(source int) string {
 func (j *journal) follow(source int) error {
 	moved, dirs := map[uint64][]*step{}, map[string]uint64{}
 	for _, s := range j.Steps {
-		parent, _ := splitPath(string(s.Path))
+		parent, _ := delta.Split(string(s.Path))
 		is, known := dirs[parent]
 		if !known {
 			st, err := look(source, parent)
@@ -293,9 +294,9 @@ func (j *journal) follow(source int) error {
 			return nil
 		}
 		for _, s := range moved[st.Ino] {
-			_, name := splitPath(string(s.Path))
-			_, temp := splitPath(string(s.Temp))
-			s.Path, s.Temp = []byte(joinPath(rel, name)), []byte(joinPath(rel, temp))
+			_, name := delta.Split(string(s.Path))
+			_, temp := delta.Split(string(s.Temp))
+			s.Path, s.Temp = []byte(delta.Join(rel, name)), []byte(delta.Join(rel, temp))
 		}
 		if delete(moved, st.Ino); len(moved) == 0 {
 			return io.EOF

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // What comes to be in conflict when everything is staged is left out, if that is asked for.
@@ -19,7 +21,7 @@ func TestCommitLateSkip(t *testing.T) {
 	}})
 	want := map[string]string{}
 	for p, text := range toured {
-		if !within(p, "tree") {
+		if !delta.In(p, "tree") {
 			want[p] = text
 		}
 	}
@@ -29,7 +31,7 @@ func TestCommitLateSkip(t *testing.T) {
 		t.Errorf("the conflicts are %v", r.Conflicts)
 	}
 	for _, ch := range r.Landed {
-		if within(ch.Path, "tree") {
+		if delta.In(ch.Path, "tree") {
 			t.Errorf("%s has landed", ch.Path)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // lfsPath returns where git LFS keeps a content.
@@ -76,7 +78,7 @@ func TestCommitLFS(t *testing.T) {
 	}
 	for p := range got {
 		for _, not := range []string{".git/lfs/cache", ".git/lfs/tmp", ".git/lfs/hooks"} {
-			if within(p, not) {
+			if delta.In(p, not) {
 				t.Errorf("%s has landed", p)
 			}
 		}

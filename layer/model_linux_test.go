@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paddock-dev/paddock/layer/delta"
 	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -271,7 +272,7 @@ func (m *model) visit(v visitOf) {
 				if o.With == nil {
 					over := m.traced(v.over)
 					if over != nil && project {
-						over[joinPath(v.real, ".git")] = true
+						over[delta.Join(v.real, ".git")] = true
 					}
 					m.collect(v.real+"/", v.real, o, over)
 					continue
@@ -298,13 +299,13 @@ func (m *model) visit(v visitOf) {
 		over := m.traced(v.over)
 		switch {
 		case e.IsDir():
-			dir := joinPath(v.real, name)
+			dir := delta.Join(v.real, name)
 			if over != nil {
 				over[dir] = true
 			}
 			if over != nil && slices.Contains(gitContent, name) { // it would be a repository's with these
 				for _, n := range []string{"HEAD", "objects", "refs", "commondir"} {
-					over[joinPath(v.real, n)] = true
+					over[delta.Join(v.real, n)] = true
 				}
 			}
 			m.enter(placeOf{dir, v.filled || fillsDir(name)}, over)
@@ -376,7 +377,7 @@ func (m *model) files(key, dir, p string, except func(string) bool, over map[str
 		if fi.Mode().IsRegular() {
 			m.found(key, fact{value: m.content(at, fi, kind), kind: kind}, over)
 		}
-		if !fi.IsDir() || !m.inside(at) || slices.Contains(above, at) || len(above) > 6 || within(dir, at) {
+		if !fi.IsDir() || !m.inside(at) || slices.Contains(above, at) || len(above) > 6 || delta.In(dir, at) {
 			return // a link back to a directory above shows the project itself
 		}
 		list, _ := os.ReadDir(m.abs(at))
@@ -431,7 +432,7 @@ func (m *model) gitDir(dir string, over map[string]bool, loose bool) {
 		m.found(key, *f, f.over)
 	}
 	for p, to := range m.links {
-		if within(p, dir) && (path.Base(p) != "HEAD" || !strings.HasPrefix(to, "refs/")) {
+		if delta.In(p, dir) && (path.Base(p) != "HEAD" || !strings.HasPrefix(to, "refs/")) {
 			m.found("git writes through "+p, fact{value: to, loose: loose, kind: throughFact}, over, map[string]bool{p: true})
 		}
 	}
@@ -487,7 +488,7 @@ func differs(before, after map[string]*fact, changes []Change, accepted []string
 				continue
 			}
 			for over := range f.over {
-				if slices.ContainsFunc(accepted, func(a string) bool { return within(over, a) || made[over] && within(a, over) }) {
+				if slices.ContainsFunc(accepted, func(a string) bool { return delta.In(over, a) || made[over] && delta.In(a, over) }) {
 					return true
 				}
 			}
@@ -588,7 +589,7 @@ func lost(before, after map[string]string, changes, landed []Change, upper strin
 	for _, p := range slices.Sorted(maps.Keys(before)) {
 		text := before[p]
 		if !strings.HasPrefix(text, "=") || text == "=" || still[text] || left[text] == "" || seen[text] ||
-			slices.ContainsFunc(accepted, func(a string) bool { return within(p, a) }) {
+			slices.ContainsFunc(accepted, func(a string) bool { return delta.In(p, a) }) {
 			continue
 		}
 		seen[text] = true
@@ -613,7 +614,7 @@ func unexplained(before, after map[string]string, landed []Change) (found []stri
 		}
 		if strings.Contains(p, ".paddock-") {
 			found = append(found, "E: a temporary file is left: "+p)
-		} else if !slices.ContainsFunc(landed, func(ch Change) bool { return within(p, ch.Path) }) {
+		} else if !slices.ContainsFunc(landed, func(ch Change) bool { return delta.In(p, ch.Path) }) {
 			found = append(found, fmt.Sprintf("E: nothing landed at %s, which was %q and is %q", p, was, now))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // maxMoved is how many bytes of files are hashed to find out what was moved. Further files of equal
@@ -101,7 +102,7 @@ type content struct {
 // leaveDir records a renamed directory that is left out.
 func (m *moved) leaveDir(ch *Change) {
 	m.left.own[ch.From], m.to[ch.Path] = ch, ch
-	for p := ch.From; p != "" && m.above[p] == nil; p, _ = splitPath(p) {
+	for p := ch.From; p != "" && m.above[p] == nil; p, _ = delta.Split(p) {
 		m.above[p] = ch
 	}
 }

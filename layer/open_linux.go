@@ -6,10 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // tree is one of the two directories, with what errors call it.
@@ -103,7 +104,7 @@ func (t tree) openFile(path string, e Entry) (handle, error) {
 
 // entry returns what an overlay shows at a path of a tree below it, if anything is there.
 func (t tree) entry(path string) (e Entry, ok bool, err error) {
-	parent, name := splitPath(path)
+	parent, name := delta.Split(path)
 	dir, err := t.open(parent, unix.O_PATH|unix.O_DIRECTORY)
 	if gone(err) {
 		return Entry{}, false, nil
@@ -117,7 +118,7 @@ func (t tree) entry(path string) (e Entry, ok bool, err error) {
 
 // lstat returns the attributes of what is at a path.
 func (t tree) lstat(path string) (st unix.Stat_t, err error) {
-	parent, name := splitPath(path)
+	parent, name := delta.Split(path)
 	dir, err := t.open(parent, unix.O_PATH|unix.O_DIRECTORY)
 	if err == nil {
 		err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -151,20 +152,6 @@ func (t tree) entryIn(dir int, name, path string) (e Entry, ok bool, err error) 
 // isWhiteout reports whether a file is how overlays mark a name that is gone. In a source it
 // hides its own name.
 func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
-
-func splitPath(path string) (parent, name string) {
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		return path[:i], path[i+1:]
-	}
-	return "", path
-}
-
-func joinPath(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	return dir + "/" + name
-}
 
 // gone reports whether an error means that nothing is at a path.
 func gone(err error) bool {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/internal/linediff"
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // PatchOptions say what a patch has.
@@ -120,7 +121,7 @@ func (p *patch) findStuck(files []file) {
 		if !f.old.Mode.IsDir() {
 			p.special[f.oldPath] = true
 		}
-		for dir, _ := splitPath(f.oldPath); dir != "" && !p.full[dir]; dir, _ = splitPath(dir) {
+		for dir, _ := delta.Split(f.oldPath); dir != "" && !p.full[dir]; dir, _ = delta.Split(dir) {
 			p.full[dir] = true
 		}
 	}
@@ -134,7 +135,7 @@ func (p *patch) isBlocked(path string) bool {
 	if p.full[path] {
 		return true
 	}
-	for ; path != ""; path, _ = splitPath(path) {
+	for ; path != ""; path, _ = delta.Split(path) {
 		if p.special[path] {
 			return true
 		}

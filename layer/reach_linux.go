@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // Bounds of one call to the kernel, and of one walk through a tree.
@@ -63,7 +64,7 @@ func look(dir int, rel string) (st unix.Stat_t, err error) {
 		err = unix.Fstat(dir, &st)
 		return st, err
 	}
-	parent, name := splitPath(rel)
+	parent, name := delta.Split(rel)
 	fd, err := reach(dir, parent, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return st, err
@@ -75,7 +76,7 @@ func look(dir int, rel string) (st unix.Stat_t, err error) {
 
 // linkAt returns the target of a link.
 func linkAt(dir int, rel string) (string, error) {
-	parent, name := splitPath(rel)
+	parent, name := delta.Split(rel)
 	fd, err := reach(dir, parent, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return "", err
@@ -154,15 +155,10 @@ func walkTree(ctx context.Context, dir int, top string, visit func(rel string, s
 			return &fs.PathError{Op: "look into", Path: text.QuoteName(rel), Err: err}
 		}
 		for _, name := range slices.Backward(below) {
-			stack = append(stack, joinPath(rel, name))
+			stack = append(stack, delta.Join(rel, name))
 		}
 	}
 	return nil
-}
-
-// within reports whether a path is another one, or lies below it.
-func within(p, top string) bool {
-	return top == "" || top == "." || p == top || strings.HasPrefix(p, top) && p[len(top)] == '/'
 }
 
 // inherited finds what the nearest of a path's directories has. It takes each directory's parent
@@ -173,7 +169,7 @@ func newInherited[T any]() inherited[T] { return inherited[T]{map[string]T{}, ma
 
 // above returns what the nearest directory above a path has.
 func (i inherited[T]) above(p string) (v T) {
-	dir, _ := splitPath(p)
+	dir, _ := delta.Split(p)
 	if dir == "" {
 		return v
 	}

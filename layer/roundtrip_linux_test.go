@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // tracked keeps of a tree what git does.
@@ -97,7 +99,7 @@ func unpack(t *testing.T, dir string, layer []byte) {
 			return
 		}
 		check(err)
-		parent, name := splitPath(strings.TrimSuffix(h.Name, "/"))
+		parent, name := delta.Split(strings.TrimSuffix(h.Name, "/"))
 		path := filepath.Join(dir, parent, name)
 		if name == opaque {
 			list, err := os.ReadDir(filepath.Join(dir, parent))

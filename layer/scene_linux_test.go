@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/layer/delta"
 	"github.com/paddock-dev/paddock/obeyed"
 )
 
@@ -402,7 +403,7 @@ func (p *player) matching(changes []Change, paths []string) []string {
 		return paths
 	}
 	return slices.DeleteFunc(paths, func(path string) bool {
-		return !slices.ContainsFunc(changes, func(ch Change) bool { return within(ch.Path, path) })
+		return !slices.ContainsFunc(changes, func(ch Change) bool { return delta.In(ch.Path, path) })
 	})
 }
 

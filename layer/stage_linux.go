@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 // item is one file of a unit: where it lands, and what it is a copy of.
@@ -156,8 +157,8 @@ func (c *commit) ownerAt(parent int, name string) (*owner, error) {
 // stage makes a unit under its temporary name. Others may write in the directory where that is, so
 // that the name is used once: from then on it is known by its handle.
 func (c *commit) stage(ctx context.Context, u *unit) error {
-	dir, name := splitPath(u.Path)
-	_, temp := splitPath(string(u.step.Temp))
+	dir, name := delta.Split(u.Path)
+	_, temp := delta.Split(string(u.step.Temp))
 	parent, err := reach(c.source, dir, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("cannot open the directory of %s: %w", text.QuoteName(u.Path), err)
@@ -223,7 +224,7 @@ func (c *commit) before(what string) {
 
 // makeIn makes one file of a new tree.
 func (c *commit) makeIn(ctx context.Context, top int, rel string, i *item, who *owner) error {
-	dir, name := splitPath(rel)
+	dir, name := delta.Split(rel)
 	parent, err := reach(top, dir, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/layer/delta"
 )
 
 const (
@@ -40,8 +42,8 @@ func (l *Layer) WriteTar(ctx context.Context, w io.Writer, changes []Change) (le
 		case c.Kind != Deleted:
 			err = a.change(c, replaced)
 		case c.From == "" && (i+1 == len(changes) || changes[i+1].Path != c.Path):
-			dir, name := splitPath(c.Path)
-			err = a.w.WriteHeader(&tar.Header{Name: joinPath(dir, whiteout+name), Typeflag: tar.TypeReg, Format: tar.FormatPAX})
+			dir, name := delta.Split(c.Path)
+			err = a.w.WriteHeader(&tar.Header{Name: delta.Join(dir, whiteout+name), Typeflag: tar.TypeReg, Format: tar.FormatPAX})
 		}
 		if err != nil {
 			return nil, err
@@ -81,7 +83,7 @@ func (a *archive) change(c Change, replaced bool) error {
 		return err
 	}
 	if replaced {
-		if err := a.w.WriteHeader(&tar.Header{Name: joinPath(c.Path, opaque), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+		if err := a.w.WriteHeader(&tar.Header{Name: delta.Join(c.Path, opaque), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
 			return err
 		}
 	}

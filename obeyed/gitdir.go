@@ -49,7 +49,7 @@ var madeDirs = []string{".venv", ".tox", ".nox", ".terraform", "node_modules", "
 // isGitDir reports whether git treats a directory as a repository's own.
 func (p *protector) isGitDir(dir string) bool {
 	has := func(name string) bool { return p.seen.exists(filepath.Join(dir, name)) }
-	return has("HEAD") && (has("objects") && has("refs") || has("commondir")) || filepath.Base(dir) == ".git" && has("config")
+	return hasRepository(has) || filepath.Base(dir) == ".git" && has("config")
 }
 
 // findRepositories finds the repositories in and above each mount, and those that are
@@ -191,17 +191,17 @@ func (p *protector) findHeld() error {
 					}
 					continue
 				}
-				if err == nil && names.Head && searched > 0 {
+				if err == nil && names.head && searched > 0 {
 					if err := p.addHeld(queue[searched]); err != nil {
 						return err
 					}
 					// The search for what it holds comes later. A directory can easily be given
 					// a HEAD, which must not hide other repositories in it.
-					names.Dirs = slices.DeleteFunc(names.Dirs, func(name string) bool { return WrittenDirs[name] || name == "modules" || name == "worktrees" })
+					names.Dirs = slices.DeleteFunc(names.Dirs, func(name string) bool { return writtenDirs[name] || name == "modules" || name == "worktrees" })
 				}
 				if dir := queue[searched]; filepath.Base(dir) == "objects" {
 					names.Dirs = slices.DeleteFunc(names.Dirs, func(name string) bool {
-						return IsObjects(name) && !p.seen.exists(filepath.Join(dir, name, "HEAD"))
+						return isObjects(name) && !p.seen.exists(filepath.Join(dir, name, "HEAD"))
 					})
 				}
 				if err != nil || searched > maxSearched || p.searchedNames > maxSearchedNames || len(p.repositories) >= maxRepositories {
@@ -261,10 +261,10 @@ func (p *protector) findNested(top string) error {
 		full := len(p.repositories) >= maxRepositories
 		if here.depth > 0 && !full {
 			switch {
-			case names.Git:
+			case names.git:
 				inside = true
 				err = p.dotGit(here.dir, true)
-			case names.Head && (names.Objects && names.Refs || names.Commondir):
+			case names.bare():
 				inside = true
 				err = p.addRepository(here.dir, here.dir, true)
 			default:
@@ -307,7 +307,7 @@ func (p *protector) names(dir string) (DirNames, error) {
 	defer func() { _ = unix.Close(fd) }()
 	err = dirfd.EachName(fd, func(name []byte, kind byte) bool {
 		p.searchedNames++
-		if n.Note(name); string(name) == ".git" {
+		if n.note(name); string(name) == ".git" {
 			return true
 		}
 		if kind == unix.DT_UNKNOWN {

@@ -69,7 +69,7 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 func (p *protector) walked(dir string) bool {
 	parts := strings.Split(dir, "/")
 	for i, part := range parts[:len(parts)-1] {
-		if part == ".git" && HeldDirs[parts[i+1]] {
+		if part == ".git" && heldDirs[parts[i+1]] {
 			return false
 		}
 	}

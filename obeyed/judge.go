@@ -224,7 +224,7 @@ func (s *state) known(t *thing) bool {
 func (r *ruling) weighty(list []int, t *thing) []int {
 	heavy := slices.DeleteFunc(slices.Clone(list), func(i int) bool {
 		ch := &r.changes[i]
-		_, name := cut(ch.Path)
+		_, name := delta.Split(ch.Path)
 		brings := ch.Kind == delta.Renamed && r.owner(t.path) == i
 		return ch.New.Mode.IsDir() && !brings && ch.Path != t.path && !slices.Contains(t.by.With, name)
 	})
@@ -267,7 +267,7 @@ var shadows = map[string][]string{"GNUmakefile": {"makefile", "Makefile"}, "make
 
 // shadowed returns the file that a new one takes the place of, or "".
 func (s *state) shadowed(p string) string {
-	dir, name := cut(p)
+	dir, name := delta.Split(p)
 	for _, other := range shadows[name] {
 		if s.has(path.Join(dir, other)) {
 			return other
@@ -289,7 +289,7 @@ func (s *state) sameExecuted(t *thing, changed bool) bool {
 			return false
 		}
 	}
-	_, name := cut(t.by.Path) // as which programs read it, over a link, too
+	_, name := delta.Split(t.by.Path) // as which programs read it, over a link, too
 	return executed(name, now) == executed(name, was)
 }
 
@@ -342,8 +342,8 @@ func (r *ruling) compareLinks(ctx context.Context) error {
 
 // isObeyed reports whether the host obeys a path, or all that is in a directory above it, unasked.
 func (s *state) isObeyed(p string) bool {
-	for ; p != ""; p, _ = cut(p) {
-		_, name := cut(p)
+	for ; p != ""; p, _ = delta.Split(p) {
+		_, name := delta.Split(p)
 		if s.unasked[p] || s.git[p] || foldName(name) == ".git" {
 			return true
 		}
@@ -359,7 +359,7 @@ func (r *ruling) change(ctx context.Context, i int) error {
 	}
 	for _, n := range r.opt.Named {
 		plain := (ch.Kind == delta.Added || ch.Kind == delta.Modified) && ch.New.Mode.IsDir()
-		if isIn(ch.Path, n.Path) || isIn(n.Path, ch.Path) && !plain {
+		if delta.In(ch.Path, n.Path) || delta.In(n.Path, ch.Path) && !plain {
 			r.add(i, ch.Path, Hold, n.Tool, n.Why)
 		}
 	}
@@ -412,7 +412,7 @@ func (r *ruling) arrival(i int, p string, e delta.Entry) {
 	}
 	ch := &r.changes[i]
 	fresh := ch.Kind != delta.Modified || ch.Old.Mode&0o111 == 0
-	if dir, name := cut(p); fresh && (e.Mode&fs.ModeSymlink != 0 || e.Mode.IsRegular() && e.Mode&0o111 != 0) &&
+	if dir, name := delta.Split(p); fresh && (e.Mode&fs.ModeSymlink != 0 || e.Mode.IsRegular() && e.Mode&0o111 != 0) &&
 		!slices.ContainsFunc(strings.Split(dir, "/"), Fills) && !r.unasked[p] && !r.named[p] && r.isProgram(name) {
 		r.add(i, p, Hold, "shells", "it is named like the program "+name+", and runs instead of it where a shell searches its directory")
 	}

@@ -165,11 +165,11 @@ func (l *look) entriesIn(ctx context.Context, p place, t task) {
 	if t.what == modules && !t.now.bare {
 		return
 	}
-	root := t.what != plain || t.depth == 0 || t.now.Git
+	root := t.what != plain || t.depth == 0 || t.now.git
 	for _, name := range t.now.hits {
 		for _, o := range inventory().in(t.what).named(name) {
 			switch {
-			case !root && !o.Nested, t.cache && !o.Everywhere && (!t.now.Git || o.Class != policy.Unasked):
+			case !root && !o.Nested, t.cache && !o.Everywhere && (!t.now.git || o.Class != policy.Unasked):
 			case !o.Ending:
 				l.entry(ctx, p, o)
 			case !strings.Contains(o.Path, "/"):

@@ -22,14 +22,14 @@ var caches = map[string]bool{
 // Fills reports whether tools fill directories of a name.
 func Fills(name string) bool { return caches[name] }
 
-// WrittenDirs are directories in a repository's own directory in which git writes files
+// writtenDirs are directories in a repository's own directory in which git writes files
 // whose names, or content, commands can choose.
-var WrittenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}
+var writtenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}
 
-// HeldDirs are directories in a repository's own directory that hold its content, in many
+// heldDirs are directories in a repository's own directory that hold its content, in many
 // directories, or that are entries of the inventory themselves. Files in them are examined
 // only if one of git's files leads there.
-var HeldDirs = map[string]bool{"objects": true, "hooks": true, "lfs": true, "annex": true}
+var heldDirs = map[string]bool{"objects": true, "hooks": true, "lfs": true, "annex": true}
 
 // writtenThrough stands for a link in a repository's own directory that is not a path of
 // the inventory.
@@ -175,9 +175,13 @@ func (m *matcher) around(root string, homes []string) []link {
 
 // isGitDir reports whether git treats a directory as a repository's own.
 func isGitDir(dir string) bool {
-	has := func(name string) bool {
+	return filepath.Base(dir) == ".git" || hasRepository(func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
-	}
-	return filepath.Base(dir) == ".git" || has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+	})
+}
+
+// hasRepository reports whether the names in a directory are those of a repository.
+func hasRepository(has func(name string) bool) bool {
+	return has("HEAD") && (has("commondir") || has("objects") && has("refs"))
 }

@@ -16,24 +16,35 @@ import (
 
 // marks says which names of a repository a directory has.
 type marks struct {
-	Git, Head, Objects, Refs, Commondir bool
+	git, head, objects, refs, commondir bool
 	alike                               bool // it has a name that some file systems do not tell from one of these
 }
 
-// Note records a name.
-func (m *marks) Note(name []byte) {
+// markNames are the names of the marks.
+var markNames = []string{".git", "HEAD", "objects", "refs", "commondir"}
+
+// of returns the mark of a name, or nil.
+func (m *marks) of(name []byte) *bool {
 	switch string(name) {
 	case ".git":
-		m.Git = true
+		return &m.git
 	case "HEAD":
-		m.Head = true
+		return &m.head
 	case "objects":
-		m.Objects = true
+		return &m.objects
 	case "refs":
-		m.Refs = true
+		return &m.refs
 	case "commondir":
-		m.Commondir = true
-	default:
+		return &m.commondir
+	}
+	return nil
+}
+
+// note records a name.
+func (m *marks) note(name []byte) {
+	if has := m.of(name); has != nil {
+		*has = true
+	} else {
 		m.alike = m.alike || alike(name)
 	}
 }
@@ -46,7 +57,7 @@ func alike(name []byte) bool {
 			return true // letters of other alphabets, and characters that are left out
 		}
 	}
-	for _, other := range []string{".git", "HEAD", "objects", "refs", "commondir"} {
+	for _, other := range markNames {
 		if len(name) == len(other) && strings.EqualFold(string(name), other) {
 			return true
 		}
@@ -54,27 +65,15 @@ func alike(name []byte) bool {
 	return false
 }
 
-// Lacks reports whether a name of a repository is not in a directory for certain, however its file
+// lacks reports whether a name of a repository is not in a directory for certain, however its file
 // system compares names.
-func (m marks) Lacks(name string) bool {
-	has := true
-	switch name {
-	case ".git":
-		has = m.Git
-	case "HEAD":
-		has = m.Head
-	case "objects":
-		has = m.Objects
-	case "refs":
-		has = m.Refs
-	case "commondir":
-		has = m.Commondir
-	}
-	return !has && !m.alike
+func (m marks) lacks(name string) bool {
+	has := m.of([]byte(name))
+	return has != nil && !*has && !m.alike
 }
 
 // bare reports whether git treats a directory with these names as a repository's own.
-func (m marks) bare() bool { return m.Head && (m.Objects && m.Refs || m.Commondir) }
+func (m marks) bare() bool { return m.head && (m.objects && m.refs || m.commondir) }
 
 // Names are the names in all directories below some roots. They are read once for a start:
 // the search for nested repositories and the first look of a comparison both use them.
@@ -239,7 +238,7 @@ type Symlink struct{ Name, Text string }
 func ListNames(fd, most int) (n DirNames, err error) {
 	err = dirfd.EachName(fd, func(b []byte, kind byte) bool {
 		name := string(b)
-		n.Note(b)
+		n.note(b)
 		n.Hits = append(n.Hits, name)
 		if kind == unix.DT_UNKNOWN {
 			kind = dirfd.TypeOf(fd, name)

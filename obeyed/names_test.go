@@ -108,10 +108,10 @@ func TestNames(t *testing.T) {
 		t.Error("the names of another directory are found")
 	}
 	find := known.Below(t.Context(), ws, open(ws))
-	if d, ok := find("a"); !ok || !slices.Equal(d.Dirs, []string{"b"}) || len(d.Links) != 1 || d.Links[0].Name != ".envrc" || !d.Lacks(".git") || d.Lacks("b") || d.Lacks("x") {
+	if d, ok := find("a"); !ok || !slices.Equal(d.Dirs, []string{"b"}) || len(d.Links) != 1 || d.Links[0].Name != ".envrc" || !d.lacks(".git") || d.lacks("b") || d.lacks("x") {
 		t.Errorf("a has %+v, %v", d, ok)
 	}
-	if d, ok := find("a/b"); !ok || d.Lacks(".git") || !d.Lacks("HEAD") {
+	if d, ok := find("a/b"); !ok || d.lacks(".git") || !d.lacks("HEAD") {
 		t.Errorf("a/b has %+v, %v", d, ok)
 	}
 	if _, ok := find("bare.git/objects/x"); ok {
@@ -126,7 +126,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, name := range []string{".GIT", "Head", "REFS", ".g\u200cit", "ref\u017f"} {
 		var m marks
-		if m.Note([]byte(name)); m.Lacks("HEAD") {
+		if m.note([]byte(name)); m.lacks("HEAD") {
 			t.Errorf("beside %q there is no HEAD", name)
 		}
 	}

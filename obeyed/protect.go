@@ -131,7 +131,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, 
 	if req.Spec.Backend == policy.BackendHost {
 		p.open = []string{"*"}
 	}
-	reading, cancel := context.WithTimeout(ctx, LookTime)
+	reading, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	p.tree = ReadNames(reading, dirs)
 	for _, step := range []func() error{p.refuse, p.findRepositories, p.guardWorktree, p.inventory, p.configuration, p.hookLinks} {

@@ -84,7 +84,7 @@ func Begin(ctx context.Context, watch Watch, known *Names) (wait func() *Snapsho
 // are names that were read already, or nil. The look runs beside the caller until wait
 // returns.
 func take(ctx context.Context, watch Watch, before *Snapshot, known *Names) (wait func() *Snapshot) {
-	ctx, cancel := context.WithTimeout(ctx, LookTime)
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	done := make(chan *Snapshot, 1)
 	go func() { done <- takeAll(ctx, watch, before, known, time.Now()) }()
 	return func() *Snapshot {
@@ -177,7 +177,7 @@ func outermost(roots []string) []string {
 // Compare looks again, and returns the changes. No command may run any more.
 func (s *Snapshot) Compare(ctx context.Context) Changes {
 	now := take(ctx, s.watch, s, nil)()
-	return s.changes(now, time.Now().Add(LookTime))
+	return s.changes(now, time.Now().Add(lookTime))
 }
 
 // CompareWith does what [Snapshot.Compare] does for a snapshot that was read from a file. It
@@ -187,7 +187,7 @@ func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot)
 	if looked[key] == nil {
 		looked[key] = take(ctx, s.watch, nil, nil)()
 	}
-	return s.changes(looked[key], time.Now().Add(LookTime))
+	return s.changes(looked[key], time.Now().Add(lookTime))
 }
 
 // Workspace returns the workspace of the [Watch].

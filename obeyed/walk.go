@@ -24,7 +24,7 @@ const (
 	maxPaths   = 64 << 20 // bytes of the paths of directories that wait
 	maxDepth   = 128      // directories below a root
 	maxRel     = 4000     // bytes of a path below a root, less than PATH_MAX
-	LookTime   = 10 * time.Second
+	lookTime   = 10 * time.Second
 	workers    = 2
 	crowd      = 32 // how many directories must wait for a second worker to be worth it
 
@@ -211,7 +211,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 	n.stable = w.trusted && n.dev == w.dev && w.settled(st)
 	firsts := inventory().in(t.what)
 	err := dirfd.EachName(fd, func(name []byte, kind byte) bool {
-		n.Note(name)
+		n.note(name)
 		if kind == unix.DT_UNKNOWN {
 			kind = dirfd.TypeOf(fd, string(name))
 		}
@@ -230,12 +230,12 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 	if w.entries.Load() > maxEntries {
 		w.cut(t.depth, "there are too many")
 	}
-	if t.what == plain && t.depth > 0 && !n.Git {
+	if t.what == plain && t.depth > 0 && !n.git {
 		n.hits = slices.DeleteFunc(n.hits, func(name string) bool {
 			return !slices.ContainsFunc(firsts.named(name), func(o *policy.Obeyed) bool { return o.Nested })
 		})
 	}
-	n.bare = !t.top && (n.marks.bare() || t.what == modules && n.Head)
+	n.bare = !t.top && (n.marks.bare() || t.what == modules && n.head)
 	if t.what == written && n.marks.bare() && err == nil { // commands have given the directory above it the names of a repository
 		*n = node{name: n.name}
 		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
@@ -260,16 +260,16 @@ func (w *walk) kids(t task, fd int) []task {
 			switch {
 			case kid.name == "modules" || kid.name == "worktrees":
 				k.what, k.top = modules, true
-			case WrittenDirs[kid.name]:
+			case writtenDirs[kid.name]:
 				k.what = written
-			case HeldDirs[kid.name]:
+			case heldDirs[kid.name]:
 				continue
 			default:
 				k.what = modules
 			}
-		case t.what == modules && t.now.bare && WrittenDirs[kid.name]:
+		case t.what == modules && t.now.bare && writtenDirs[kid.name]:
 			k.what = written
-		case t.what == modules && t.git && IsObjects(kid.name):
+		case t.what == modules && t.git && isObjects(kid.name):
 			var st unix.Stat_t
 			if fd >= 0 && unix.Fstatat(fd, kid.name+"/HEAD", &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 				continue
@@ -280,7 +280,7 @@ func (w *walk) kids(t task, fd int) []task {
 			k.what = modules // what looks like a repository may hold others, because anybody can make a HEAD
 		case kid.name == ".git":
 			k.what = gitDir
-		case t.git || t.now.bare && WrittenDirs[kid.name]:
+		case t.git || t.now.bare && writtenDirs[kid.name]:
 			k.git = true // people may work there too
 		}
 		if k.depth > maxDepth || len(k.rel) > maxRel {
@@ -301,8 +301,8 @@ func (w *walk) kids(t task, fd int) []task {
 	return list
 }
 
-// IsObjects reports whether git uses this name for a directory of objects.
-func IsObjects(name string) bool {
+// isObjects reports whether git uses this name for a directory of objects.
+func isObjects(name string) bool {
 	if name == "info" || name == "pack" {
 		return true
 	}

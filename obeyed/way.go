@@ -45,7 +45,7 @@ func (s *state) follow(from, p string) (w way) {
 			}
 			w.inside, w.out, next = false, true, filepath.Dir(s.opt.Source)
 		case name == ".." && w.inside:
-			next, _ = cut(at)
+			next, _ = delta.Split(at)
 		case !w.inside:
 			if s.steps += 4; s.spent() { // it asks the kernel
 				w.there = false
@@ -53,7 +53,7 @@ func (s *state) follow(from, p string) (w way) {
 			}
 			next, e, there = s.outside(at, name)
 		default:
-			next = join(at, name)
+			next = delta.Join(at, name)
 			if s.steps += 1 + len(next)>>6; s.spent() {
 				w.inside, w.there = false, false
 				return w

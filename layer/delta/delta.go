@@ -4,6 +4,7 @@ package delta
 
 import (
 	"io/fs"
+	"strings"
 	"time"
 )
 
@@ -67,4 +68,23 @@ func (c *Change) OldPath() string {
 // MakesTree reports whether a change is a directory that the source does not have at its path.
 func (c *Change) MakesTree() bool {
 	return c.Kind == Renamed || (c.Kind == Added || c.Kind == Retyped) && c.New.Mode.IsDir()
+}
+
+// Split splits a path into its directory, "" for the top, and its name.
+func Split(p string) (dir, name string) {
+	i := strings.LastIndexByte(p, '/')
+	return p[:max(i, 0)], p[i+1:]
+}
+
+// Join returns the path of a name in a directory, either of which may be "".
+func Join(dir, name string) string {
+	if dir == "" || name == "" {
+		return dir + name
+	}
+	return dir + "/" + name
+}
+
+// In reports whether a path is another one, or lies below it. All lie below "" and ".".
+func In(p, top string) bool {
+	return top == "" || top == "." || p == top || strings.HasPrefix(p, top) && p[len(top)] == '/'
 }
