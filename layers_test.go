@@ -46,8 +46,8 @@ func TestLayerOfObeyed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, err := filepath.EvalSymlinks(t.TempDir())
 			ws := filepath.Join(dir, name)
-			err = errors.Join(err, os.MkdirAll(ws, 0o755), os.MkdirAll(filepath.Join(dir, "home"), 0o755), os.MkdirAll(filepath.Join(dir, "ws/.git"), 0o755),
-				os.Symlink("../dotfiles/ssh", filepath.Join(dir, "home/.ssh")), os.WriteFile(filepath.Join(ws, "config"), []byte("old\n"), 0o600))
+			err = errors.Join(err, os.MkdirAll(ws, 0o755), os.MkdirAll(filepath.Join(dir, "home"), 0o755), os.MkdirAll(filepath.Join(dir, "ws", ".git"), 0o755),
+				os.Symlink("../dotfiles/ssh", filepath.Join(dir, "home", ".ssh")), os.WriteFile(filepath.Join(ws, "config"), []byte("old\n"), 0o600))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -258,8 +258,8 @@ func TestClosedLayerChecksAgent(t *testing.T) {
 // are held back, and others land. The same goes for programs of a relative PATH.
 func TestLayerOfLinks(t *testing.T) {
 	ws, err := filepath.EvalSymlinks(t.TempDir())
-	err = errors.Join(err, os.MkdirAll(filepath.Join(ws, ".git/objects"), 0o755), os.Mkdir(filepath.Join(ws, ".git/refs"), 0o755), os.Mkdir(filepath.Join(ws, "gh"), 0o755),
-		os.WriteFile(filepath.Join(ws, ".git/HEAD"), []byte("ref: refs/heads/main\n"), 0o600), os.Symlink("../gh", filepath.Join(ws, ".git/hooks")))
+	err = errors.Join(err, os.MkdirAll(filepath.Join(ws, ".git", "objects"), 0o755), os.Mkdir(filepath.Join(ws, ".git", "refs"), 0o755), os.Mkdir(filepath.Join(ws, "gh"), 0o755),
+		os.WriteFile(filepath.Join(ws, ".git", "HEAD"), []byte("ref: refs/heads/main\n"), 0o600), os.Symlink("../gh", filepath.Join(ws, ".git", "hooks")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -261,7 +261,7 @@ func (m *model) visit(v visitOf) {
 	}
 	leads := func(name string) bool {
 		fi, err := os.Stat(filepath.Join(m.abs(v.real), name))
-		return err == nil && !(fi.IsDir() && (name == "HEAD" || name == "commondir")) // git reads these
+		return err == nil && (!fi.IsDir() || name != "HEAD" && name != "commondir") // git reads these
 	}
 	root, project := v.real == "", has[".git"]
 	bare := path.Base(v.real) == ".git"
