@@ -134,7 +134,7 @@ func (l *Layer) Commit(ctx context.Context, changes []Change, opt CommitOptions)
 	}
 }
 
-// announce tells the caller what is about to land.
+// announce calls Landing with the changes that are about to land.
 func (c *commit) announce() error {
 	if c.opt.Landing == nil {
 		return nil
@@ -149,8 +149,8 @@ func (c *commit) announce() error {
 // changed a path while it landed.
 const maxLandings = 8
 
-// skipMet skips what a landing has met, if all of it was taken back. It reports whether the rest can
-// land.
+// skipMet skips the conflicts that ended a landing, if all of that was taken back. It reports whether
+// the rest can land.
 func (c *commit) skipMet(err error) bool {
 	var (
 		met        *ConflictError
@@ -171,8 +171,8 @@ func (c *commit) skipMet(err error) bool {
 	return true
 }
 
-// recordBack records what was taken back, and what nothing was in the place of. A landing changes the
-// times by which conflicts are found, of what it takes back and of its directories.
+// recordBack records the files that were taken back, and the paths that were empty before. Landing
+// changes the times of files that it takes back and of their directories, by which conflicts are found.
 func (c *commit) recordBack() {
 	known := maps.Clone(c.opt.Known)
 	if known == nil {
@@ -271,11 +271,11 @@ func (c *commit) want(changes []Change) error {
 	return nil
 }
 
-// maxJudged is how often what is left is judged again before all of it is held back.
+// maxJudged is how often the remaining changes are judged again before all of them are held back.
 const maxJudged = 32
 
-// screen finds which of the wanted changes land: what the host would obey if exactly these landed is
-// what it obeys now, but for what was accepted, and nothing is lost that another change has.
+// screen finds which of the wanted changes land. With exactly these the host obeys the same as now,
+// apart from accepted changes, and no deletion removes content that only a change left out has.
 func (c *commit) screen(ctx context.Context) error {
 	for n := 1; ; n++ {
 		findings, err := c.judge.Findings(ctx, func(i int) bool { return c.lands[i] })
@@ -322,8 +322,8 @@ func (c *commit) screen(ctx context.Context) error {
 	return nil
 }
 
-// leave holds back those changes that land for which why says so, and what is in directories that
-// are held back. It reports whether there were any.
+// leave holds back the landing changes for which why says so, and those in directories that are held
+// back. It reports whether there were any.
 func (c *commit) leave(why func(ch *Change) (Finding, bool)) (more bool) {
 	out := newInherited[string]() // directories that are held back
 	for i := range c.changes {
@@ -345,8 +345,8 @@ func (c *commit) leave(why func(ch *Change) (Finding, bool)) (more bool) {
 	return more
 }
 
-// keepMoved holds back what removes content that a change has which does not land. It reports whether
-// there was any.
+// keepMoved holds back deletions of content that only a change left out has. It reports whether there
+// were any.
 func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
 	var landing, left []*Change
 	for i := range c.changes {

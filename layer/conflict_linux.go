@@ -105,8 +105,8 @@ func (l *Layer) latest() Began {
 	return l.Started
 }
 
-// bases tells when commands began to see what they changed at a path: at the last start, unless the
-// layer had a change there, or above it, already, which hid what the source got since.
+// bases tells since when a change of the source at a path is a conflict: since the last start, unless
+// the layer already had a change there or above it, which hides later changes of the source.
 type bases struct {
 	inherited[time.Time]
 	latest time.Time
@@ -158,7 +158,7 @@ func (l *Layer) Restart(changes []Change, since map[string]time.Time) map[string
 // recent reports whether a time is not safely before another one.
 func recent(t, base time.Time) bool { return !t.Before(base.Add(-tick)) }
 
-// changed returns why what the source has at a path may not be what it had at an instant, or "".
+// changed returns why a path of the source may have changed since an instant, or "".
 func (c *commit) changed(p string, st *unix.Stat_t, base time.Time) (string, error) {
 	id := identityOf(st)
 	if !c.doubt && !recent(id.Ctime, base) {
@@ -353,9 +353,9 @@ func (c *commit) copiedUp(p string) (origin []byte, copied bool, err error) {
 	return c.attr(fd, p, "origin")
 }
 
-// isUntouched reports whether the file that a mark names, and each directory above a new path, are
-// what they were at an instant: then commands have given it that path. It is not known where the
-// mark names no file, as those of ordinary users do, or this process may not open it.
+// isUntouched reports whether the file that a mark names, and each directory above a new path, have not
+// changed since an instant: then commands have given it that path. known is false if the mark names no
+// file, as for ordinary users, or if this process may not open it.
 func (c *commit) isUntouched(p string, mark []byte, base time.Time) (is, known bool) {
 	if len(mark) <= originHeader {
 		return false, false

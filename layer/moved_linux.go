@@ -18,8 +18,8 @@ import (
 // sizes count as equal.
 const maxMoved = 1 << 30
 
-// stranded returns the paths of the changes that would remove content which a change that is left out
-// has, and none that lands, with the reasons. A renamed directory is known by its mark. What was moved
+// stranded returns the paths of changes that would remove content which only changes left out have, with
+// the reasons. A renamed directory is known by its mark. What was moved
 // otherwise is a copy and a deletion, and is known by size and hash; of empty files there is nothing to
 // lose. One copy that lands is enough for all files with that content.
 func (c *commit) stranded(ctx context.Context, landing, left []*Change) (map[string]string, error) {

@@ -85,7 +85,7 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	return found
 }
 
-// madeLast is the place in a list of what was made, and of what was changed.
+// madeLast sorts files that were there before new ones.
 func madeLast(c Change) int {
 	if c.Made {
 		return 1

@@ -23,7 +23,7 @@ const (
 type Shown struct {
 	// Scopes are the paths at and below which all changes were shown, "." for everything.
 	Scopes map[string]bool
-	// Paths are what was shown of each path that had changed.
+	// Paths has a record for each changed path in a diff.
 	Paths map[string]ShownPath
 }
 
@@ -66,7 +66,7 @@ type shownPath struct {
 	Whole bool   `json:"whole,omitempty"`
 }
 
-// Shown returns what principals were shown, by their names. One that cannot be read is a
+// Shown returns which changes principals have seen, by their names. A record that cannot be read is a
 // [ShownError].
 func (h *Held) Shown() (map[string]*Shown, error) {
 	all := map[string]*Shown{}
@@ -97,7 +97,7 @@ func (h *Held) Shown() (map[string]*Shown, error) {
 	return all, nil
 }
 
-// UpdateShown changes what principals were shown. Unlike everything else it can be called while a
+// UpdateShown changes the record of seen changes. Unlike everything else it can be called while a
 // sandbox has the layer: it has a lock of its own. With anew, a record that cannot be read counts
 // as none.
 func (h *Held) UpdateShown(anew bool, change func(all map[string]*Shown)) error {

@@ -430,8 +430,9 @@ func (l *Layer) Screen(ctx context.Context, host Host, paths ...string) ([]Findi
 	return l.findingsOf(list), nil
 }
 
-// findingsOf returns findings, the most serious first, and of these those about what the source has:
-// new files, of which commands can make any number, hide none of them in a list that is cut.
+// findingsOf returns findings, the most serious first, and among equals those about files of the source
+// before new ones: commands can make any number of new files, which would hide the others in a list that
+// is cut.
 func (l *Layer) findingsOf(list []layer.Finding) []Finding {
 	all := make([]Finding, len(list))
 	for i, f := range list {

@@ -11,9 +11,9 @@ import (
 	"github.com/paddock-dev/paddock/layer"
 )
 
-// WritePatch writes changes as git apply takes them, with binary files if binary says so, and
-// records what it has shown. Of a layer that a sandbox has, too: commands may change it again, and
-// then a commit says so.
+// WritePatch writes changes as git apply takes them, with binary files if binary says so, and records
+// that the principal has seen them. It also works on the layer of a running sandbox: if commands change
+// a file again, the commit says so.
 func (l *Layer) WritePatch(ctx context.Context, w io.Writer, binary bool, paths ...string) error {
 	found, err := l.chosen(ctx, paths)
 	content := map[string]*layer.ContentSum{}
@@ -67,8 +67,8 @@ func (l *Layer) WriteUnreviewed(ctx context.Context, w io.Writer, of *ReviewErro
 	return l.Layer.WritePatch(ctx, w, found, layer.PatchOptions{})
 }
 
-// review returns a [ReviewError] if a commit would land changes that are not what the principal was
-// shown. Who was shown nothing commits what there is.
+// review returns a [ReviewError] if a commit would land changes that differ from those the principal
+// has seen. A principal that has seen no diff commits the present changes.
 func (l *Layer) review(ctx context.Context, how layer.CommitOptions) (Commit, error) {
 	all, err := l.held.Shown()
 	if err != nil || all[l.Principal] == nil {
@@ -98,8 +98,8 @@ func (l *Layer) review(ctx context.Context, how layer.CommitOptions) (Commit, er
 	return Commit{Left: len(l.changes)}, &failed
 }
 
-// unlike returns the paths of changes that are not what was shown, and whether anything was shown
-// of each.
+// unlike returns the paths of changes that differ from the diff that was shown, and whether that had
+// each of them.
 func (l *Layer) unlike(ctx context.Context, shown *layerstore.Shown, paths []string) (map[string]bool, error) {
 	found, err := l.chosen(ctx, paths)
 	if err != nil {
@@ -127,8 +127,8 @@ func (l *Layer) unlike(ctx context.Context, shown *layerstore.Shown, paths []str
 	return other, nil
 }
 
-// forgetLanded forgets what was shown of changes that have landed, and that the principal was shown
-// everything where it has committed everything: what commands change next is a new matter.
+// forgetLanded drops the records of changes that have landed. If the principal has committed everything,
+// it also drops the record that everything was shown: later changes need a diff of their own.
 func (l *Layer) forgetLanded(landed []layer.Change, opt CommitOptions) error {
 	all, err := l.held.Shown()
 	if len(all) == 0 && err == nil || err != nil && opt.Unreviewed { // the next commit fails because of it, too
@@ -147,7 +147,7 @@ func (l *Layer) forgetLanded(landed []layer.Change, opt CommitOptions) error {
 	})
 }
 
-// forgetDiscarded forgets what was shown at and below paths, or everywhere.
+// forgetDiscarded drops the records of seen changes at and below paths, or everywhere.
 func (l *Layer) forgetDiscarded(paths []string) error {
 	if all, err := l.held.Shown(); len(all) == 0 && err == nil {
 		return nil
@@ -182,7 +182,7 @@ func covers(scopes map[string]bool, at string) bool {
 	return scopes["."]
 }
 
-// end forgets what was shown within some scopes.
+// end drops the records within some scopes.
 func end(shown *layerstore.Shown, scopes map[string]bool) {
 	endScopes(shown, scopes)
 	for at := range shown.Paths {
