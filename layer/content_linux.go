@@ -27,8 +27,11 @@ type side struct {
 func (f *file) oldSide(l *Layer) side { return side{l.source(), f.oldPath, *f.old} }
 
 func (f *file) newSide(l *Layer) side {
-	if f.moved {
+	switch {
+	case f.moved:
 		return f.oldSide(l)
+	case f.content != "":
+		return side{l.source(), f.content, *f.new}
 	}
 	return side{l.upper(), f.path, *f.new}
 }

@@ -19,6 +19,7 @@ type file struct {
 	old, new *Entry // of what is not there &Entry{}
 	moved    bool   // the new content is the source's, at oldPath
 	copied   bool   // oldPath stays
+	content  string // where the source has the content of a new file, if it was moved
 }
 
 // absent is the entry of what is not there.

@@ -319,3 +319,39 @@ func TestBoundsOfOutput(t *testing.T) {
 		t.Errorf("got %v, %v, %v and %q", first, second, third, b.String())
 	}
 }
+
+// A patch has, of what was moved into git's own directory or out of it, the side that is outside.
+func TestWritePatchOutOfGit(t *testing.T) {
+	o := newOverlay(t, TrustedMarks)
+	o.below(t, `umask 022; mkdir -p .git/refs/e docs; echo build >.git/refs/e/build.sh; echo old >.git/refs/e/note; echo doc >docs/doc`)
+	o.change(t, `umask 022; mv .git/refs/e scripts; echo new >scripts/note; mv docs .git/refs/docs`)
+	var b bytes.Buffer
+	shown := map[string]bool{}
+	options := PatchOptions{Shown: func(path string, _ ContentSum) { shown[path] = true }}
+	if err := o.layer(t).WritePatch(t.Context(), &b, o.changes(t), options); err != nil {
+		t.Fatal(err)
+	}
+	const want = `diff --git a/docs/doc b/docs/doc
+deleted file mode 100644
+--- a/docs/doc
++++ /dev/null
+@@ -1,1 +0,0 @@
+-doc
+diff --git a/scripts/build.sh b/scripts/build.sh
+new file mode 100644
+--- /dev/null
++++ b/scripts/build.sh
+@@ -0,0 +1,1 @@
++build
+diff --git a/scripts/note b/scripts/note
+new file mode 100644
+--- /dev/null
++++ b/scripts/note
+@@ -0,0 +1,1 @@
++new
+# .git is not in this patch: git takes no patch of its own directory (changes: 3)
+`
+	if got := b.String(); got != want || !shown["scripts/build.sh"] || !shown["scripts/note"] {
+		t.Errorf("shown %v, got\n%s", shown, got)
+	}
+}

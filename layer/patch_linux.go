@@ -41,7 +41,7 @@ func (l *Layer) WritePatch(ctx context.Context, w io.Writer, changes []Change, o
 	p := &patch{Layer: l, ctx: ctx, w: bufio.NewWriterSize(out, 64<<10), options: options, inGit: make(map[string]int)}
 	p.findStuck(files)
 	for i := range files {
-		f := &files[i]
+		f := p.outOfGit(&files[i])
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -143,6 +143,27 @@ func (p *patch) isBlocked(path string) bool {
 	return false
 }
 
+// outOfGit returns, of a file that was moved into git's own directory or out of it, the side that is
+// outside: it is deleted, or new. Other files it returns as they are.
+func (p *patch) outOfGit(f *file) *file {
+	from, wasIn := gitDir(f.oldPath)
+	to, isIn := gitDir(f.path)
+	switch {
+	case f.path == "" || f.oldPath == "" || wasIn == isIn, isIn && f.copied:
+		return f
+	case isIn:
+		p.inGit[to]++
+		return &file{oldPath: f.oldPath, old: f.old, new: absent}
+	case !f.copied:
+		p.inGit[from]++
+	}
+	out := &file{path: f.path, old: absent, new: f.new}
+	if f.moved {
+		out.content = f.oldPath
+	}
+	return out
+}
+
 func (p *patch) isInGit(f *file) bool {
 	for _, path := range []string{f.path, f.oldPath} {
 		if dir, ok := gitDir(path); ok {
@@ -185,7 +206,7 @@ func (p *patch) file(f *file) error {
 	case oldMode == 0 && newMode == 0:
 		return nil
 	case oldMode == 0:
-		return p.diff(&file{path: f.path, old: absent, new: f.new, moved: f.moved})
+		return p.diff(&file{path: f.path, old: absent, new: f.new, moved: f.moved, content: f.content})
 	case newMode == 0:
 		return p.diff(&file{oldPath: f.oldPath, old: f.old, new: absent})
 	}
