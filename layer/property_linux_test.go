@@ -163,7 +163,7 @@ func (s *stage) smaller(t testing.TB, sc scene, marks Marks, out played) (scene,
 var (
 	randomDirs  = []string{"", "", "a", "a", "b", "a/b", "web", "lib", "shared", "cfg", "cur", "v2", "src", "dst", "src/deep", "node_modules/web", "node_modules/p", "vendor/p", "d", "d/objects", ".vscode", ".claude", ".mise", "mise", ".config", "a/.vscode", "bin", "v2/bin"}
 	randomFiles = []string{"f", "g", "tasks.json", "settings.json", ".envrc", ".mise.toml", "config.toml", ".mcp.json", ".npmrc", "package.json", "Makefile", "GNUmakefile", "makefile", "ls", "run", "HEAD", "config", "commondir", ".git", "lefthook.yml", ".bashrc", "mise.toml", "build.rs",
-		".vscode/tasks.json", ".claude/settings.json", ".claude/worktrees/x", "mise/config.toml", ".mise/x", ".git/config", ".git/HEAD", ".git/hooks/pre-commit", ".git/objects/x", ".git/refs/x", ".git/index", ".git/modules/m/config", "objects/.mise/x", "hooks/update", ".cargo/config.toml", ".husky/pre-commit"}
+		".vscode/tasks.json", ".claude/settings.json", ".claude/worktrees/x", "mise/config.toml", ".mise/x", ".git/config", ".git/HEAD", ".git/hooks/pre-commit", ".git/objects/x", ".git/refs/x", ".git/refs/heads/e/.mise.toml", ".git/refs/heads/e/x", ".git/index", ".git/modules/m/config", "objects/.mise/x", "hooks/update", ".cargo/config.toml", ".husky/pre-commit"}
 	randomContents = []string{"1", "2", "3", "4", "5", "six"}
 	randomLinks    = []string{"a", "b", "lib", "shared", "cfg", "v2", "web", "node_modules/web", "vendor/p", "src", "d", ".git", ".git/objects", ".git/hooks", ".", "..", "nowhere", "f", ".envrc", "lib/../f", "lib/../profile", "lib/../../profile", "cfg/../a", "tasks.json"}
 	repository     = []string{"HEAD ref", "objects/", "refs/", "config [core]", "hooks/x x"}

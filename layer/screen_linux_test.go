@@ -379,10 +379,33 @@ func TestScreenTrees(t *testing.T) {
 		l := newLab(t, map[string]string{"r.git/HEAD": "x", "r.git/refs/": "", "r.git/objects/": ""})
 		l.does(Added, "r.git/hooks/", "")
 		l.does(Added, "r.git/hooks/update", "evil")
-		l.does(Added, "r.git/objects/x", "x")
+		l.does(Added, "r.git/objects/ab", "x")
 		got := screen(t, l, ScreenOptions{})
 		want(t, got, "r.git/hooks/update", Hold)
-		want(t, got, "r.git/objects/x", 0)
+		want(t, got, "r.git/objects/ab", 0)
+	})
+	t.Run("a repository among objects", func(t *testing.T) {
+		l := newLab(t, map[string]string{".git/HEAD": "x", ".git/refs/": "", ".git/objects/pack/": ""})
+		for _, p := range []string{"HEAD", "config", "refs/", "objects/", ".envrc", "pack/HEAD", "pack/mise.toml", "ab/HEAD"} {
+			l.does(Added, ".git/objects/"+p, "x")
+		}
+		l.does(Added, ".git/rebase-merge/", "")
+		got := screen(t, l, ScreenOptions{})
+		for _, p := range []string{"HEAD", "config", "refs", "objects", ".envrc", "pack/HEAD", "pack/mise.toml", "ab/HEAD"} {
+			want(t, got, ".git/objects/"+p, Hold)
+		}
+		want(t, got, ".git/rebase-merge", Hold)
+	})
+	t.Run("directories that nobody can look into", func(t *testing.T) {
+		l := newLab(t, map[string]string{"d/": "", "closed/": ""})
+		for p, old := range map[string]os.FileMode{"d": 0o755, "closed": 0o300} {
+			l.changes = append(l.changes, Change{Path: p, Kind: Modified, Old: Entry{Mode: os.ModeDir | old}, New: Entry{Mode: os.ModeDir | 0o311}})
+		}
+		l.changes = append(l.changes, Change{Path: "new", Kind: Added, New: Entry{Mode: os.ModeDir | 0o600}})
+		got := screen(t, l, ScreenOptions{})
+		want(t, got, "d", Hold)
+		want(t, got, "new", Hold)
+		want(t, got, "closed", 0)
 	})
 	t.Run("a Makefile before another", func(t *testing.T) {
 		l := newLab(t, map[string]string{"Makefile": "x", "sub/x": "x"})
@@ -486,5 +509,23 @@ func TestScreenLongLinks(t *testing.T) {
 				t.Errorf("%d of %d links are held back: %v", spent, links, err)
 			}
 		})
+	}
+}
+
+// Links to a directory where people work lead to nothing that does not count there anyway, however many
+// they are and whatever it holds.
+func TestScreenLinksToTrees(t *testing.T) {
+	files := map[string]string{"README": "1"}
+	for i := range 1500 {
+		files["lib/d"+strconv.Itoa(i)+"/"] = ""
+	}
+	l := newLab(t, files)
+	l.does(Modified, "README", "2")
+	l.does(Added, "examples/", "")
+	for i := range 1000 {
+		l.changes = append(l.changes, Change{Path: "examples/l" + strconv.Itoa(i), Kind: Added, New: Entry{Mode: os.ModeSymlink | 0o777, Link: "../lib"}})
+	}
+	if got, err := l.layer.Screen(t.Context(), l.changes, ScreenOptions{}); err != nil || len(got) > 0 {
+		t.Errorf("%d are held back or marked: %v", len(got), err)
 	}
 }

@@ -391,6 +391,9 @@ func rotated(n int) scene {
 
 // foundAtRandom are scenes that TestCommitProperty has found and made small.
 var foundAtRandom = map[string]scene{
+	"a directory with a file of mise that is renamed out of git's references": {
+		source: []string{".git/refs/heads/e/.mise.toml 1"},
+		steps:  []string{"mv .git/refs/heads/e .venv/bin", "commit"}},
 	"a repository in the objects of a directory with a HEAD in a repository": {
 		source: []string{"d/HEAD 5", "bin/.git/config 3", "HEAD ref", "objects/", "refs/"},
 		steps:  []string{"mv bin d/objects/.git/hooks/pre-commit", "commit"}},

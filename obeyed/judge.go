@@ -404,6 +404,8 @@ func (r *ruling) arrival(i int, p string, e delta.Entry) {
 		r.add(i, p, Never, "", "devices and sockets never land")
 	case e.Mode&fs.ModeNamedPipe != 0:
 		r.add(i, p, Hold, "", "programs that read a pipe wait for one that writes")
+	case e.Mode.IsDir() && e.Mode&0o500 != 0o500 && (r.changes[i].Kind != delta.Modified || r.changes[i].Old.Mode&0o500 == 0o500):
+		r.add(i, p, Hold, "", "its owner could not look into it, and neither could later commits")
 	case e.Mode.IsRegular() && e.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0:
 		r.add(i, p, Hold, "", "who runs it would become another user; the bit itself does not land in any case")
 	}
@@ -422,6 +424,12 @@ func (r *ruling) arrival(i int, p string, e delta.Entry) {
 // branches are.
 var landsIn = []string{"objects", "refs", "index", "HEAD", "logs", "packed-refs", "reftable", "shallow", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "MERGE_MSG", "AUTO_MERGE"}
 
+// objectNames are the paths that git uses below a repository's objects.
+var objectNames = []string{
+	"[0-9a-f][0-9a-f]", "[0-9a-f][0-9a-f]/[0-9a-f]*", "pack", "pack/*.pack", "pack/*.idx", "pack/*.rev", "pack/*.keep", "pack/*.mtimes", "pack/*.bitmap", "pack/*.promisor",
+	"pack/multi-pack-index", "info", "info/packs", "info/commit-graph", "info/commit-graphs", "info/commit-graphs/*graph-*",
+}
+
 // otherGit stands for what else is in a repository's own directory.
 var otherGit = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Tool: "git", Why: "of a repository's own directory only objects, refs, the index, HEAD and logs land"}
 
@@ -438,7 +446,7 @@ func (r *ruling) inGit(ctx context.Context, i int, p string) {
 	names := strings.Split(strings.TrimPrefix(p[len(top):], "/"), "/")
 	for _, o := range inventory().git.alike(names[0]) {
 		if covers(o, names) { // its content is compared; what comes or goes is looked at here, too
-			if o.Class == policy.Unasked && (!ch.New.Mode.IsDir() || ch.Kind == delta.Renamed) {
+			if o.Class == policy.Unasked && (!ch.New.Mode.IsDir() || ch.Kind == delta.Renamed) || o.Resumes && ch.Kind == delta.Added {
 				r.add(i, p, Hold, o.Tool, o.Why)
 			}
 			return
@@ -449,7 +457,11 @@ func (r *ruling) inGit(ctx context.Context, i int, p string) {
 		return
 	}
 	needed := len(names) == 1 && (ch.Kind == delta.Deleted || ch.Kind == delta.Retyped) && slices.Contains([]string{"objects", "refs", "HEAD"}, names[0])
-	if slices.Contains(landsIn, names[0]) && ch.New.Mode&fs.ModeSymlink == 0 && !needed {
+	known := slices.Contains(landsIn, names[0]) && (names[0] != "objects" || len(names) == 1 || slices.ContainsFunc(objectNames, func(pattern string) bool {
+		is, _ := path.Match(pattern, strings.Join(names[1:], "/"))
+		return is
+	}))
+	if known && ch.New.Mode&fs.ModeSymlink == 0 && ch.Kind != delta.Renamed && !needed {
 		return
 	}
 	why := otherGit.Why

@@ -408,13 +408,18 @@ func (s *state) link(v *visited, l Symlink) {
 	if !w.inside || !w.there || !w.mode.IsDir() || v.under != "" && v.filled {
 		return
 	}
-	dotGit := foldName(l.Name) == ".git"
-	if filled := v.filled || Fills(l.Name); filled && !v.git && !dotGit {
+	filled, dotGit := v.filled || Fills(l.Name), foldName(l.Name) == ".git"
+	if !v.git && !dotGit && (filled || isPlain(w.to)) {
 		if _, git := s.gitAbove(delta.Join(w.to, "x")); !git {
 			return // what counts there counts as much without the link
 		}
 	}
-	s.push(&visited{visit: visit{dir: w.to, under: under, filled: v.filled || Fills(l.Name), git: v.git || dotGit, dotGit: v.dotGit || dotGit}, inner: v.dotGit, walked: []string{p}, from: v})
+	s.push(&visited{visit: visit{dir: w.to, under: under, filled: filled, git: v.git || dotGit, dotGit: v.dotGit || dotGit}, inner: v.dotGit, walked: []string{p}, from: v})
+}
+
+// isPlain reports whether all that counts in a directory counts by its own path.
+func isPlain(dir string) bool {
+	return !slices.ContainsFunc(strings.Split(dir, "/"), func(name string) bool { return Fills(name) || foldName(name) == ".git" })
 }
 
 // causes returns the changes on which it depends that the host obeys a thing.

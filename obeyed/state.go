@@ -194,7 +194,7 @@ func (s *state) list(dir string, full bool) (n DirNames, err error) {
 		}
 	}
 	if based {
-		if known := s.namesIn(base); known != nil && !full {
+		if known := s.namesIn(base); known != nil && !full && base == dir { // elsewhere other names count
 			n = *known
 		} else if n, err = s.source.List(base); dirfd.Gone(err) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EXDEV) {
 			n = DirNames{}
