@@ -31,9 +31,7 @@ func executed(name string, text []byte) string {
 			return ""
 		}
 	case "tsconfig.json", "jsconfig.json":
-		if isPlainConfig(text) {
-			return ""
-		}
+		return string(executedConfig(text))
 	case "analysis_options.yaml":
 		if !mayMention(text, "include", "plugins", "!") { // a tag may encode a key
 			return ""
@@ -55,32 +53,59 @@ var (
 	trailingComma   = lazyregexp.New(`,(\s*[}\]])`)
 )
 
-// plainKeys are the keys of a tsconfig.json that load nothing but, in compilerOptions, plugins. Many
-// programs have a key of their own.
-var plainKeys = map[string]bool{"$schema": true, "display": true, "docs": true, "compilerOptions": true, "include": true, "exclude": true, "files": true, "compileOnSave": true, "typeAcquisition": true, "watchOptions": true}
+// plainKeys are the keys of a tsconfig.json that load nothing but, in compilerOptions, plugins; in lower
+// case, as tsc compares them. Many programs have a key of their own.
+var plainKeys = map[string]bool{"$schema": true, "display": true, "docs": true, "include": true, "exclude": true, "files": true, "compileonsave": true, "typeacquisition": true, "watchoptions": true}
 
-// isPlainConfig reports whether a tsconfig.json, which may have comments, loads no code, and no other
-// configuration. Words are looked for in all of it, since of two equal keys a program may take either.
-func isPlainConfig(text []byte) bool {
-	if mayMention(text, "plugins", "extends", "references") {
-		return false
-	}
-	text = stringOrComment().ReplaceAllFunc(text, func(found []byte) []byte {
+// executedConfig returns the part of a tsconfig.json, which may have comments, that loads code or other
+// configuration, or all of it if that part cannot be found.
+func executedConfig(text []byte) []byte {
+	plain := stringOrComment().ReplaceAllFunc(text, func(found []byte) []byte {
 		if found[0] == '"' {
 			return found
 		}
 		return []byte(" ")
 	})
-	var all map[string]json.RawMessage
-	if json.Unmarshal(trailingComma().ReplaceAll(text, []byte("$1")), &all) != nil {
-		return false
+	all, ok := keysOf(trailingComma().ReplaceAll(plain, []byte("$1")))
+	options, known := map[string]json.RawMessage{}, true
+	if value, there := all["compileroptions"]; there {
+		options, known = keysOf(value)
 	}
-	for key := range all {
-		if !plainKeys[key] {
-			return false
+	if !ok || !known || mayMention(text) {
+		return text
+	}
+	var b bytes.Buffer
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if value := all[key]; !plainKeys[key] && key != "compileroptions" {
+			fmt.Fprintf(&b, "%q=%s\n", key, value)
 		}
 	}
-	return true
+	if plugins, there := options["plugins"]; there {
+		fmt.Fprintf(&b, "plugins=%s\n", plugins)
+	}
+	return b.Bytes()
+}
+
+// keysOf returns the values of an object by their keys in lower case, and false if it is none or has a
+// key twice, of which a program may take either.
+func keysOf(text []byte) (map[string]json.RawMessage, bool) {
+	all := map[string]json.RawMessage{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil, false
+	}
+	for d.More() {
+		var value json.RawMessage
+		key, err := d.Token()
+		name, is := key.(string)
+		name = strings.ToLower(name)
+		if _, twice := all[name]; err != nil || !is || twice || d.Decode(&value) != nil {
+			return nil, false
+		}
+		all[name] = value
+	}
+	_, err := d.Token()
+	return all, err == nil && !d.More()
 }
 
 // executedPackage returns the part of a package.json that is executed, or all of it if that part
