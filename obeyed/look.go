@@ -242,7 +242,7 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		return
 	case o.Under == onPath && (o.Dir || mode != unix.S_IFREG || st.Mode&0o111 == 0):
 		return // not a program
-	case o.Class == policy.WhenNamed && (mode != unix.S_IFREG || o.Dir):
+	case o.Class == policy.WhenNamed && (mode != unix.S_IFREG || o.Dir && hops == 0): // over a link it is a file in the directory
 		return
 	case mode == unix.S_IFDIR:
 		i.kind, i.id = isDir, ""

@@ -247,12 +247,58 @@ func (p *protector) inventory() error {
 			return err
 		}
 	}
+	var tops []homeDir
 	for _, o := range inventory().readOnly {
 		if o.Under != policy.Home || p.homes.Own == "" || !p.mayHave(p.homes.Own, o.Path) {
 			continue
 		}
-		if err := p.guardEntry(o, filepath.Join(p.homes.Own, o.Path)); err != nil {
+		at := filepath.Join(p.homes.Own, o.Path)
+		if err := p.guardEntry(o, at); err != nil {
 			return err
+		}
+		if o.Dir {
+			tops = append(tops, homeDir{at, o})
+		}
+	}
+	return p.homeLinks(tops)
+}
+
+// homeDir is a directory of the user's home, and the entry that it is, or is in.
+type homeDir struct {
+	at string
+	by *policy.Obeyed
+}
+
+// maxHomeDirs is how many directories of a home are searched for links, those nearest to the home first:
+// some hold the plugins of an editor.
+const maxHomeDirs = 128
+
+// homeLinks guards what links in directories of the user's home lead to in a mount, as people make them
+// who keep such files under version control.
+func (p *protector) homeLinks(queue []homeDir) error {
+	tops := len(queue)
+	for n := 0; n < min(len(queue), maxHomeDirs); n++ {
+		dir, o := queue[n].at, queue[n].by
+		if n < tops {
+			var err error
+			if dir, _, err = p.resolve(dir); err != nil {
+				continue
+			}
+		}
+		if p.below(dir) { // it is guarded itself
+			continue
+		}
+		entries, _ := readDir(dir)
+		for _, e := range entries {
+			switch at := filepath.Join(dir, e.Name()); {
+			case n < tops && slices.Contains(o.Except, e.Name()):
+			case e.IsDir():
+				queue = append(queue, homeDir{at, o})
+			case e.Type()&fs.ModeSymlink != 0:
+				if err := p.guardEntry(o, at); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

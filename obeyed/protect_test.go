@@ -137,6 +137,7 @@ func TestProtect(t *testing.T) {
 		{name: "a mount of the repository alone", files: append(repo("other/.git"), "ws/"), mounts: []string{"other/.git"}, guards: []string{"other/.git/config", "other/.git/hooks"}},
 		{name: "a part of a home", files: []string{"home/.config/git/config", "home/.config/fish/", "home/.config/other/"}, workspace: "home/.config", guards: []string{"home/.config/fish", "home/.config/git"}},
 		{name: "a home", files: []string{"home/.bashrc", "home/.ssh/", "home/.cargo/config.toml", "home/.cache/"}, workspace: "home", guards: []string{"home/.bashrc", "home/.cargo/config.toml", "home/.ssh"}},
+		{name: "what links in directories of a home lead to", files: []string{"ws/gitconfig", "ws/lua/x", "ws/x.fish", "ws/y", "home/.config/git/config -> ../../../ws/gitconfig", "home/.config/nvim/lua -> ../../../ws/lua", "home/.config/fish/conf.d/x.fish -> ../../../../ws/x.fish", "home/.claude/worktrees -> ../../ws/y", "home/.config/other/y -> ../../../ws/y"}, guards: []string{"ws/gitconfig", "ws/lua", "ws/x.fish"}},
 		{name: "what a home's links lead to", files: []string{"ws/bashrc", "ws/config/fish/", "home/.bashrc -> ../ws/bashrc", "home/.config/fish -> ../../ws/config/fish"}, guards: []string{"ws/bashrc", "ws/config/fish"}},
 		{name: "where people work", files: []string{"ws/.claude/worktrees/x/.envrc", "ws/.claude/settings.json"}, workspace: "ws/.claude/worktrees/x", guards: []string{"ws/.claude/worktrees/x/.envrc"}},
 

@@ -163,6 +163,7 @@ func TestCompare(t *testing.T) {
 		{"a .git file that the text alone does not tell", "mkdir -p m/objects m/refs s a; ln -s ../m s/l; echo x > m/HEAD; echo gitdir: ../s/l/../m > a/.git", "mkdir m/hooks; echo x > m/hooks/update", "m/hooks", ""},
 		{"a link over a link and back", "mkdir -p other/deep .vscode; ln -s other/deep c; echo x > other/t.json; ln -s ../c/../t.json .vscode/tasks.json", "echo y > other/t.json", "other/t.json", ""},
 		{"a link over many links", "mkdir .vscode c; echo x > c/r; ln -s r c/l1; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do ln -s l$i c/l$((i+1)); done; ln -s ../c/l13 .vscode/tasks.json", "echo y > c/r", "c/r", ""},
+		{"a workflow that is a link", "mkdir -p .github/workflows shared; echo x > shared/ci; ln -s ../../shared/ci .github/workflows/ci.yml", "echo y > shared/ci", "", "shared/ci"},
 		{"workflows", "mkdir -p .github/workflows", "echo x > .github/workflows/ci.yml", "", ".github/workflows/ci.yml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
