@@ -151,6 +151,9 @@ func (m *moved) keep(i int, to *Change) {
 		return
 	}
 	m.found[p] = "what is there was moved to " + text.QuoteName(to.Path) + ", which does not land"
+	if m.landing[i].Kind == Modified {
+		m.found[p] = "its content in your directory is otherwise only in " + text.QuoteName(to.Path) + ", which does not land"
+	}
 	for ; i < len(m.landing) && m.landing[i].Path == p; i++ {
 		m.queue = append(m.queue, m.landing[i])
 	}

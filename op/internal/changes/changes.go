@@ -108,6 +108,9 @@ func writeLines[T any](w io.Writer, list []T, line func(T) string) error {
 func paths(field string, list []string) ([]string, error) {
 	own := slices.Clone(list)
 	for i, p := range own {
+		if p == "" {
+			return nil, &policy.FieldError{Field: field + "[" + strconv.Itoa(i) + "]", Value: p, Reason: "it is empty", Hint: "leave it out, or write . for everything"}
+		}
 		if strings.HasPrefix(p, `"`) {
 			plain, err := unquote(p)
 			if err != nil {

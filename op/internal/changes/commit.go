@@ -79,8 +79,8 @@ without a diff before lands what there is.
 
 The layer is removed once nothing is left in it.
 
-Exit status: 0; 1 if something was held back or skipped, or nothing landed because of
-conflicts.`,
+Exit status: 0; 1 if something was held back or skipped; 125 if nothing landed, for example
+because of conflicts.`,
 		Examples: `  paddock commit --dry-run pd-k3v9q2mx7wzra
   paddock commit pd-k3v9q2mx7wzra src docs/guide.md
   paddock commit --accept .github/workflows pd-k3v9q2mx7wzra`,
@@ -254,6 +254,9 @@ func (out CommitOutput) ExitStatus() int {
 	return 0
 }
 
+// maxAccepts is how many paths a hint names.
+const maxAccepts = 8
+
 func (out CommitOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	_ = writeLines(&b, out.Held, Finding.line) // a Builder cannot fail
@@ -284,10 +287,10 @@ func (out CommitOutput) Render(w io.Writer) error {
 				accept = append(accept, option)
 			}
 		}
-		if len(accept) > 8 { // the lines above have them all
-			accept = accept[:1]
-		}
-		if len(accept) > 0 {
+		switch {
+		case len(accept) > maxAccepts: // the lines above have them all
+			fmt.Fprintf(&b, "to land what is held back: paddock commit --accept PATH %s, with --accept for each of these %d, or for directories that they are in\n", out.ID, len(accept))
+		case len(accept) > 0:
 			fmt.Fprintf(&b, "to land what is held back: paddock commit %s%s\n", strings.Join(accept, ""), out.ID)
 		}
 	}
