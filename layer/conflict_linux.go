@@ -249,7 +249,7 @@ func (c *commit) conflict(ctx context.Context, u *unit) (why string, err error) 
 			return "", nil
 		}
 		u.step.Deed = remove
-		return c.treeChanged(ctx, u.Path)
+		return c.takenChanged(ctx, u)
 	case u.New.Mode.IsDir() && isDir && (u.Kind == Added || u.Kind == Modified):
 		return c.planMode(u, &st), nil
 	case u.Kind == Renamed:
@@ -258,13 +258,18 @@ func (c *commit) conflict(ctx context.Context, u *unit) (why string, err error) 
 			return why, err
 		}
 		u.step.Deed = exchange
-		return c.treeChanged(ctx, u.Path)
+		return c.takenChanged(ctx, u)
 	case there:
 		u.step.Deed = exchange
-		if u.Kind == Added && !c.opt.Known[u.Path].Landed {
+		appears := u.Kind == Added && !c.opt.Known[u.Path].Landed
+		if appears && c.opt.OnConflict != Overwrite {
 			return whyAppears, nil
 		}
-		return c.treeChanged(ctx, u.Path)
+		why, err = c.takenChanged(ctx, u)
+		if appears && err == nil {
+			why = whyAppears
+		}
+		return why, err
 	}
 	u.step.Deed = place
 	if u.Kind != Added {
@@ -289,23 +294,43 @@ func (c *commit) planMode(u *unit, st *unix.Stat_t) (why string) {
 
 // treeChanged looks at what the source has at a path, and at all that is below it.
 func (c *commit) treeChanged(ctx context.Context, p string) (why string, err error) {
+	_, why, err = c.lookThrough(ctx, p)
+	return why, err
+}
+
+// takenChanged is treeChanged of what the step of a unit takes away. The step remembers what was seen.
+func (c *commit) takenChanged(ctx context.Context, u *unit) (why string, err error) {
+	u.step.Tree, why, err = c.lookThrough(ctx, u.Path)
+	return why, err
+}
+
+// lookThrough returns the hash of what the source has at a path and below it, and why that may have
+// changed, or "". If a change there lands nevertheless, the hash is of all of it.
+func (c *commit) lookThrough(ctx context.Context, p string) (sum []byte, why string, err error) {
+	h := sha256.New()
 	err = walkTree(ctx, c.source, p, func(rel string, st *unix.Stat_t) error {
+		describe(h, rel[len(p):], st)
+		if why != "" {
+			return nil
+		}
 		w, err := c.changed(rel, st, c.bases.of(rel))
 		if w != "" && rel != p {
 			w = "in it, " + text.QuoteName(rel) + ": " + w
 		}
-		if why = w; why != "" {
+		if why = w; why != "" && c.opt.OnConflict != Overwrite {
 			return io.EOF
 		}
 		return err
 	})
-	if errors.Is(err, io.EOF) {
-		return why, nil
+	switch {
+	case err == nil:
+		return h.Sum(nil), why, nil
+	case why != "":
+		return nil, why, nil
+	case gone(err):
+		return nil, whyGone, nil
 	}
-	if gone(err) {
-		return whyGone, nil
-	}
-	return why, err
+	return nil, "", err
 }
 
 // dropped returns why the source may have had a new path when the layer began: commands had

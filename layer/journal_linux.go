@@ -43,6 +43,7 @@ type step struct {
 	Dir        uint64   // inode of the directory that it is in; 0: unknown
 	Ino        uint64   // of what was staged; 0: nothing was
 	Expect     Identity // of what it replaces
+	Tree       []byte   // hash of that, and of what is below it; nil: unknown
 	Any        bool     // whatever it replaces
 	Old, New   uint32   // permissions, for chmod
 

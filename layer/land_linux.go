@@ -1,7 +1,9 @@
 package layer
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -344,7 +346,61 @@ func (j *journal) land(source int) error {
 	if err := syncTree(source); err != nil {
 		return fmt.Errorf("cannot write to disk: %w", err)
 	}
+	return j.confirm(source)
+}
+
+// confirm looks again at what the steps have taken away, which is removed after this: others may have
+// written there since it was looked at, and until now.
+func (j *journal) confirm(source int) error {
+	j.before("confirm")
+	var met []Conflict
+	for _, s := range j.Steps {
+		same, err := s.confirm(source)
+		if err != nil {
+			return fmt.Errorf("cannot look at what was at %s: %w", text.QuoteName(string(s.Path)), err)
+		}
+		if !same {
+			met = append(met, Conflict{Path: string(s.Path), Why: errOther.Error()})
+		}
+	}
+	if len(met) > 0 {
+		return &ConflictError{met}
+	}
 	return nil
+}
+
+// confirm reports whether what a step has taken away is still what was looked at.
+func (s *step) confirm(source int) (same bool, err error) {
+	if s.Tree == nil || s.Deed != exchange && s.Deed != remove {
+		return true, nil
+	}
+	err = s.inOpened(source, func(dir int, _, temp string) error {
+		if _, err := look(dir, temp); gone(err) {
+			same = true // somebody else had removed it
+			return nil
+		}
+		h := sha256.New()
+		err := walkTree(context.Background(), dir, temp, func(rel string, st *unix.Stat_t) error {
+			describe(h, rel[len(temp):], st)
+			return nil
+		})
+		same = err == nil && bytes.Equal(h.Sum(nil), s.Tree)
+		if gone(err) {
+			return nil
+		}
+		return err
+	})
+	return same, err
+}
+
+// describe writes what shows a change of a file of a tree. A rename changes the top's ctime, and that of
+// a file with other names changes with them.
+func describe(w io.Writer, below string, st *unix.Stat_t) {
+	fmt.Fprintf(w, "%q %d %o %d %d", below, st.Ino, st.Mode, st.Size, st.Mtim.Nano())
+	if below != "" && (st.Nlink == 1 || st.Mode&unix.S_IFMT == unix.S_IFDIR) {
+		fmt.Fprintf(w, " %d", st.Ctim.Nano())
+	}
+	fmt.Fprintln(w)
 }
 
 // problems are errors of several steps. The text names the first of them.

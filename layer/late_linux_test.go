@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -166,5 +167,123 @@ func TestCommitClosed(t *testing.T) {
 	}
 	if got := show(t, l.source); len(got) > 0 {
 		t.Errorf("the source is %q", got)
+	}
+}
+
+// What somebody writes in a directory after it was looked at, and before it is removed, is not lost.
+func TestCommitLateInside(t *testing.T) {
+	noSync(t)
+	src := map[string]string{"src/a": "a", "src/deep/doc": "old", "src/deep/er/b": "b", "far": "far", "linked": "x"}
+	for name, does := range map[string]func(l *lab){
+		"a deletion":    func(l *lab) { l.does(Deleted, "src", "") },
+		"a file for it": func(l *lab) { l.does(Retyped, "src", "now a file") },
+		"another one":   func(l *lab) { l.does(Retyped, "src/", "") },
+		"a renamed one": func(l *lab) {
+			put(l.t, l.upper+"/dst/", "")
+			l.changed(Renamed, "dst", "src")
+			l.does(Deleted, "src", "")
+		},
+		"a deletion deep": func(l *lab) { l.does(Deleted, "src/deep", "") },
+	} {
+		for what, meddle := range map[string]func(l *lab){
+			"an edit":       func(l *lab) { put(l.t, l.source+"/src/deep/doc", "precious") },
+			"a new file":    func(l *lab) { put(l.t, l.source+"/src/deep/new", "precious") },
+			"one come here": func(l *lab) { l.must(os.Rename(l.source+"/far", l.source+"/src/deep/far")) },
+			"permissions":   func(l *lab) { l.must(os.Chmod(l.source+"/src/deep/er/b", 0o600)) },
+			"nothing":       func(*lab) {},
+		} {
+			for _, at := range []string{"write commit.staging", "sync staged"} {
+				for _, on := range []OnConflict{Fail, Skip, Overwrite} {
+					t.Run(strings.Join([]string{name, what, at, string(on)}, "/"), func(t *testing.T) {
+						t.Parallel()
+						l := newLab(t, src)
+						l.must(os.Link(l.source+"/linked", l.source+"/src/deep/linked")) // its other name lands, too
+						l.begin()
+						does(l)
+						l.does(Added, "beside", "x")
+						l.does(Modified, "linked", "another one")
+						l.lateInside(t, on, what == "nothing", at, meddle)
+					})
+				}
+			}
+		}
+	}
+}
+
+// lateInside commits, while somebody meddles with what is removed.
+func (l *lab) lateInside(t *testing.T, on OnConflict, lands bool, at string, meddle func(l *lab)) {
+	var met map[string]string
+	r, err := l.commit(CommitOptions{OnConflict: on, at: func(step string) {
+		if met == nil && strings.HasPrefix(step, at) {
+			meddle(l)
+			met = show(t, l.source)
+		}
+	}})
+	l.noTraces()
+	got := show(t, l.source)
+	if lands {
+		if err != nil || len(r.Conflicts) > 0 || got["beside"] == "" || got["src/deep/doc"] != "" {
+			t.Errorf("it has not landed: %v, %v, %q", err, r.Conflicts, got)
+		}
+		return
+	}
+	var changed *ChangedError
+	if errors.As(err, &changed) && at != "sync staged" { // while it was read for its new place
+		same(t, "after "+err.Error(), got, met)
+		return
+	}
+	var conflict *ConflictError
+	if on != Skip && !errors.As(err, &conflict) || on == Skip && (err != nil || got["beside"] == "" || len(r.Conflicts) == 0) {
+		t.Errorf("the error is %v, the conflicts %v", err, r.Conflicts)
+	}
+	for p, is := range met {
+		if delta.In(p, "src") && got[p] != is {
+			t.Errorf("%s was %q, and is %q", p, is, got[p])
+		}
+	}
+}
+
+// What a program that has a file open writes when that is at its temporary name is not lost, and a
+// recovery looks there, too.
+func TestCommitLateOpen(t *testing.T) {
+	noSync(t)
+	for _, p := range []string{"gone/deep/er/b", "edit"} {
+		l := tour(t)
+		f, err := os.OpenFile(l.source+"/"+p, os.O_WRONLY|os.O_APPEND, 0)
+		l.must(err)
+		_, err = l.commit(CommitOptions{at: func(step string) {
+			if step == "confirm" {
+				_, err := f.WriteString(" more")
+				l.must(err)
+			}
+		}})
+		l.must(f.Close())
+		var conflict *ConflictError
+		if got := show(t, l.source); !errors.As(err, &conflict) || !strings.HasSuffix(got[p], " more") || got["tree"] != "" {
+			t.Errorf("%s: %v, and %q", p, err, got)
+		}
+		l.noTraces()
+	}
+	wrote := false
+	for n := 0; !wrote; n++ {
+		l := tour(t)
+		if !l.child(n, true, "") {
+			t.Fatal("no commit was interrupted when it had taken a directory away")
+		}
+		for _, at := range l.temporaries() {
+			if _, err := os.Lstat(at + "/deep/er/b"); err != nil {
+				continue
+			}
+			if state, err := find(l.journal); err != nil || state != landing {
+				continue
+			}
+			wrote = true
+			put(t, at+"/deep/er/b", "precious")
+			r, err := Recover(t.Context(), l.journal)
+			if got := show(t, l.source); r != Undone || err != nil || got["gone/deep/er/b"] != regular+"precious" {
+				t.Errorf("recovery: %s, %v, and %q", r, err, got)
+			}
+			l.noTraces()
+		}
 	}
 }
