@@ -227,6 +227,7 @@ type commit struct {
 	removed       map[int64][]string       // files that commands removed or replaced, by size
 	unpaired      map[int64]map[string]int // of these, by size and hash, how many no new file was paired with
 	pairs         map[string]bool          // new files that were paired
+	others        map[dirSince]string      // what otherDir found
 	progress      Progress
 	out           Result
 }
@@ -431,6 +432,7 @@ func (c *commit) plan(ctx context.Context) (skipped bool, err error) {
 	if c.doubt, err = c.steppedBack(); err != nil {
 		return false, err
 	}
+	c.others = map[dirSince]string{}
 	var token [8]byte
 	_, _ = rand.Read(token[:])
 	var left []*unit

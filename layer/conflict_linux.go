@@ -66,6 +66,7 @@ const (
 	whyDoubt   = "the clock was set back, so that nobody can say whether it has changed in your directory"
 	whyParent  = "your directory has no place for it any more: the directory above it is gone, or a link or a file has replaced that"
 	whyDropped = "your directory may have had it before, and have lost it since"
+	whyOther   = "another directory may have been moved there, or its permissions were changed"
 )
 
 // Now returns the present instant by this host's clocks.
@@ -227,6 +228,25 @@ func (l *Layer) Records(ctx context.Context, changes []Change) (map[string]Recor
 
 // conflict finds the step of a unit, and returns why the source may have changed there, or "".
 func (c *commit) conflict(ctx context.Context, u *unit) (why string, err error) {
+	if why, err = c.conflictAt(ctx, u); why != "" || err != nil || u.step == nil {
+		return why, err
+	}
+	dir, _ := delta.Split(u.Path)
+	switch u.step.Deed {
+	case place:
+		return "", nil
+	case chmod:
+		dir = u.Path
+	}
+	other, err := c.otherDir(dir, c.bases.of(u.Path))
+	if other == "" || err != nil {
+		return "", err
+	}
+	return text.QuoteName(other) + ": " + whyOther, nil
+}
+
+// conflictAt is conflict without a look at the directories above.
+func (c *commit) conflictAt(ctx context.Context, u *unit) (why string, err error) {
 	st, err := look(c.source, u.Path)
 	there := err == nil
 	if err != nil && !gone(err) {
@@ -331,6 +351,88 @@ func (c *commit) lookThrough(ctx context.Context, p string) (sum []byte, why str
 		return nil, whyGone, nil
 	}
 	return nil, "", err
+}
+
+// dirSince is a directory of the source, and an instant.
+type dirSince struct {
+	path string
+	base int64
+}
+
+// otherDir returns the first of a directory and those above it that may not be the one that commands
+// saw: since an instant another one was moved to its path. "": there is none.
+func (c *commit) otherDir(dir string, base time.Time) (other string, err error) {
+	if dir == "" {
+		return "", nil
+	}
+	key := dirSince{dir, base.UnixNano()}
+	other, known := c.others[key]
+	if known {
+		return other, nil
+	}
+	parent, _ := delta.Split(dir)
+	if other, err = c.otherDir(parent, base); err != nil {
+		return "", err
+	}
+	if other == "" {
+		is, err := c.isOther(dir, base)
+		if err != nil {
+			return "", fmt.Errorf("cannot look at %s: %w", text.QuoteName(dir), err)
+		}
+		if is {
+			other = dir
+		}
+	}
+	c.others[key] = other
+	return other, nil
+}
+
+// isOther reports whether the source's directory at a path may be another one than before. The layer's
+// names the one that it shows, if it is root's. Else the times tell: a directory that is moved has a new
+// ctime and its old mtime, and so has one that gets other permissions; where commands have made or
+// removed nothing in it, the layer's has the mtime of the one that it shows.
+func (c *commit) isOther(dir string, base time.Time) (bool, error) {
+	source, err := reach(c.source, dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = unix.Close(source) }()
+	st, err := look(source, "")
+	id := identityOf(&st)
+	if err != nil || !recent(id.Ctime, base) {
+		return false, err
+	}
+	shown, mark, err := c.shownDir(dir)
+	if err != nil {
+		return false, err
+	}
+	named := len(mark) > originHeader
+	if named && isOrigin(source, mark) || !named && recent(id.Mtime, base) {
+		return false, nil
+	}
+	if r := c.opt.Known[dir]; r.Landed && !recent(id.Mtime, base) && r.Identity.Still(id) && r.Identity.Ctime.Equal(id.Ctime) {
+		return false, nil // a commit has made it, or given it its permissions
+	}
+	exact := id.Mtime.Nanosecond() != 0 // tools set others, which many directories have
+	return named || !exact || !shown.Equal(id.Mtime), nil
+}
+
+// shownDir returns the mtime of the layer's directory at a path, and the mark of the one that it shows.
+func (c *commit) shownDir(dir string) (mtime time.Time, mark []byte, err error) {
+	upper, err := reach(c.upper, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if gone(err) || errors.Is(err, unix.EACCES) {
+		return mtime, nil, nil
+	}
+	if err != nil {
+		return mtime, nil, err
+	}
+	defer func() { _ = unix.Close(upper) }()
+	st, err := look(upper, "")
+	if err != nil {
+		return mtime, nil, err
+	}
+	mark, _, err = c.attr(upper, dir, "origin")
+	return identityOf(&st).Mtime, mark, err
 }
 
 // dropped returns why the source may have had a new path when the layer began: commands had
