@@ -403,8 +403,8 @@ func TestScreenTrees(t *testing.T) {
 		}
 		l.changes = append(l.changes, Change{Path: "new", Kind: Added, New: Entry{Mode: os.ModeDir | 0o600}})
 		got := screen(t, l, ScreenOptions{})
-		want(t, got, "d", Hold)
-		want(t, got, "new", Hold)
+		want(t, got, "d", Mark)
+		want(t, got, "new", Mark)
 		want(t, got, "closed", 0)
 	})
 	t.Run("a Makefile before another", func(t *testing.T) {

@@ -405,7 +405,7 @@ func (r *ruling) arrival(i int, p string, e delta.Entry) {
 	case e.Mode&fs.ModeNamedPipe != 0:
 		r.add(i, p, Hold, "", "programs that read a pipe wait for one that writes")
 	case e.Mode.IsDir() && e.Mode&0o500 != 0o500 && (r.changes[i].Kind != delta.Modified || r.changes[i].Old.Mode&0o500 == 0o500):
-		r.add(i, p, Hold, "", "its owner could not look into it, and neither could later commits")
+		r.add(i, p, Mark, "", "its owner cannot look into it then, and neither can later commits")
 	case e.Mode.IsRegular() && e.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0:
 		r.add(i, p, Hold, "", "who runs it would become another user; the bit itself does not land in any case")
 	}
