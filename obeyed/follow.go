@@ -101,10 +101,6 @@ func (l *look) lead(to link) {
 	}
 }
 
-// packaged are directories that package managers fill, with hundreds of links that lead to other
-// packages. A start does not follow them; a commit does.
-var packaged = map[string]bool{"/usr/bin": true, "/usr/sbin": true, "/bin": true, "/sbin": true}
-
 // search records the directories of PATH, and of those outside of the roots what may lead into them.
 func (l *look) search(dirs []string, roots, files map[string]place) {
 	program := *searched
@@ -113,7 +109,7 @@ func (l *look) search(dirs []string, roots, files map[string]place) {
 	for _, dir := range dirs {
 		l.lead(link{to: dir, by: searched, hops: 1})
 		at := hostpath.Future(dir)
-		if root, _ := within(at, roots); root != "" || met[at] || packaged[at] {
+		if root, _ := within(at, roots); root != "" || met[at] {
 			continue
 		}
 		met[at] = true

@@ -81,6 +81,7 @@ type Judge struct {
 	structural    map[string]bool // paths whose change can lead a name elsewhere
 	stirred       map[string]bool // what stirs has found
 	looked        map[string]lookedUp
+	outer         map[string]lookedUp // paths outside of the source
 	programs      map[string]bool
 	searchable    map[string][]string  // links in directories of the host in which shells search
 	names         map[string]*DirNames // what namesIn has found
@@ -98,7 +99,7 @@ type lookedUp struct {
 
 // NewJudge returns the judge of changes: of a source, with their content in upper.
 func NewJudge(source, upper Tree, changes []delta.Change, opt JudgeOptions) *Judge {
-	j := &Judge{opt: opt, source: source, upper: upper, changes: changes, structural: map[string]bool{}, stirred: map[string]bool{}, looked: map[string]lookedUp{}, programs: map[string]bool{}, searchable: map[string][]string{}, names: map[string]*DirNames{}, sums: map[int]string{}, homes: map[string]bool{}}
+	j := &Judge{opt: opt, source: source, upper: upper, changes: changes, structural: map[string]bool{}, stirred: map[string]bool{}, looked: map[string]lookedUp{}, outer: map[string]lookedUp{}, programs: map[string]bool{}, searchable: map[string][]string{}, names: map[string]*DirNames{}, sums: map[int]string{}, homes: map[string]bool{}}
 	for i := range changes {
 		if ch := &changes[i]; ch.Kind != delta.Modified || ch.New.Mode&fs.ModeSymlink != 0 {
 			j.structural[ch.Path] = true

@@ -132,9 +132,16 @@ func (s *state) searchLinks(dir, at string) {
 	}
 }
 
-// linksIn returns the names of links in a directory of the host.
+// packaged are directories that package managers fill, with hundreds of links to other packages.
+var packaged = map[string]bool{"/usr/bin": true, "/usr/sbin": true, "/bin": true, "/sbin": true}
+
+// linksIn returns the names of the links in a directory of the host in which shells search, none of one
+// that a package manager fills.
 func linksIn(dir string) []string {
 	links := []string{}
+	if packaged[dir] {
+		return links
+	}
 	list, _ := os.ReadDir(dir)
 	for _, e := range list {
 		if e.Type()&fs.ModeSymlink != 0 && len(links) < maxSearchLinks {

@@ -83,16 +83,23 @@ func (s *state) follow(from, p string) (w way) {
 	return w
 }
 
+// maxOuter is how many paths outside of the source are remembered.
+const maxOuter = 1 << 16
+
 // outside returns what the host has at a name in a directory that is not in the source.
 func (s *state) outside(at, name string) (next string, e delta.Entry, there bool) {
 	next = filepath.Join(at, name)
+	if l, known := s.outer[next]; known {
+		return next, l.Entry, l.there
+	}
 	info, err := os.Lstat(next)
-	if err != nil {
-		return next, e, false
+	if there = err == nil; there {
+		if e.Mode = info.Mode(); e.Mode&fs.ModeSymlink != 0 {
+			e.Link, _ = os.Readlink(next)
+		}
 	}
-	e.Mode = info.Mode()
-	if e.Mode&fs.ModeSymlink != 0 {
-		e.Link, _ = os.Readlink(next)
+	if len(s.outer) < maxOuter {
+		s.outer[next] = lookedUp{e, there}
 	}
-	return next, e, true
+	return next, e, there
 }
