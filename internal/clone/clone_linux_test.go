@@ -336,3 +336,22 @@ func TestRoom(t *testing.T) {
 		t.Errorf("there is room for %d descriptors, want %d", got, room)
 	}
 }
+
+// The program may be open at the number up to which there is to be room.
+func TestRoomAtProgram(t *testing.T) {
+	sh, err := os.Open("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sh.Close()
+	const room = 200
+	at, err := unix.FcntlInt(sh.Fd(), unix.F_DUPFD_CLOEXEC, room-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(at)
+	out, _, err := spawn(t, Command{Path: "/proc/self/fd/" + strconv.Itoa(at), Argv: []string{"sh", "-c", "echo here"}, Room: at + 1})
+	if err != nil || out != "here\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -314,8 +314,9 @@ func (im *image) setUp() bool {
 		}
 	}
 	if last := uintptr(im.room - 1); im.room > 0 {
-		if _, _, errno := syscall.RawSyscall(unix.SYS_DUP3, 0, last, unix.O_CLOEXEC); errno == 0 { // else it grows later
-			_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, last, 0, 0)
+		// Not to that number itself: the program, or the gate, may be open there.
+		if fd, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, 0, unix.F_DUPFD_CLOEXEC, last); errno == 0 { // else it grows later
+			_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
 		}
 	}
 	for i := range im.rlimits {
