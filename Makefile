@@ -92,7 +92,7 @@ test-property test-redis test-engines test-bypass test-mcp test-mcp-newest test-
 test-property test-vm test-mcp test-mcp-newest test-readme test-projects test-network test-release: RACE = off
 
 test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
-	@$(call tests,$(PACKAGES),-timeout=15m $(ATONCE) $(TESTARGS))
+	@$(call tests,$(PACKAGES),-timeout=25m $(ATONCE) $(TESTARGS))
 
 # The grid of attacks is left out, which root runs as an ordinary user too, and what
 # the MCP server only hands on.
@@ -101,8 +101,8 @@ HANDED := TestGrid.*|TestErrorsName.*|TestHTTPFlags|TestHeld.*|TestNotHeld|TestO
 test-user: RACE = off
 test-user: export PADDOCK_TEST_CONTROLLED = by make test
 test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
-	@$(call tests,./test/escape ./test/mcp,-timeout=15m -skip='^($(HANDED))$$' $(TESTARGS))
-	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(escape|mcp))'),-timeout=15m $(ATONCE) $(TESTARGS))
+	@$(call tests,./test/escape ./test/mcp,-timeout=25m -skip='^($(HANDED))$$' $(TESTARGS))
+	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(escape|mcp))'),-timeout=25m $(ATONCE) $(TESTARGS))
 
 # What fails is not tried again: each run has other rounds.
 test-property: export PADDOCK_TEST_ROUNDS ?= 100000
@@ -124,8 +124,8 @@ redis-deps: ## install the Redis server for test-redis (Debian, as root)
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
 
 test-engines: ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
-	@$(call tests,./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./internal/testkit/engines ./test/backends,-timeout=10m $(ATONCE))
-	@$(call tests,./test/escape,-timeout=10m -run 'TestWalls$$|TestAfter$$/^tools$$')
+	@$(call tests,./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./internal/testkit/engines ./test/backends,-timeout=20m $(ATONCE))
+	@$(call tests,./test/escape,-timeout=20m -run 'TestWalls$$|TestAfter$$/^tools$$')
 
 engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
 	@sh test/engines/codex.sh
@@ -145,7 +145,7 @@ test-mcp: ## run the MCP server with the official suites, with real clients and 
 test-mcp-newest: export PADDOCK_TEST_MCP = newest
 test-mcp-newest: ## get the newest version of each MCP suite and client, and run those alone (1.4 GB)
 	@sh test/mcp/deps.sh newest
-	@$(call tests,./test/mcp,-timeout=15m -run 'Client|Inspector|Conformance')
+	@$(call tests,./test/mcp,-timeout=25m -run 'Client|Inspector|Conformance')
 
 mcp-deps: ## get the official MCP suites and clients for test-mcp, by npm (1.4 GB)
 	@sh test/mcp/deps.sh
@@ -165,7 +165,7 @@ projects-deps: ## get compilers, packages and programs of version managers for t
 	@sh test/projects/deps.sh
 
 test-network: ## run servers and clients of others by name: OpenSSH, PostgreSQL, Java, HTTP/2, WebSocket, none skipped (first, as root: make network-deps)
-	@$(call tests,./test/network,-timeout=10m -run '^Test(SSH|Postgres|Java|HTTP2|WebSocket)')
+	@$(call tests,./test/network,-timeout=20m -run '^Test(SSH|Postgres|Java|HTTP2|WebSocket)')
 
 network-deps: ## get the servers and clients for test-network (Debian, as root)
 	@sh test/network/deps.sh
