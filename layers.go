@@ -278,15 +278,20 @@ func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
 		return host, err
 	}
 	found, err := opts.protect(ctx, &req)
-	var link *obeyed.LinkError // the judge follows it
-	whole := ""
-	if refused := (*policy.FieldError)(nil); errors.As(err, &refused) && refused.Field == "workspace.source" { // commands could not have worked in the source itself
-		if !errors.As(err, &link) {
-			whole = "the directory counts as a whole: " + refused.Reason
-		}
+	var link *obeyed.LinkError
+	var refused *policy.FieldError
+	opening := func(name string) (obeyed.Protection, error) {
 		open := req
-		open.Spec.Workspace.Unprotected = []string{"*"}
-		if all, _ := opts.protect(ctx, &open); all.Homes != nil {
+		open.Spec.Workspace.Unprotected = []string{name}
+		p, err := opts.protect(ctx, &open)
+		req.Guards = open.Guards
+		return p, err
+	}
+	if errors.As(err, &link) { // the judge follows it
+		found, err = opening(".git")
+	}
+	if errors.As(err, &refused) && refused.Field == "workspace.source" { // commands could not have worked in the source itself
+		if all, _ := opening("*"); all.Homes != nil {
 			found, err = all, nil
 		}
 	}
@@ -301,8 +306,8 @@ func (l *Layer) obeyed(ctx context.Context) (layers.Host, error) {
 		host.Named[o.Path] = layers.Named{Tool: o.Tool, Why: o.Why}
 	}
 	delete(host.Named, source)
-	if whole != "" {
-		host.Named[source] = layers.Named{Why: whole}
+	if refused != nil {
+		host.Named[source] = layers.Named{Why: "the directory counts as a whole: " + refused.Reason}
 	}
 	for _, g := range req.Guards {
 		if g.Except == "" { // a directory of repositories, of which each one is looked at

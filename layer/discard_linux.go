@@ -1,6 +1,7 @@
 package layer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,27 +54,40 @@ func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, t
 }
 
 // comingBack returns the removed paths that were moved to changes at and below others, which are to be
-// discarded.
+// discarded. It refuses these if something else is in such a place now.
 func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change) (back []string, err error) {
 	c := &commit{Layer: l, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), changes: changes}
-	var stay, gone []*Change
-	for i := range changes {
-		if slices.ContainsFunc(paths, func(p string) bool { return delta.In(changes[i].Path, p) }) {
-			gone = append(gone, &changes[i])
-		} else {
-			stay = append(stay, &changes[i])
+	for found := -1; found < len(back); {
+		found = len(back)
+		var stay, gone []*Change
+		for i := range changes {
+			if slices.ContainsFunc(slices.Concat(paths, back), func(p string) bool { return delta.In(changes[i].Path, p) }) {
+				gone = append(gone, &changes[i])
+			} else {
+				stay = append(stay, &changes[i])
+			}
 		}
-	}
-	moved, err := c.stranded(ctx, stay, gone)
-	for _, ch := range stay {
-		if ch.Kind == Deleted && moved[ch.Path] != "" && err == nil {
-			back = append(back, ch.Path)
-			if st, lerr := look(c.upper, ch.Path); lerr != nil || !isWhiteout(&st) {
-				err = l.alone([]string{ch.Path}, changes)
+		moved, err := c.stranded(ctx, stay, gone)
+		if err != nil {
+			return nil, err
+		}
+		for _, ch := range stay {
+			if moved[ch.Path] == "" || ch.Kind != Deleted && ch.Kind != Retyped {
+				continue
+			}
+			st, err := look(c.upper, ch.Path)
+			switch {
+			case err == nil && isWhiteout(&st):
+				back = append(back, ch.Path)
+			case err == nil:
+				return nil, &ReplacedError{paths[0], ch.Path}
+			default: // a directory above it hides the source's
+				dir, _ := delta.Split(ch.Path)
+				return nil, cmp.Or(l.alone([]string{ch.Path}, changes), error(&ReplacedError{paths[0], dir}))
 			}
 		}
 	}
-	return back, err
+	return back, nil
 }
 
 // alone refuses paths that hide more of the source than what they are of.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -152,17 +153,31 @@ x" && test ! -e side/s && test "$(cat .envrc)" = held`)
 	})
 }
 
-// What was moved out of a directory that commands replaced comes back with that alone.
+// What was moved out of a place that has something else now comes back with that alone.
 func TestDiscardMovedFromReplaced(t *testing.T) {
-	bothMarks(t, func(t *testing.T, o *overlay) {
-		o.below(t, `mkdir side; echo s > side/s`)
-		o.change(t, `cp side/s moved; rm -r side; mkdir side; echo x > side/x`)
-		var replaced *ReplacedError
-		if err := o.discard(t, "moved"); !errors.As(err, &replaced) || replaced.Above != "side" {
-			t.Errorf("got %v", err)
-		}
-		if err := o.discard(t, "moved", "side"); err != nil {
-			t.Error(err)
-		}
-	})
+	for script, place := range map[string]string{
+		`cp side/s moved; rm -r side; mkdir side; echo x > side/x`:                     "side",
+		`cp -r side moved; rm -r side; ln -s moved side`:                               "side",
+		`cp -r side moved; rm -r side; cp -r other side; rm -r other; echo x > side/x`: "side",
+		`mv side moved; mv other side; echo x > side/x`:                                "side",
+	} {
+		bothMarks(t, func(t *testing.T, o *overlay) {
+			if strings.HasPrefix(script, "mv") && o.marks == UserMarks {
+				t.Skip("root's overlays alone rename directories")
+			}
+			o.below(t, `mkdir side other; echo s > side/s; echo o > other/o`)
+			o.change(t, script)
+			before := list(o.changes(t))
+			var replaced *ReplacedError
+			if err := o.discard(t, "moved"); !errors.As(err, &replaced) || replaced.Above != place {
+				t.Errorf("%s: got %v", script, err)
+			}
+			if now := list(o.changes(t)); now != before {
+				t.Errorf("%s: left:\n%s", script, now)
+			}
+			if err := o.discard(t, "moved", place, "other"); err != nil {
+				t.Errorf("%s: %v", script, err)
+			}
+		})
+	}
 }

@@ -391,6 +391,15 @@ func rotated(n int) scene {
 
 // foundAtRandom are scenes that TestCommitProperty has found and made small.
 var foundAtRandom = map[string]scene{
+	"a link into the objects of a bare repository": {
+		source: []string{"work ->bare/objects/ab", "bare/HEAD ref", "bare/refs/x 1", "bare/objects/ab/cdef 1"},
+		steps:  []string{"write bare/objects/ab/crush.json 2", "commit"}},
+	"a link to a package with many things that are only marked": {
+		source: decoys("node_modules/pkg/.vscode/tasks.json 1"),
+		steps:  []string{"ln web node_modules/pkg", "commit"}},
+	"a package with many things that are only marked, renamed": {
+		source: decoys("node_modules/pkg/.vscode/tasks.json 1"),
+		steps:  []string{"mv node_modules/pkg web", "commit"}},
 	"a directory with a file of mise that is renamed out of git's references": {
 		source: []string{".git/refs/heads/e/.mise.toml 1"},
 		steps:  []string{"mv .git/refs/heads/e .venv/bin", "commit"}},
@@ -436,4 +445,12 @@ var foundAtRandom = map[string]scene{
 	"a link of the host that another one replaces": {
 		source: []string{".mise ->{SOURCE}/node_modules/web", ".config ->lib/../../profile"},
 		steps:  []string{"mv .config .mise", "write node_modules/web/.bashrc 5", "commit"}},
+}
+
+// decoys returns a source with many Makefiles beside other files.
+func decoys(files ...string) []string {
+	for i := range 40 {
+		files = append(files, "node_modules/pkg/m"+strconv.Itoa(i)+"/Makefile 1")
+	}
+	return files
 }

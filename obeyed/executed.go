@@ -18,10 +18,13 @@ func executed(name string, text []byte) string {
 	case "package.json":
 		return string(executedPackage(text))
 	case ".gitattributes":
+		if strings.Contains(string(text), "[attr]") { // other lines may use it
+			return string(text)
+		}
 		var lines []string
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSpace(line)
-			if strings.HasPrefix(line, "[attr]") || strings.Contains(line, "filter") || strings.Contains(line, "diff=") || strings.Contains(line, "merge=") {
+			if strings.Contains(line, "filter") || strings.Contains(line, "diff=") || strings.Contains(line, "merge=") {
 				lines = append(lines, line)
 			}
 		}
@@ -58,7 +61,7 @@ var (
 var plainKeys = map[string]bool{"$schema": true, "display": true, "docs": true, "include": true, "exclude": true, "files": true, "compileonsave": true, "typeacquisition": true, "watchoptions": true}
 
 // executedConfig returns the part of a tsconfig.json, which may have comments, that loads code or other
-// configuration, or all of it if that part cannot be found.
+// configuration, or has the compiler write elsewhere; all of it if that part cannot be found.
 func executedConfig(text []byte) []byte {
 	plain := stringOrComment().ReplaceAllFunc(text, func(found []byte) []byte {
 		if found[0] == '"' {
@@ -80,8 +83,12 @@ func executedConfig(text []byte) []byte {
 			fmt.Fprintf(&b, "%q=%s\n", key, value)
 		}
 	}
-	if plugins, there := options["plugins"]; there {
-		fmt.Fprintf(&b, "plugins=%s\n", plugins)
+	for _, key := range slices.Sorted(maps.Keys(options)) {
+		value := string(options[key])
+		elsewhere := strings.Contains(value, "..") || strings.HasPrefix(value, `"/`)
+		if key == "plugins" || key == "outfile" || elsewhere && (key == "outdir" || key == "declarationdir" || key == "tsbuildinfofile") {
+			fmt.Fprintf(&b, "%s=%s\n", key, value)
+		}
 	}
 	return b.Bytes()
 }

@@ -169,12 +169,17 @@ type ruling struct {
 	found  map[int][]Finding
 }
 
+// maxFindings is how many findings of one level there are about a change.
+const maxFindings = 8
+
 func (r *ruling) add(i int, at string, level Level, tool, why string) {
 	f := Finding{Path: r.changes[i].Path, Level: level, Tool: tool, Why: why}
 	if at != f.Path {
 		f.At = at
 	}
-	if list := r.found[i]; r.lands(i) && len(list) < 8 && !slices.Contains(list, f) {
+	list := r.found[i]
+	graver := !slices.ContainsFunc(list, func(old Finding) bool { return old.Level >= level }) // no others may hide it
+	if r.lands(i) && (len(list) < maxFindings || graver) && !slices.Contains(list, f) {
 		r.found[i] = append(list, f)
 	}
 }
@@ -425,10 +430,21 @@ func (r *ruling) arrival(i int, p string, e delta.Entry) {
 // branches are.
 var landsIn = []string{"objects", "refs", "index", "HEAD", "logs", "packed-refs", "reftable", "shallow", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "MERGE_MSG", "AUTO_MERGE"}
 
-// objectNames are the paths that git uses below a repository's objects.
+// objectNames are the paths that git uses below a repository's objects, besides objects.
 var objectNames = []string{
-	"[0-9a-f][0-9a-f]", "[0-9a-f][0-9a-f]/[0-9a-f]*", "pack", "pack/*.pack", "pack/*.idx", "pack/*.rev", "pack/*.keep", "pack/*.mtimes", "pack/*.bitmap", "pack/*.promisor",
+	"[0-9a-f][0-9a-f]", "pack", "pack/*.pack", "pack/*.idx", "pack/*.rev", "pack/*.keep", "pack/*.mtimes", "pack/*.bitmap", "pack/*.promisor",
 	"pack/multi-pack-index", "info", "info/packs", "info/commit-graph", "info/commit-graphs", "info/commit-graphs/*graph-*",
+}
+
+// isObject reports whether git uses a path below a repository's objects.
+func isObject(names []string) bool {
+	if len(names) == 2 && isHex(names[0], 2) { // the rest of its hash
+		return isHex(names[1], len(names[1]))
+	}
+	return slices.ContainsFunc(objectNames, func(pattern string) bool {
+		is, _ := path.Match(pattern, strings.Join(names, "/"))
+		return is
+	})
 }
 
 // otherGit stands for what else is in a repository's own directory.
@@ -458,10 +474,7 @@ func (r *ruling) inGit(ctx context.Context, i int, p string) {
 		return
 	}
 	needed := len(names) == 1 && (ch.Kind == delta.Deleted || ch.Kind == delta.Retyped) && slices.Contains([]string{"objects", "refs", "HEAD"}, names[0])
-	known := slices.Contains(landsIn, names[0]) && (names[0] != "objects" || len(names) == 1 || slices.ContainsFunc(objectNames, func(pattern string) bool {
-		is, _ := path.Match(pattern, strings.Join(names[1:], "/"))
-		return is
-	}))
+	known := slices.Contains(landsIn, names[0]) && (names[0] != "objects" || len(names) == 1 || isObject(names[1:]))
 	if known && ch.New.Mode&fs.ModeSymlink == 0 && ch.Kind != delta.Renamed && !needed {
 		return
 	}

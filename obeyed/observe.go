@@ -219,6 +219,11 @@ func (s *state) isGitDir(v *visited, m marks) bool {
 	if foldName(name) == ".git" || v.dotGit && !v.inner {
 		return true
 	}
+	if top, in := s.gitAbove(v.dir); in { // git makes a HEAD in refs/remotes/NAME, and in logs
+		if first, _, _ := strings.Cut(strings.TrimPrefix(v.dir[len(top):], "/"), "/"); writtenDirs[first] {
+			return m.bare()
+		}
+	}
 	if !m.alike {
 		return m.bare() || v.git && m.head
 	}

@@ -160,7 +160,6 @@ func rows() []row {
 		{of: "paddock diff --stat pd-k3v9q2mx7wzra", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff --stat " + lastLayer, see: []string{" tried | 1 +"}}}},
 		{of: "paddock commit pd-k3v9q2mx7wzra", steps: []step{{instead: "paddock commit " + lastLayer, see: []string{"1 change landed"}, after: "ls tried && rm tried"}}},
 		{of: "paddock run --workspace-mode overlay", steps: []step{{instead: "paddock run --workspace-mode overlay -- ./try", see: []string{"tried"}, after: "! ls tried"}}},
-		{of: "paddock diff --tar ID PATH | tar -xO", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff --tar " + lastLayer + " tried | tar -xO", see: []string{"tried"}, after: "paddock discard " + lastLayer}}},
 		{of: "paddock diff NAME [PATH…]", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff " + lastLayer + " tried", see: []string{"+tried"}}}},
 		{of: "paddock commit NAME [PATH…]", steps: []step{{instead: "paddock commit --dry-run " + lastLayer + " tried", see: []string{"1 change would land"}, after: "! ls tried"}}},
 		{of: "paddock discard NAME [PATH…]", steps: []step{{instead: "paddock discard " + lastLayer + " tried", see: []string{"1 change discarded"}, after: "paddock discard " + lastLayer}}},
