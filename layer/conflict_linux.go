@@ -318,14 +318,14 @@ func (c *commit) treeChanged(ctx context.Context, p string) (why string, err err
 	return why, err
 }
 
-// takenChanged is treeChanged of what the step of a unit takes away. The step remembers what was seen.
+// takenChanged is treeChanged for the tree that the step of a unit takes away. The step keeps its hash.
 func (c *commit) takenChanged(ctx context.Context, u *unit) (why string, err error) {
 	u.step.Tree, why, err = c.lookThrough(ctx, u.Path)
 	return why, err
 }
 
-// lookThrough returns the hash of what the source has at a path and below it, and why that may have
-// changed, or "". If a change there lands nevertheless, the hash is of all of it.
+// lookThrough returns the hash of the source's tree at a path, and why that tree may have changed, or "".
+// With Overwrite, which lands in spite of that, the hash covers the whole tree.
 func (c *commit) lookThrough(ctx context.Context, p string) (sum []byte, why string, err error) {
 	h := sha256.New()
 	err = walkTree(ctx, c.source, p, func(rel string, st *unix.Stat_t) error {
@@ -360,7 +360,7 @@ type dirSince struct {
 }
 
 // otherDir returns the first of a directory and those above it that may not be the one that commands
-// saw: since an instant another one was moved to its path. "": there is none.
+// saw, because another one was moved to its path since an instant; "" if all are.
 func (c *commit) otherDir(dir string, base time.Time) (other string, err error) {
 	if dir == "" {
 		return "", nil

@@ -153,7 +153,7 @@ x" && test ! -e side/s && test "$(cat .envrc)" = held`)
 	})
 }
 
-// What was moved out of a place that has something else now comes back with that alone.
+// A file that was moved out of a place which something else has taken comes back only together with that.
 func TestDiscardMovedFromReplaced(t *testing.T) {
 	for script, place := range map[string]string{
 		`cp side/s moved; rm -r side; mkdir side; echo x > side/x`:                     "side",

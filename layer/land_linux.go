@@ -349,8 +349,8 @@ func (j *journal) land(source int) error {
 	return j.confirm(source)
 }
 
-// confirm looks again at what the steps have taken away, which is removed after this: others may have
-// written there since it was looked at, and until now.
+// confirm looks again at the trees that the steps have taken away, just before they are removed: others
+// may have written there since the plan.
 func (j *journal) confirm(source int) error {
 	j.before("confirm")
 	var met []Conflict
@@ -369,7 +369,7 @@ func (j *journal) confirm(source int) error {
 	return nil
 }
 
-// confirm reports whether what a step has taken away is still what was looked at.
+// confirm reports whether the tree that a step has taken away is as the plan saw it.
 func (s *step) confirm(source int) (same bool, err error) {
 	if s.Tree == nil || s.Deed != exchange && s.Deed != remove {
 		return true, nil

@@ -65,7 +65,7 @@ type moved struct {
 	hides   inherited[string]  // paths at which changes land that hide what a renamed directory has there
 }
 
-// shape is what is known of a content without reading it. The zero shape has nothing to lose.
+// shape describes a content without reading it. Nothing is lost with the zero shape.
 type shape struct {
 	size int64  // of a regular file
 	link string // target of a symbolic link
@@ -93,7 +93,7 @@ type removal struct {
 	by   int
 }
 
-// content is what has one hash.
+// content counts the files of one hash.
 type content struct {
 	removed []int // by which changes that land
 	lands   int   // how many times
@@ -107,7 +107,7 @@ func (m *moved) leaveDir(ch *Change) {
 	}
 }
 
-// land records what a change that lands brings and removes.
+// land records the contents that a landing change brings and removes.
 func (m *moved) land(ctx context.Context, i int) error {
 	ch := m.landing[i]
 	of := shapeOf(ch.New)

@@ -42,7 +42,7 @@ type scene struct {
 	source, outside      []string
 	homes, named, search []string
 	steps                []string
-	names                bool // commits are told the names in the source, as those of the product are
+	names                bool // commits use names that were read before, as the product does
 }
 
 func (s scene) String() string {
