@@ -53,10 +53,13 @@ func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, t
 	return back, nil
 }
 
-// comingBack returns the removed paths that were moved to changes at and below others, which are to be
-// discarded. It refuses these if something else is in such a place now.
+// comingBack returns the paths whose content was moved to changes at and below others, which are to be
+// discarded: removed paths, and those to which another file of the source was moved, which then comes
+// back, too. A file that was edited after it was copied keeps its edits. comingBack refuses the others if
+// something else is in such a place now.
 func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change) (back []string, err error) {
 	c := &commit{Layer: l, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), changes: changes}
+	var removed map[shape][]string
 	for found := -1; found < len(back); {
 		found = len(back)
 		var stay, gone []*Change
@@ -72,12 +75,32 @@ func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change
 			return nil, err
 		}
 		for _, ch := range stay {
-			if moved[ch.Path] == "" || ch.Kind != Deleted && ch.Kind != Retyped {
+			rotated := false
+			switch {
+			case moved[ch.Path] == "":
 				continue
+			case ch.Kind == Deleted, ch.Kind == Retyped:
+			case ch.Kind != Modified:
+				continue
+			default:
+				if removed == nil {
+					if removed, err = c.replaced(ctx); err != nil {
+						return nil, err
+					}
+				}
+				if rotated, err = c.movedIn(ctx, ch, removed); err == nil && rotated {
+					err = l.alone([]string{ch.Path}, changes)
+				}
+				if err != nil {
+					return nil, err
+				}
+				if !rotated {
+					continue
+				}
 			}
 			st, err := look(c.upper, ch.Path)
 			switch {
-			case err == nil && isWhiteout(&st):
+			case err == nil && (rotated || isWhiteout(&st)):
 				back = append(back, ch.Path)
 			case err == nil:
 				return nil, &ReplacedError{paths[0], ch.Path}
@@ -88,6 +111,59 @@ func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change
 		}
 	}
 	return back, nil
+}
+
+// replaced returns the files of the source that changes remove or replace, by their shapes.
+func (c *commit) replaced(ctx context.Context) (map[shape][]string, error) {
+	found := map[shape][]string{}
+	for i := range c.changes {
+		ch := &c.changes[i]
+		if ch.Kind == Added || ch.Kind == Renamed || ch.Kind == Modified && ch.New.Mode.IsDir() {
+			continue
+		}
+		err := walkTree(ctx, c.source, ch.OldPath(), func(rel string, st *unix.Stat_t) error {
+			of, err := c.sourceShape(rel, st)
+			if err == nil && of != (shape{}) {
+				found[of] = append(found[of], rel)
+			}
+			return err
+		})
+		if err != nil && !gone(err) {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// movedIn reports whether a modified file now has the content of another one that was removed or
+// replaced. It fails if it cannot tell.
+func (c *commit) movedIn(ctx context.Context, ch *Change, removed map[shape][]string) (bool, error) {
+	of := shapeOf(ch.New)
+	for _, p := range removed[of] {
+		if p == ch.OldPath() {
+			continue
+		}
+		if of.link != "" {
+			return true, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		now, err := c.hashed(c.upper, ">"+ch.Path, ch.Path, of.size)
+		if err != nil {
+			return false, err
+		}
+		was, err := c.hashed(c.source, "<"+p, p, of.size)
+		switch {
+		case err != nil:
+			return false, err
+		case now == "", was == "":
+			return false, fmt.Errorf("cannot tell whether %s was moved to %s, because they are too large to be compared: discard it, too", shortName(p), shortName(ch.Path))
+		case now == was:
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // alone refuses paths that hide more of the source than what they are of.

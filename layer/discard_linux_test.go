@@ -56,6 +56,12 @@ func TestDiscard(t *testing.T) {
 		{"a copied directory", `cp -r tree wood; rm -r tree; rm file`, []string{"wood"}, "D \"file\"\n", false},
 		{"a file of a copied directory", `cp -r tree wood; rm -r tree`, []string{"wood/deep/two"}, "A \"wood\"\nA \"wood/deep\"\nA \"wood/one\"\n", false},
 		{"one of two copies", `cp file a; mv file b`, []string{"a"}, "A \"b\"\nD \"file\"\n", false},
+		{"one of two files that were swapped", `mv file t; mv tree/one file; mv t tree/one; echo y > y`, []string{"file"}, "A \"y\"\n", false},
+		{"a file in whose place another one was moved", `mv tree/one other; mv file tree/one; echo y > y`, []string{"other"}, "A \"y\"\n", false},
+		{"one of three files in a circle", `mv file t; mv tree/one file; mv side/s tree/one; mv t side/s; echo y > y`, []string{"side"}, "A \"y\"\n", false},
+		{"a file in whose place a copied one was moved", `cp file copy; mv tree/one other; mv file tree/one`, []string{"other"}, "A \"copy\"\nD \"file\"\n", false},
+		{"a copy of a file that was edited then", `cp file file.bak; echo x >> file`, []string{"file.bak"}, "M \"file\"\n", false},
+		{"a file that was moved to a copy of it, and written again", `mv file file.bak; echo new > file`, []string{"file.bak"}, "M \"file\"\n", false},
 		{"a renamed directory", `mv tree wood; echo x > wood/new; rm file`, []string{"wood"}, "D \"file\"\n", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
