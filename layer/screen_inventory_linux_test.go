@@ -108,6 +108,7 @@ func TestScreenCompilers(t *testing.T) {
 		{"options in another case", ts, `{}`, `{"CompilerOptions":{"Plugins":[{"name":"evil"}]}}`, Hold},
 		{"a file that the compiler writes", ts, `{}`, `{"compilerOptions":{"outDir":"../.ssh"}}`, Hold},
 		{"a directory that the compiler writes", ts, `{}`, `{"compilerOptions":{"outDir":"dist"}}`, Mark},
+		{"a directory of settings that the compiler writes", ts, `{}`, `{"compilerOptions":{"outDir":"./.vscode"}}`, Hold},
 		{"a macro of git's attributes", ".gitattributes", "[attr]enc filter=crypt\n", "[attr]enc filter=crypt\n* enc\n", Hold},
 		{"a reference", ts, `{"files":[]}`, `{"files":[],"references":[{"path":"./evil.json"}]}`, Hold},
 		{"an escape", ts, `{}`, `{"compilerOptions":{"pl\u0075gins":[{"name":"evil"}]}}`, Hold},

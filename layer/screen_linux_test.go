@@ -375,6 +375,16 @@ func TestScreenTrees(t *testing.T) {
 		want(t, got, "d/HEAD", Hold)
 		want(t, got, "e/commondir", Hold)
 	})
+	t.Run("what a worktree names that leads to nothing", func(t *testing.T) {
+		l := newLab(t, map[string]string{"d/HEAD": "x", "d/commondir": "../evil\n", "e/": ""})
+		for _, p := range []string{"evil/", "evil/config", "evil/hooks/", "evil/hooks/post-checkout", "e/config"} {
+			l.does(Added, p, "x")
+		}
+		got := screen(t, l, ScreenOptions{})
+		want(t, got, "evil/config", Hold)
+		want(t, got, "evil/hooks/post-checkout", Hold)
+		want(t, got, "e/config", 0)
+	})
 	t.Run("a bare repository", func(t *testing.T) {
 		l := newLab(t, map[string]string{"r.git/HEAD": "x", "r.git/refs/": "", "r.git/objects/": ""})
 		l.does(Added, "r.git/hooks/", "")

@@ -85,7 +85,10 @@ func executedConfig(text []byte) []byte {
 	}
 	for _, key := range slices.Sorted(maps.Keys(options)) {
 		value := string(options[key])
-		elsewhere := strings.Contains(value, "..") || strings.HasPrefix(value, `"/`)
+		// Names with a dot in front are those of settings, and ".." leads out.
+		elsewhere := strings.HasPrefix(value, `"/`) || slices.ContainsFunc(strings.Split(strings.Trim(value, `"`), "/"), func(name string) bool {
+			return len(name) > 1 && name[0] == '.' || name == "node_modules"
+		})
 		if key == "plugins" || key == "outfile" || elsewhere && (key == "outdir" || key == "declarationdir" || key == "tsbuildinfofile") {
 			fmt.Fprintf(&b, "%s=%s\n", key, value)
 		}

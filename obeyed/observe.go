@@ -191,6 +191,9 @@ func (s *state) examine(ctx context.Context, v *visited) error {
 		for _, o := range inventory().git.all {
 			s.entry(v, o, "")
 		}
+		if n.commondir {
+			s.shared(v)
+		}
 	}
 	s.project(v, n)
 	if s.homes[v.dir] {
@@ -211,6 +214,29 @@ func (s *state) examine(ctx context.Context, v *visited) error {
 		s.link(v, l)
 	}
 	return ctx.Err()
+}
+
+// shared finds the entries of the repository that a worktree's commondir names, which need not have the
+// names of one.
+func (s *state) shared(v *visited) {
+	text, ok := s.source.Read(delta.Join(v.dir, "commondir"))
+	if !ok {
+		return // the file is new, and so a finding itself
+	}
+	from, to := "", strings.TrimRight(string(text), "\r\n")
+	if filepath.IsAbs(to) {
+		from = "/"
+	} else {
+		to = delta.Join(v.dir, to)
+	}
+	w := s.follow(from, to)
+	if !w.inside {
+		return
+	}
+	repository := &visited{visit: visit{dir: w.to, under: v.under, git: true}, walked: w.over, from: v}
+	for _, o := range inventory().git.all {
+		s.entry(repository, o, "")
+	}
 }
 
 // isGitDir reports whether git takes a directory for a repository's own.

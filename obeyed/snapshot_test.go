@@ -100,6 +100,7 @@ func TestCompare(t *testing.T) {
 		{"a bare repository", "mkdir a", "mkdir a/objects a/refs a/hooks; echo ref: refs/heads/x > a/HEAD; echo x > a/config", "a/HEAD", ""},
 		{"a bare repository's hook", "mkdir -p a/objects a/refs; echo x > a/HEAD", "mkdir a/hooks; echo x > a/hooks/update", "a/hooks", ""},
 		{"the root as a repository", "", "mkdir objects refs; echo ref: refs/heads/x > HEAD", "HEAD", ""},
+		{"what a worktree names that leads to nothing", "mkdir d; echo x > d/HEAD; echo ../evil > d/commondir", "mkdir -p evil/hooks; echo x > evil/config; echo x > evil/hooks/post-checkout", "evil/config evil/hooks", ""},
 		{"the root as a worktree", "", "echo ref: refs/heads/x > HEAD; echo src > commondir", "commondir", ""},
 		{"half a repository", "", "echo x > HEAD; mkdir refs", "", ""},
 		{"less of a repository", "mkdir objects refs; echo x > HEAD", "rm -r HEAD objects; touch HEAD objects", "", ""},
