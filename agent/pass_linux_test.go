@@ -117,16 +117,24 @@ func TestPassedPipeIsClosed(t *testing.T) {
 	}
 }
 
-// The last process of a pipeline may still write; one that stays is killed.
+// The last process of a pipeline may still write; one that stays is killed, and on a busy machine one
+// that came too late.
 func TestPassedAndLeftBehind(t *testing.T) {
 	b := start(t)
 	t.Run("for a moment", func(t *testing.T) {
-		r, w := blockingPipe(t)
-		s := b.passing(wire.ExecRequest{Argv: []string{"sh", "-c", "(sleep 0.02; echo late) &"}}, w)
-		if res := s.exit(); res.Survivors != 0 || !res.DeathProved {
-			t.Errorf("got %+v", res)
-		}
-		wantAll(t, r, "late\n")
+		eventually(t, "a process writes in time", func() bool {
+			r, w := blockingPipe(t)
+			s := b.passing(wire.ExecRequest{Argv: []string{"sh", "-c", "(sleep 0.02; echo late) &"}}, w)
+			res := s.exit()
+			if !res.DeathProved {
+				t.Errorf("got %+v", res)
+			}
+			if res.Survivors > 0 {
+				return false
+			}
+			wantAll(t, r, "late\n")
+			return true
+		})
 	})
 	t.Run("for ever", func(t *testing.T) {
 		mark := newMark()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +188,35 @@ func TestClockSetBack(t *testing.T) {
 	}
 	if _, err := l.commit(CommitOptions{Clock: back, Known: known}); !errors.As(err, &conflict) {
 		t.Errorf("a record made in doubt settles it: %v", err)
+	}
+}
+
+// On a host that is busy the clock was not set back.
+func TestClockOfBusyHost(t *testing.T) {
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 8 * runtime.NumCPU() {
+		go func() {
+			runtime.LockOSThread()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	last, err := Now()
+	for until := time.Now().Add(2 * time.Second); err == nil && time.Now().Before(until); {
+		var now Began
+		if now, err = Now(); err == nil && !last.Precedes(now) {
+			t.Fatalf("%v does not precede %v", last, now)
+		}
+		last = now
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -93,7 +93,7 @@ func shellCells() []cell {
 			return err
 		}},
 		{name: "shell: an interrupt reaches the foreground", do: func(ctx context.Context, b *box) error {
-			err := errors.Join(openShell(ctx, b.wire, "int"), writeShell(ctx, b.wire, "int", "echo rea''dy; sleep 100"))
+			err := errors.Join(openShell(ctx, b.wire, "int"), writeShell(ctx, b.wire, "int", "sh -c 'echo rea''dy; exec sleep 100'")) // what prints is in the foreground already
 			if err != nil {
 				return err
 			}
