@@ -14,6 +14,10 @@ MODULES  := . test bench release
 # Those that take longest come first, so that nothing waits for one of them at the end.
 PACKAGES := ./test/... ./... ./bench/...
 
+# What test-engines runs whole. "make test ELSEWHERE=engines" leaves it to that.
+ENGINES   := backend/codex backend/docker backend/piped backend/wrapper internal/testkit/engines test/backends
+ELSEWHERE ?=
+
 # A tree that belongs to somebody else has no commit that git would tell. What is
 # compiled with -trimpath serves every copy of the tree, and what is compiled without
 # cgo serves programs, tests and virtual machines alike.
@@ -92,7 +96,7 @@ test-property test-redis test-engines test-bypass test-mcp test-mcp-newest test-
 test-property test-vm test-mcp test-mcp-newest test-readme test-projects test-network test-release: RACE = off
 
 test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
-	@$(call tests,$(PACKAGES),-timeout=25m $(ATONCE) $(TESTARGS))
+	@$(call tests,$(if $(ELSEWHERE),$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(ENGINES))'),$(PACKAGES)),-timeout=25m $(ATONCE) $(TESTARGS))
 
 # The grid of attacks is left out, which root runs as an ordinary user too, and what
 # the MCP server only hands on.
@@ -124,7 +128,7 @@ redis-deps: ## install the Redis server for test-redis (Debian, as root)
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
 
 test-engines: ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
-	@$(call tests,./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./internal/testkit/engines ./test/backends,-timeout=20m $(ATONCE))
+	@$(call tests,$(addprefix ./,$(ENGINES)),-timeout=20m $(ATONCE))
 	@$(call tests,./test/escape,-timeout=20m -run 'TestWalls$$|TestAfter$$/^tools$$')
 
 engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
