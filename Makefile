@@ -30,10 +30,11 @@ race  = $(if $(filter auto,$(RACE)),$(raceprobe),$(if $(filter on,$(RACE)),-race
 raceprobe = $(eval raceprobe := $(shell CGO_ENABLED=1 $(GO) run -race ./test/raceprobe 2>/dev/null))$(raceprobe)
 
 # Where the race detector teaches nothing and takes up to ten times as long: packages
-# that compute, whose code and tests start no goroutine beside another, and tests of
-# whole programs, which are built without it.
+# that compute, whose code and tests start no goroutine beside another, tests of whole
+# programs, which are built without it, and layer, whose only goroutines read a layer, as
+# internal/layers has them do.
 UNRACED := policy(/.*)? internal/(redact|search|strictjson|text)(/.*)? op/internal/(output|patch|shell) \
-	backend/hostpath/gitconfig obeyed test/.* bench(/.*)? examples/.*
+	backend/hostpath/gitconfig obeyed layer test/.* bench(/.*)? examples/.*
 
 # The skips that are allowed; empty where nothing may be skipped.
 SKIPS = test/skips.txt

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -116,7 +117,7 @@ func TestSessionIsAsBash(t *testing.T) {
 	s := openSession(t, wire.OpenSessionRequest{ShellCommand: []string{"/bin/bash"}, MaxOutputLines: 100000, CommandTimeout: 20})
 	s.sh("shopt -s expand_aliases")
 	r, m, all := rand.New(rand.NewPCG(1, 2)), newModel(), shapes()
-	for i := range 1000 {
+	for i := range testkit.Rounds(1000, 200) {
 		sh := all[r.IntN(len(all))]
 		if sh.lax && m.traps() {
 			continue

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // listing is a shell command that describes everything in the current directory.
@@ -75,11 +77,7 @@ name'`)
 // The same, of changes at random, at once or in two parts.
 func TestCommitRandom(t *testing.T) {
 	noSync(t)
-	rounds := 12
-	if testing.Short() {
-		rounds = 5
-	}
-	for seed := range int64(rounds) {
+	for seed := range int64(testkit.Rounds(12, 5)) {
 		bothMarks(t, func(t *testing.T, o *overlay) {
 			changeAtRandom(o.source(), 2000+seed, 60)
 			time.Sleep(3 * tick)

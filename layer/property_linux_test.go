@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // What TestCommitProperty takes from the environment.
@@ -27,10 +29,7 @@ const (
 // TestCommitVariants.
 func TestCommitProperty(t *testing.T) {
 	noSync(t)
-	rounds, from := 2000, uint64(1)
-	if testing.Short() || os.Getenv("PADDOCK_TEST_CONTROLLED") != "" { // by make test, as root
-		rounds = 200
-	}
+	rounds, from := testkit.Rounds(2000, 200), uint64(1)
 	if n, err := strconv.Atoi(os.Getenv(propertyRounds)); err == nil {
 		rounds, from = n, uint64(time.Now().UnixNano())
 	}

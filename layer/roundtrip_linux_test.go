@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/layer/delta"
 )
 
@@ -163,11 +164,7 @@ func expected(before, after map[string]string) map[string]string {
 }
 
 func TestRoundTrips(t *testing.T) {
-	rounds := 15
-	if testing.Short() {
-		rounds = 5
-	}
-	for seed := range int64(rounds) {
+	for seed := range int64(testkit.Rounds(15, 5)) {
 		bothMarks(t, func(t *testing.T, o *overlay) {
 			changeAtRandom(o.source(), 1000+seed, 60)
 			o.inside(t, fmt.Sprint(changesTree, "=", seed))

@@ -47,3 +47,16 @@ func Write(t testing.TB, path, text string, mode os.FileMode) {
 		t.Fatal(err)
 	}
 }
+
+// Repeated reports whether "make test" has run the same tests as root before: "make test-user" comes
+// after it.
+func Repeated() bool { return os.Getenv("PADDOCK_TEST_CONTROLLED") != "" }
+
+// Rounds returns how often to repeat what is done at random: all times, or few with -short and in
+// tests that are repeated.
+func Rounds(all, few int) int {
+	if testing.Short() || Repeated() {
+		return few
+	}
+	return all
+}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -111,7 +112,7 @@ func tryLater(t *testing.T, title string, rows []later) {
 
 // controlled says that another run on this machine has shown that each attack does harm
 // without Paddock: git and the other tools do the same for every user.
-var controlled = os.Getenv("PADDOCK_TEST_CONTROLLED") != ""
+var controlled = testkit.Repeated()
 
 // try runs the row on both sides.
 func (r later) try(t *testing.T) cell {

@@ -3,11 +3,14 @@ package script
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
@@ -15,10 +18,6 @@ import (
 // next command has opened the layer, and nothing else in it; and it can be done again.
 func TestCommitKilled(t *testing.T) {
 	boxtest.RequireWalls(t)
-	rounds := 60
-	if testing.Short() {
-		rounds = 10
-	}
 	look := func(ws string) string {
 		out, err := exec.Command("sh", "-euc", `cd "$0"; find . -mindepth 1 -printf '%y %p\n' | sort; find . -type f | sort | xargs -r cat`, ws).CombinedOutput()
 		if err != nil {
@@ -27,14 +26,17 @@ func TestCommitKilled(t *testing.T) {
 		return string(out)
 	}
 	old, landed := 0, 0
-	for i := range rounds {
+	for i := range testkit.Rounds(30, 10) { // layer.TestCommitCrash ends a commit at each of its steps
 		ws := t.TempDir()
-		var prepare strings.Builder
 		for n := range 40 {
-			fmt.Fprintf(&prepare, "mkdir -p %s/d%d; echo old > %s/d%d/f%d; ", ws, n%7, ws, n%7, n)
-		}
-		if out, err := exec.Command("sh", "-euc", prepare.String()).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			dir := filepath.Join(ws, fmt.Sprintf("d%d", n%7))
+			err := os.MkdirAll(dir, 0o755)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%d", n)), []byte("old\n"), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 		before := look(ws)
 		time.Sleep(30 * time.Millisecond)

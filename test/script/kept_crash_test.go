@@ -56,13 +56,9 @@ func killedSoon(t *testing.T, state string, most time.Duration, args ...string) 
 // nothing that is listed is half made, and the next action works.
 func TestKeptSurvivesKills(t *testing.T) {
 	boxtest.RequireWalls(t)
-	rounds := 150
-	if testing.Short() {
-		rounds = 20
-	}
 	state, workspace, mark := t.TempDir(), t.TempDir(), newMark()
 	create := []string{"create", "c", "--cache", "none", "-w", workspace, "--workspace-mode", "overlay", "-e", "MARK=" + mark}
-	for i := range rounds {
+	for i := range testkit.Rounds(150, 20) {
 		now := ""
 		testkit.Eventually(t, "what was begun by a killed process has ended", func() bool {
 			now = listKept(t, state).state("c")
