@@ -60,10 +60,15 @@ paths = ^[^/]+/[^/]+/[^/]+/($(subst $() ,|,$(strip $(1))))$$
 # Most tests wait for programs that they started: more packages at once than processors.
 ATONCE = -p=$(shell expr 2 '*' $$(nproc || echo 2))
 
-# What is the same for every user: what only computes, what checks the tree, and
-# doors over the operations, which are tried themselves.
-SAME := policy(/.*)? egress(/.*)? wire internal/(redact|relay|search|stdiomux|strictjson|text)(/.*)? op/internal/(output|patch|shell) \
-	bench(/.*)? test/(arch|projects|raceprobe|readme|shape|summary|vm)(/.*)? server/(httpd|mcp) privilege/redis examples/.*
+# What is the same for every user: what only computes or keeps files of its own, what
+# checks the tree, what asks servers and clients of others, and doors over the operations,
+# which are tried themselves.
+SAME := policy(/.*)? egress(/.*)? wire audit internal/(linediff|namedhosts|origins|redact|relay|run|search|stdiomux|strictjson|text)(/.*)? \
+	op/internal/(changes|exec|files|output|patch|sandbox|service|session|shell) op/table \
+	bench(/.*)? test/(arch|network|projects|raceprobe|readme|shape|summary|vm|work)(/.*)? server/(httpd|mcp) privilege/redis examples/.*
+
+# Operations whose answers depend on the user, of op/table.
+OFUSERS := TestUnshareTool.*|TestNsenterTool|TestCgroupTools|TestHostTools.*|TestHostBackend.*|TestSwitches|TestExec|TestExecKill|TestDoctor|TestPlan|TestLittleIsReported|TestDailyWork|TestImportAndExport|TestPortPublish|TestNetworkOperations
 
 # What the two programs compare when they meet: the commit, and a hash of
 # everything that is compiled into them, because a commit alone does not tell
@@ -107,6 +112,7 @@ test-user: RACE = off
 test-user: export PADDOCK_TEST_CONTROLLED = by make test
 test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
 	@$(call tests,./test/escape ./test/mcp,-timeout=25m -skip='^($(HANDED))$$' $(TESTARGS))
+	@$(call tests,./op/table,-run='^($(OFUSERS))$$' $(TESTARGS))
 	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(escape|mcp))'),-timeout=25m $(ATONCE) $(TESTARGS))
 
 # What fails is not tried again: each run has other rounds.

@@ -43,7 +43,7 @@ func readAll(t *testing.T, c *wire.Client, id string) (stdout, stderr string, la
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	b := bare(t)
-	x := startBackground(t, b.client, `echo one; echo two >&2; while [ ! -e go ]; do sleep 0.01; done; seq 1000; printf '\377'; exit 3`)
+	x := startBackground(t, b.client, `echo one; echo two >&2; while [ ! -e go ]; do sleep 0.1; done; seq 1000; printf '\377'; exit 3`)
 	if x.State != wire.ExecRunning || x.Result != nil || !strings.HasPrefix(x.Command, "sh -c echo one;") {
 		t.Errorf("%+v", x)
 	}
@@ -109,7 +109,7 @@ func TestBackgroundEnds(t *testing.T) {
 		}
 	})
 	t.Run("a signal", func(t *testing.T) {
-		x := startBackground(t, b.client, `trap 'echo got it; exit 7' TERM; echo ready; while :; do sleep 0.01; done`)
+		x := startBackground(t, b.client, `trap 'echo got it; exit 7' TERM; echo ready; while :; do sleep 0.1; done`)
 		eventually(t, "it is ready", func() bool {
 			r, err := b.client.ReadExec(t.Context(), wire.ReadExecRequest{ID: x.ID})
 			return err == nil && string(r.Stdout.Data) == "ready\n"
@@ -309,7 +309,7 @@ func TestReadService(t *testing.T) {
 		}
 		return r
 	}
-	start("echo one; until [ -e go ]; do sleep 0.01; done; echo two >&2; until [ -e end ]; do sleep 0.01; done; yes | head -c 12582912")
+	start("echo one; until [ -e go ]; do sleep 0.1; done; echo two >&2; until [ -e end ]; do sleep 0.1; done; yes | head -c 12582912")
 	r := read(wire.ReadServiceRequest{WaitMS: wire.MaxReadWaitMS})
 	if string(r.Stdout.Data) != "one\n" || r.Stdout.NextCursor != 4 || r.State != "running" {
 		t.Errorf("%+v", r)

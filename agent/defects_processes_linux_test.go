@@ -244,7 +244,7 @@ func foregroundSignals(t *testing.T, b *bareAgent) {
 	b.shellDo(t, "s", "sh -c 'echo wai''ting; exec sleep 60'; echo sta''tus $?", "waiting")
 	each(t, b, []call{{request: `{"action":"signal_shell","shell_id":"s","signal":"INT"}`, want: `{"signal":"INT","state":"running"}`}})
 	b.shellRead(t, "s", "pyro$ ")
-	b.shellDo(t, "s", "sh -c 'trap \"echo got-it; exit 3\" TERM; echo wai''ting-2; while :; do sleep 0.05; done'; echo sta''tus $?", "waiting-2")
+	b.shellDo(t, "s", "sh -c 'trap \"echo got-it; exit 3\" TERM; echo wai''ting-2; while :; do sleep 0.1; done'; echo sta''tus $?", "waiting-2")
 	each(t, b, []call{{request: `{"action":"signal_shell","shell_id":"s","signal":"TERM"}`, want: `{"signal":"TERM","state":"running"}`}})
 	b.shellRead(t, "s", "status 3")
 	b.closeShell(t, "s")

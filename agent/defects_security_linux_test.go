@@ -196,7 +196,7 @@ func unredactedOutput(t *testing.T, b *bareAgent) {
 func splitSecret(t *testing.T, b *bareAgent) {
 	each(t, b, []call{{request: open("s", `,"env":{"PS1":""},"redact_values":["correct-horse-battery"]`), want: `{}`}})
 	b.shellDo(t, "s", "stty -echo; echo rea''dy", "ready\r\n")
-	each(t, b, []call{{request: `{"action":"write_shell","shell_id":"s","input":"printf '<correct-'; touch half; until test -e go; do sleep 0.01; done; printf 'horse-battery>'; printf '<correct-horse>\\n'"}`, want: `{}`}})
+	each(t, b, []call{{request: `{"action":"write_shell","shell_id":"s","input":"printf '<correct-'; touch half; until test -e go; do sleep 0.1; done; printf 'horse-battery>'; printf '<correct-horse>\\n'"}`, want: `{}`}})
 	eventually(t, "the first half is written", func() bool { _, err := os.Stat(filepath.Join(b.workspace, "half")); return err == nil })
 	half := b.ask(t, map[string]any{"action": "read_shell", "shell_id": "s"})
 	if strings.Contains(textOf(t, half, "output"), "correct") {

@@ -27,12 +27,12 @@ var daemons = map[string]string{
 	"forked again and again":     `(setsid sh -c '(setsid sh -c '\''(setsid "$0" wait "$1" &)'\'' "$0" "$1" &)' "$0" "$1" &)`,
 	"without descriptors":        `(setsid "$0" wait "$1" <&- >&- 2>&- &)`,
 	"under nohup":                `nohup "$0" wait "$1" >/dev/null 2>&1 &`,
-	"deaf to signals":            `(setsid "$0" deaf "$1" &); while ! test -e ready; do sleep 0.01; done`,
-	"without a main thread":      `(setsid "$0" threads "$1" &); while ! test -e ready; do sleep 0.01; done`,
+	"deaf to signals":            `(setsid "$0" deaf "$1" &); while ! test -e ready; do sleep 0.1; done`,
+	"without a main thread":      `(setsid "$0" threads "$1" &); while ! test -e ready; do sleep 0.1; done`,
 	"stopped":                    `(setsid sh -c 'kill -STOP $$; "$0" wait "$1"' "$0" "$1" &)`,
 	"of a program nobody reads":  `cp "$0" secret; chmod 111 secret; (setsid ./secret wait "$1" &)`,
-	"of a program that is gone":  `cp "$0" gone; (setsid ./gone deaf "$1" &); while ! test -e ready; do sleep 0.01; done; rm gone`,
-	"deaf, and without a parent": `(setsid sh -c '"$0" deaf "$1" & while ! test -e ready; do sleep 0.01; done; kill -9 $$' "$0" "$1" &); while ! test -e ready; do sleep 0.01; done`,
+	"of a program that is gone":  `cp "$0" gone; (setsid ./gone deaf "$1" &); while ! test -e ready; do sleep 0.1; done; rm gone`,
+	"deaf, and without a parent": `(setsid sh -c '"$0" deaf "$1" & while ! test -e ready; do sleep 0.1; done; kill -9 $$' "$0" "$1" &); while ! test -e ready; do sleep 0.1; done`,
 }
 
 func TestDaemonsAreKilledAndCounted(t *testing.T) {

@@ -150,7 +150,7 @@ func TestPassedAndLeftBehind(t *testing.T) {
 	})
 	t.Run("detached", func(t *testing.T) {
 		r, w := blockingPipe(t)
-		s := b.passing(wire.ExecRequest{Detach: true, Argv: []string{"sh", "-c", "(while ! test -e go; do sleep 0.01; done; echo late) &"}}, w)
+		s := b.passing(wire.ExecRequest{Detach: true, Argv: []string{"sh", "-c", "(while ! test -e go; do sleep 0.1; done; echo late) &"}}, w)
 		if res := s.exit(); res.Survivors == 0 || res.SurvivorsKilled != 0 || res.DeathProved {
 			t.Errorf("got %+v", res)
 		}

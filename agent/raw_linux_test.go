@@ -297,7 +297,7 @@ func TestRefusedUploadEndsAtOnce(t *testing.T) {
 func TestHalfClosedClientGetsItsAnswer(t *testing.T) {
 	b := start(t)
 	r := b.raw()
-	r.send(wire.ExecRequest{Argv: []string{"sh", "-c", "while ! test -e go; do sleep 0.01; done; echo x"}, KeepAlive: true})
+	r.send(wire.ExecRequest{Argv: []string{"sh", "-c", "while ! test -e go; do sleep 0.1; done; echo x"}, KeepAlive: true})
 	_ = r.conn.CloseWrite()
 	// The agent looks at half-closed connections now and then: it has had to
 	// look at this one once the same has been done and undone to another.

@@ -114,7 +114,7 @@ func TestSecretsOfWhatRuns(t *testing.T) {
 	b := bare(t)
 	const value = "split-over-two-reads"
 	script := func(name string) string {
-		return fmt.Sprintf(`until [ -e go ]; do sleep 0.01; done; printf split-over; sleep 0.2; echo -two-reads; touch %s; until [ -e deleted ]; do sleep 0.01; done; echo %s`, name, value)
+		return fmt.Sprintf(`until [ -e go ]; do sleep 0.1; done; printf split-over; sleep 0.2; echo -two-reads; touch %s; until [ -e deleted ]; do sleep 0.1; done; echo %s`, name, value)
 	}
 	job := startBackground(t, b.client, script("job"))
 	each(t, b, []call{{request: service("s", strings.ReplaceAll(script("service"), `"`, `\"`), "")}})

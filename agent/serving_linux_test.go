@@ -51,7 +51,7 @@ func TestIdleFlood(t *testing.T) {
 	}
 	n := min(10_000, int(limit.Cur)-500)
 	served := b.dial(t) // asks before the flood, and is answered after it
-	if err := wire.WriteLine(served, map[string]any{"argv": []string{"sh", "-c", "while ! test -e go; do sleep 0.05; done; echo x"}}); err != nil {
+	if err := wire.WriteLine(served, map[string]any{"argv": []string{"sh", "-c", "while ! test -e go; do sleep 0.1; done; echo x"}}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a command runs", func() bool { return len(b.runs(t)) == 1 })

@@ -56,12 +56,12 @@ func TestSessionBounds(t *testing.T) {
 func TestSessionLateOutput(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, wire.OpenSessionRequest{})
-	r := s.sh("(while ! test -e go; do sleep 0.01; done; echo late; touch gone; sleep 100) & echo now")
+	r := s.sh("(while ! test -e go; do sleep 0.1; done; echo late; touch gone; sleep 100) & echo now")
 	if printed(r, "stdout") != "now\n" || r.Jobs == 0 {
 		t.Fatalf("%+v", r)
 	}
 	b := s.box
-	b.sh("touch go; while ! test -e gone; do sleep 0.01; done")
+	b.sh("touch go; while ! test -e gone; do sleep 0.1; done")
 	r = s.sh("echo next")
 	if printed(r, "stdout") != "next\n" || len(r.Late) != 1 || r.Late[0] != (wire.SessionChunk{Stream: "stdout", Data: "late\n"}) || r.LateBytes != 5 {
 		t.Errorf("%+v", r)
@@ -81,7 +81,7 @@ func TestSessionInterrupt(t *testing.T) {
 		r, _ := s.try(wire.RunSessionRequest{Command: "x=1; touch begun; sleep 100; touch wrong"})
 		done <- r
 	}()
-	begun := func() { s.box.sh("while ! test -e begun; do sleep 0.01; done; rm begun") }
+	begun := func() { s.box.sh("while ! test -e begun; do sleep 0.1; done; rm begun") }
 	begun()
 	if r, err := wire.Call(s.context(), s.client, wire.InterruptSession, wire.SessionRequest{SessionID: s.id}); err != nil || !r.Interrupted {
 		t.Fatal(r, err)

@@ -340,7 +340,7 @@ func TestShutdown(t *testing.T) {
 		"SIGTERM": {func(t *testing.T, b *bareAgent) { _ = syscall.Kill(b.pid, syscall.SIGTERM) },
 			`trap "echo bye; exit 7" TERM; "$0" wait "$1" & wait`, "bye\n"},
 		"SIGINT": {func(t *testing.T, b *bareAgent) { _ = syscall.Kill(b.pid, syscall.SIGINT) },
-			`trap "echo bye; exit 7" TERM; (setsid "$0" wait "$1" &); while :; do sleep 0.01; done`, "bye\n"},
+			`trap "echo bye; exit 7" TERM; (setsid "$0" wait "$1" &); while :; do sleep 0.1; done`, "bye\n"},
 		"the action": {func(t *testing.T, b *bareAgent) {
 			if res := b.ask(t, map[string]any{"action": "shutdown"}); res["death_proved"] != true || res["error"] != nil {
 				t.Errorf("shutdown: %v", res)

@@ -74,7 +74,7 @@ func TestStreamSignals(t *testing.T) {
 	b := start(t)
 	for name, want := range map[string]int{"INT": -2, "SIGTERM": -15, "KILL": -9, "SIGUSR1": 9} {
 		t.Run(name, func(t *testing.T) {
-			s := b.stream(wire.ExecRequest{Argv: []string{"sh", "-c", "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done"}})
+			s := b.stream(wire.ExecRequest{Argv: []string{"sh", "-c", "trap 'exit 9' USR1; echo ready; while :; do sleep 0.1; done"}})
 			s.t = t
 			s.says("ready")
 			s.stdin(strings.Repeat("x", wire.StdinWindow))
@@ -203,7 +203,7 @@ func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestTerminal(t *testing.T) {
 	b := start(t)
 	s := b.stream(wire.ExecRequest{
-		Argv: []string{"sh", "-c", `test -t 0 && test -t 1 && test -t 2 && stty size; stty -echo; echo ready; read line; echo "<$line>"; trap 'stty size; exit 6' WINCH; echo set; while :; do sleep 0.01; done`},
+		Argv: []string{"sh", "-c", `test -t 0 && test -t 1 && test -t 2 && stty size; stty -echo; echo ready; read line; echo "<$line>"; trap 'stty size; exit 6' WINCH; echo set; while :; do sleep 0.1; done`},
 		TTY:  &wire.TTY{Rows: 30, Cols: 97},
 	})
 	s.says("30 97\r\nready\r\n")

@@ -177,7 +177,7 @@ func TestSignals(t *testing.T) {
 		<-said.there
 		signals <- unix.SIGUSR1
 	}()
-	r, err := Run(t.Context(), unshare(t, "fork"), &Command{Argv: []string{"sh", "-c", "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done"},
+	r, err := Run(t.Context(), unshare(t, "fork"), &Command{Argv: []string{"sh", "-c", "trap 'exit 9' USR1; echo ready; while :; do sleep 0.1; done"},
 		Env: environment, Stdout: said, Signals: signals})
 	if err != nil || r.Code != 9 {
 		t.Errorf("%+v, %v", r, err)

@@ -126,7 +126,7 @@ func (b *box) listens(address string, port policy.Port) (end func()) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.want(fmt.Sprintf("while ! grep -q ':%04X 00000000:0000 0A' /proc/net/tcp; do sleep 0.05; done", int(port)), "")
+	b.want(fmt.Sprintf("while ! grep -q ':%04X 00000000:0000 0A' /proc/net/tcp; do sleep 0.1; done", int(port)), "")
 	return func() {
 		_ = cmd.Signal("KILL")
 		_, _ = cmd.Wait()

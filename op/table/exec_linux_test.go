@@ -128,7 +128,7 @@ func followed(t *testing.T, env *op.Env, id string) (text string) {
 
 func TestExecInTheBackground(t *testing.T) {
 	env := lasting(t)
-	out := well[exec.ExecAnswer](t, env, "exec", fields{"command": "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; exit 4", "background": true})
+	out := well[exec.ExecAnswer](t, env, "exec", fields{"command": "echo one; while [ ! -e go ]; do sleep 0.1; done; echo two; exit 4", "background": true})
 	if out.State != "running" || out.ExitCode != nil || out.Next == nil {
 		t.Fatalf("%+v", out)
 	}

@@ -291,7 +291,7 @@ func TestChangesOfAKilledOwner(t *testing.T) {
 func TestChangesOfTwoSandboxes(t *testing.T) {
 	s := newChangesSite(t, "true")
 	first, second := make(chan left, 1), make(chan left, 1)
-	await := func(file string) string { return "while [ ! -e " + file + " ]; do sleep 0.02; done; " }
+	await := func(file string) string { return "while [ ! -e " + file + " ]; do sleep 0.1; done; " }
 	go func() { first <- s.run(t, "touch one; "+await("two")+"echo x > .envrc; touch made") }()
 	go func() { second <- s.run(t, "touch two; "+await("one")+await("made")) }()
 	for name, l := range map[string]left{"the one that made it": <-first, "the other": <-second} {

@@ -72,7 +72,7 @@ func TestListShowsWhatRuns(t *testing.T) {
 	if !strings.HasPrefix(text, "ID ") || !strings.Contains(text, "\n"+one.ID+" ") || !strings.HasSuffix(text, " "+cmd.Dir+"  sh\n") {
 		t.Errorf("listed for people: %q", text)
 	}
-	if got := outputOf(t, inState(t, state, "exec", "--sandbox", one.ID, "--", "sh", "-c", "until test -e started; do sleep 0.01; done; ls")); got != "started\n" {
+	if got := outputOf(t, inState(t, state, "exec", "--sandbox", one.ID, "--", "sh", "-c", "until test -e started; do sleep 0.1; done; ls")); got != "started\n" {
 		t.Errorf("a command in the sandbox that is listed finds %q", got)
 	}
 	var begin, ended struct{ Op, Kind, Sandbox string }

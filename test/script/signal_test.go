@@ -41,7 +41,7 @@ func TestSignalsAreHandedOn(t *testing.T) {
 		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH,
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd, out := startRunning(t, "trap 'echo got "+name+"; exit 9' "+name+"; echo ready; while :; do sleep 0.05; done")
+			cmd, out := startRunning(t, "trap 'echo got "+name+"; exit 9' "+name+"; echo ready; while :; do sleep 0.1; done")
 			if err := cmd.Process.Signal(number); err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestSignalsAreHandedOn(t *testing.T) {
 }
 
 func TestASignalThatEndsTheCommandIsItsStatus(t *testing.T) {
-	cmd, _ := startRunning(t, "echo ready; while :; do sleep 0.05; done")
+	cmd, _ := startRunning(t, "echo ready; while :; do sleep 0.1; done")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestTheThirdSignalEndsTheSandbox(t *testing.T) {
 	}{"INT": {syscall.SIGINT, 130}, "TERM": {syscall.SIGTERM, 143}} {
 		t.Run(name, func(t *testing.T) {
 			mark := newMark()
-			cmd, out := startRunning(t, "trap 'echo got' INT TERM; echo ready; while :; do sleep 0.05; done", mark)
+			cmd, out := startRunning(t, "trap 'echo got' INT TERM; echo ready; while :; do sleep 0.1; done", mark)
 			signalThrice(t, cmd, tt.number, func(int) {
 				if line, err := out.ReadString('\n'); line != "got\n" {
 					t.Fatalf("the command said %q, %v", line, err)
@@ -142,7 +142,7 @@ func TestTheThirdSignalEndsTheSandbox(t *testing.T) {
 
 func TestKillOfTheProgramEndsTheSandbox(t *testing.T) {
 	mark := newMark()
-	cmd, _ := startRunning(t, `(setsid sh -c "sleep 1000; :" "$0" &); echo ready; while :; do sleep 0.05; done`, mark)
+	cmd, _ := startRunning(t, `(setsid sh -c "sleep 1000; :" "$0" &); echo ready; while :; do sleep 0.1; done`, mark)
 	if len(carrying(mark)) == 0 {
 		t.Fatal("the command cannot be found while it runs")
 	}

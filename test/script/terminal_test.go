@@ -171,7 +171,7 @@ func TestTerminalIsTheSandboxsOwn(t *testing.T) {
 }
 
 func TestTerminalFollowsTheWindow(t *testing.T) {
-	s := startTerminal(t, "run", "-t", "--", "sh", "-c", `trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done`)
+	s := startTerminal(t, "run", "-t", "--", "sh", "-c", `trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.1; done`)
 	s.expect("ready")
 	if err := pty.Setsize(s.ptmx, &pty.Winsize{Rows: 41, Cols: 111}); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestTerminalFollowsTheWindow(t *testing.T) {
 }
 
 func TestTerminalKeysGoToTheCommand(t *testing.T) {
-	s := startTerminal(t, "run", "-t", "--", "sh", "-c", `trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.05; done`)
+	s := startTerminal(t, "run", "-t", "--", "sh", "-c", `trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.1; done`)
 	s.expect("ready")
 	s.send("\x03")
 	s.expect("interrupted")
@@ -194,7 +194,7 @@ func TestTerminalIsRestored(t *testing.T) {
 		end    func(*session)
 	}{
 		"by the command": {"read x", func(s *session) { s.send("\r") }},
-		"by three INT": {"while :; do sleep 0.05; done", func(s *session) {
+		"by three INT": {"while :; do sleep 0.1; done", func(s *session) {
 			signalThrice(s.t, s.cmd, syscall.SIGINT, func(n int) { s.expect(fmt.Sprintf(`(got\r\n){%d}`, n)) })
 		}},
 		"by a closed end": {"read x", func(s *session) { s.send("\x04") }},
@@ -215,7 +215,7 @@ func TestTerminalIsRestored(t *testing.T) {
 }
 
 func TestCtrlCWithoutATerminalInside(t *testing.T) {
-	s := startTerminal(t, "run", "--", "sh", "-c", `trap 'echo got it; exit 9' INT; echo ready; while :; do sleep 0.05; done`)
+	s := startTerminal(t, "run", "--", "sh", "-c", `trap 'echo got it; exit 9' INT; echo ready; while :; do sleep 0.1; done`)
 	s.expect("ready")
 	s.send("\x03")
 	s.expect("got it")
@@ -265,7 +265,7 @@ func TestServerAtATerminal(t *testing.T) {
 
 // An agent that is wrapped has a terminal where its caller does.
 func TestWrapHasATerminal(t *testing.T) {
-	s := startTerminal(t, "wrap", "--", "sh", "-c", `test -t 0 && test -t 1 && stty size && echo $TERM; trap 'stty size; exit 3' WINCH; echo ready; while :; do sleep 0.05; done`)
+	s := startTerminal(t, "wrap", "--", "sh", "-c", `test -t 0 && test -t 1 && stty size && echo $TERM; trap 'stty size; exit 3' WINCH; echo ready; while :; do sleep 0.1; done`)
 	s.expect(`30 97\r\nxterm\r\n`)
 	s.expect("ready")
 	if err := pty.Setsize(s.ptmx, &pty.Winsize{Rows: 41, Cols: 111}); err != nil {
