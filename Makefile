@@ -112,7 +112,7 @@ test-user: RACE = off
 test-user: export PADDOCK_TEST_CONTROLLED = by make test
 test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
 	@$(call tests,./test/escape ./test/mcp,-timeout=25m -skip='^($(HANDED))$$' $(TESTARGS))
-	@$(call tests,./op/table,-run='^($(OFUSERS))$$' $(TESTARGS))
+	@$(call tests,./op/table,-timeout=25m -run='^($(OFUSERS))$$' $(TESTARGS))
 	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(escape|mcp))'),-timeout=25m $(ATONCE) $(TESTARGS))
 
 # What fails is not tried again: each run has other rounds.
