@@ -360,13 +360,16 @@ func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
 	if len(left) == 0 {
 		return false, nil
 	}
-	stranded, err := c.stranded(ctx, landing, left)
+	stranded, err := c.stranded(ctx, landing, left, false)
 	if err != nil {
 		return false, err
 	}
 	return c.leave(func(ch *Change) (Finding, bool) {
-		why, is := stranded[ch.Path]
-		return Finding{Path: ch.Path, Level: Hold, Why: why}, is
+		lost, is := stranded[ch.Path]
+		if !is {
+			return Finding{}, false
+		}
+		return Finding{Path: ch.Path, Level: Hold, Why: lost.why()}, true
 	}), nil
 }
 

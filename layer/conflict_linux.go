@@ -317,6 +317,12 @@ func (c *commit) conflictAt(ctx context.Context, u *unit) (why string, err error
 	if u.Kind != Added {
 		return whyGone, nil
 	}
+	if was := c.opt.Known[u.Path]; was.Landed && was.Sum != nil { // it stays in the layer where that hides a directory
+		now, err := c.hashed(c.upper, ">"+u.Path, u.Path, u.New.Size)
+		if err != nil || now == string(was.Sum) {
+			return whyGone, err
+		}
+	}
 	return c.dropped(ctx, u)
 }
 

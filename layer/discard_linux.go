@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,23 @@ type ReplacedError struct{ Path, Above string }
 // Error names both.
 func (e *ReplacedError) Error() string {
 	return fmt.Sprintf("cannot discard %s alone: commands replaced %s as a whole; discard that", shortName(e.Path), shortName(e.Above))
+}
+
+// MovedError is the error of a path that cannot be discarded alone, because the content that the source has
+// at others was moved there, and something else to the places of those.
+type MovedError struct {
+	Path string
+	With []string
+}
+
+// Error names them.
+func (e *MovedError) Error() string {
+	names := make([]string, len(e.With))
+	for i, p := range e.With {
+		names[i] = shortName(p)
+	}
+	return fmt.Sprintf("cannot discard %s alone: what your directory has at %s was moved there, and something else to that place; discard %s, too",
+		shortName(e.Path), names[0], strings.Join(names, ", "))
 }
 
 // Discard takes changes out of the upper directory: all that it has at and below each of the
@@ -53,117 +71,69 @@ func (l *Layer) Discard(ctx context.Context, paths []string, changes []Change, t
 	return back, nil
 }
 
-// comingBack returns the paths whose content was moved to changes at and below others, which are to be
-// discarded: removed paths, and those to which another file of the source was moved, which then comes
-// back, too. A file that was edited after it was copied keeps its edits. comingBack refuses the others if
-// something else is in such a place now.
+// comingBack returns the removed paths that were moved to changes at and below others, which are to be
+// discarded. It refuses these if something else is in such a place now. A file that was only edited after it
+// was copied stays as it is.
 func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change) (back []string, err error) {
 	c := &commit{Layer: l, source: int(l.Source.Fd()), upper: int(l.Upper.Fd()), changes: changes}
-	var removed map[shape][]string
-	for found := -1; found < len(back); {
-		found = len(back)
+	named := newInherited[bool]()
+	for _, p := range paths {
+		named.own[p] = true
+	}
+	typed := func(ch *Change) string {
+		return paths[max(slices.IndexFunc(paths, func(p string) bool { return delta.In(ch.Path, p) }), 0)]
+	}
+	var refused *MovedError
+	for found := true; found; {
+		found = false
 		var stay, gone []*Change
 		for i := range changes {
-			if slices.ContainsFunc(slices.Concat(paths, back), func(p string) bool { return delta.In(changes[i].Path, p) }) {
-				gone = append(gone, &changes[i])
+			if ch := &changes[i]; named.own[ch.Path] || named.above(ch.Path) {
+				gone = append(gone, ch)
 			} else {
-				stay = append(stay, &changes[i])
+				stay = append(stay, ch)
 			}
 		}
-		moved, err := c.stranded(ctx, stay, gone)
+		stranded, err := c.stranded(ctx, stay, gone, true)
 		if err != nil {
 			return nil, err
 		}
+		back = nil
 		for _, ch := range stay {
-			rotated := false
-			switch {
-			case moved[ch.Path] == "":
+			lost, is := stranded[ch.Path]
+			if !is {
 				continue
-			case ch.Kind == Deleted, ch.Kind == Retyped:
-			case ch.Kind != Modified:
-				continue
-			default:
-				if removed == nil {
-					if removed, err = c.replaced(ctx); err != nil {
-						return nil, err
-					}
-				}
-				if rotated, err = c.movedIn(ctx, ch, removed); err == nil && rotated {
-					err = l.alone([]string{ch.Path}, changes)
-				}
-				if err != nil {
+			}
+			switch ch.Kind {
+			case Modified:
+				if is, err = c.movedIn(ctx, lost); err != nil {
 					return nil, err
 				}
-				if !rotated {
-					continue
+				if is { // and so on, where that one was
+					if refused == nil {
+						refused = &MovedError{Path: typed(lost.to)}
+					}
+					refused.With = append(refused.With, ch.Path)
+					named.own[ch.Path], named.found, found = true, map[string]bool{}, true
+				}
+			case Deleted, Retyped:
+				st, err := look(c.upper, ch.Path)
+				switch {
+				case err == nil && isWhiteout(&st):
+					back = append(back, ch.Path)
+				case err == nil:
+					return nil, &ReplacedError{typed(lost.to), ch.Path}
+				default: // a directory above it hides the source's
+					dir, _ := delta.Split(ch.Path)
+					return nil, cmp.Or(l.alone([]string{ch.Path}, changes), error(&ReplacedError{typed(lost.to), dir}))
 				}
 			}
-			st, err := look(c.upper, ch.Path)
-			switch {
-			case err == nil && (rotated || isWhiteout(&st)):
-				back = append(back, ch.Path)
-			case err == nil:
-				return nil, &ReplacedError{paths[0], ch.Path}
-			default: // a directory above it hides the source's
-				dir, _ := delta.Split(ch.Path)
-				return nil, cmp.Or(l.alone([]string{ch.Path}, changes), error(&ReplacedError{paths[0], dir}))
-			}
 		}
+	}
+	if refused != nil {
+		return nil, refused
 	}
 	return back, nil
-}
-
-// replaced returns the files of the source that changes remove or replace, by their shapes.
-func (c *commit) replaced(ctx context.Context) (map[shape][]string, error) {
-	found := map[shape][]string{}
-	for i := range c.changes {
-		ch := &c.changes[i]
-		if ch.Kind == Added || ch.Kind == Renamed || ch.Kind == Modified && ch.New.Mode.IsDir() {
-			continue
-		}
-		err := walkTree(ctx, c.source, ch.OldPath(), func(rel string, st *unix.Stat_t) error {
-			of, err := c.sourceShape(rel, st)
-			if err == nil && of != (shape{}) {
-				found[of] = append(found[of], rel)
-			}
-			return err
-		})
-		if err != nil && !gone(err) {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-// movedIn reports whether a modified file now has the content of another one that was removed or
-// replaced. It fails if it cannot tell.
-func (c *commit) movedIn(ctx context.Context, ch *Change, removed map[shape][]string) (bool, error) {
-	of := shapeOf(ch.New)
-	for _, p := range removed[of] {
-		if p == ch.OldPath() {
-			continue
-		}
-		if of.link != "" {
-			return true, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		now, err := c.hashed(c.upper, ">"+ch.Path, ch.Path, of.size)
-		if err != nil {
-			return false, err
-		}
-		was, err := c.hashed(c.source, "<"+p, p, of.size)
-		switch {
-		case err != nil:
-			return false, err
-		case now == "", was == "":
-			return false, fmt.Errorf("cannot tell whether %s was moved to %s, because they are too large to be compared: discard it, too", shortName(p), shortName(ch.Path))
-		case now == was:
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // alone refuses paths that hide more of the source than what they are of.

@@ -18,15 +18,19 @@ import (
 // sizes count as equal.
 const maxMoved = 1 << 30
 
-// stranded returns the paths of changes that would remove content which only changes left out have, with
-// the reasons. A renamed directory is known by its mark. What was moved
-// otherwise is a copy and a deletion, and is known by size and hash; of empty files there is nothing to
-// lose. One copy that lands is enough for all files with that content.
-func (c *commit) stranded(ctx context.Context, landing, left []*Change) (map[string]string, error) {
-	m := &moved{commit: c, landing: landing, found: map[string]string{}, queue: slices.Clone(left), alike: map[shape]*alike{},
+// stranded returns the paths of changes that would remove content which only changes left out have. A
+// renamed directory is known by its mark. What was moved otherwise is a copy and a deletion, and is known
+// by size and hash, or by what it was made of; of empty files there is nothing to lose. One copy that lands
+// is enough for all files with that content. With edits, modified files are returned, but count as landing.
+func (c *commit) stranded(ctx context.Context, landing, left []*Change, edits bool) (map[string]loss, error) {
+	m := &moved{commit: c, landing: landing, edits: edits, found: map[string]loss{}, queue: slices.Clone(left), alike: map[shape]*alike{},
 		left: newInherited[*Change](), above: map[string]*Change{}, to: map[string]*Change{}, renamed: newInherited[*Change](), hides: newInherited[string]()}
 	if !slices.ContainsFunc(left, func(ch *Change) bool { return ch.Kind == Renamed || shapeOf(ch.New) != shape{} }) {
 		return nil, nil
+	}
+	var err error
+	if m.origins, err = c.originsOf(landing, left, edits); err != nil {
+		return nil, err
 	}
 	for i := range c.changes {
 		if of := shapeOf(c.changes[i].New); of != (shape{}) {
@@ -43,6 +47,9 @@ func (c *commit) stranded(ctx context.Context, landing, left []*Change) (map[str
 			return nil, err
 		}
 	}
+	if err := cmp.Or(m.matchLines(ctx), m.keepOrigins(ctx)); err != nil {
+		return nil, err
+	}
 	for n := 0; n < len(m.queue); n++ {
 		if err := m.leave(ctx, m.queue[n], n >= len(left)); err != nil {
 			return nil, err
@@ -55,7 +62,9 @@ func (c *commit) stranded(ctx context.Context, landing, left []*Change) (map[str
 type moved struct {
 	*commit
 	landing []*Change
-	found   map[string]string  // what stranded returns
+	edits   bool
+	found   map[string]loss    // what stranded returns
+	origins origins            // what files that are left out were made of
 	queue   []*Change          // what is left out, and was not looked at yet
 	alike   map[shape]*alike   // what changes bring
 	left    inherited[*Change] // renamed directories that are left out, by where the source has them
@@ -63,6 +72,16 @@ type moved struct {
 	to      map[string]*Change // those, by their new places
 	renamed inherited[*Change] // renamed directories that land, by where the source has them
 	hides   inherited[string]  // paths at which changes land that hide what a renamed directory has there
+}
+
+// loss is a change that would remove what only another one has.
+type loss struct{ of, to *Change }
+
+func (l loss) why() string {
+	if l.of.Kind == Modified {
+		return "its content in your directory is otherwise only in " + text.QuoteName(l.to.Path) + ", which does not land"
+	}
+	return "what is there was moved to " + text.QuoteName(l.to.Path) + ", which does not land"
 }
 
 // shape describes a content without reading it. Nothing is lost with the zero shape.
@@ -142,6 +161,9 @@ func (m *moved) land(ctx context.Context, i int) error {
 		if k := m.alike[of]; k != nil && err == nil {
 			k.removed = append(k.removed, removal{rel, i})
 		}
+		if err == nil && of.size > 0 {
+			err = m.matchOrigin(removal{rel, i}, of.size)
+		}
 		return err
 	})
 	if gone(err) {
@@ -153,12 +175,12 @@ func (m *moved) land(ctx context.Context, i int) error {
 // keep leaves out a change, with what else lands at its path.
 func (m *moved) keep(i int, to *Change) {
 	p := m.landing[i].Path
-	if m.found[p] != "" {
+	if m.found[p].of != nil {
 		return
 	}
-	m.found[p] = "what is there was moved to " + text.QuoteName(to.Path) + ", which does not land"
-	if m.landing[i].Kind == Modified {
-		m.found[p] = "its content in your directory is otherwise only in " + text.QuoteName(to.Path) + ", which does not land"
+	m.found[p] = loss{m.landing[i], to}
+	if m.edits && m.landing[i].Kind == Modified {
+		return
 	}
 	for ; i < len(m.landing) && m.landing[i].Path == p; i++ {
 		m.queue = append(m.queue, m.landing[i])

@@ -313,7 +313,8 @@ func projectHooks() []Obeyed {
 // projectEditors returns the files that shells, editors and Paddock itself obey in a project.
 func projectEditors() []Obeyed {
 	shells := everywhere(slices.Concat(
-		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc", ".envrc.local"),
+		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc", ".envrc.local", ".envrc.private"),
+		ending(unasked(Project, "nix-direnv", "direnv runs it when a shell enters the directory", ".direnv/.rc")),
 		unasked(Project, "shells", "autoenv, rvm and pkgx run it when a shell enters the directory", ".autoenv", ".autoenv.zsh", ".rvmrc", ".pkgx.yaml", ".pkgx.yml", "pkgx.yaml", "pkgx.yml"),
 		unasked(Project, "mise", "mise runs its hooks when a shell enters the directory",
 			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", "mise/config.toml", "mise/config.local.toml", ".rtx.toml", ".rtx.local.toml"),

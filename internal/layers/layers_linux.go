@@ -369,12 +369,18 @@ func (l *Layer) chosen(ctx context.Context, paths []string) ([]layer.Change, err
 		return l.changes, err
 	}
 	var all []layer.Change
-	met := make([]bool, len(paths))
+	met := map[string]bool{} // of the paths
+	for _, p := range paths {
+		met[path.Clean(p)] = false
+	}
 	for _, c := range l.changes {
 		in := false
-		for i, p := range paths {
-			if p = path.Clean(p); p == "." || c.Path == p || strings.HasPrefix(c.Path, p+"/") {
-				in, met[i] = true, true
+		for p := c.Path; ; p = path.Dir(p) { // at last "."
+			if _, named := met[p]; named {
+				in, met[p] = true, true
+			}
+			if p == "." {
+				break
 			}
 		}
 		if in {
@@ -382,8 +388,8 @@ func (l *Layer) chosen(ctx context.Context, paths []string) ([]layer.Change, err
 		}
 	}
 	var missing []string
-	for i, p := range paths {
-		if !met[i] && path.Clean(p) != "." {
+	for _, p := range paths {
+		if clean := path.Clean(p); !met[clean] && clean != "." {
 			missing = append(missing, p)
 		}
 	}

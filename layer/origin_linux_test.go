@@ -1,0 +1,115 @@
+package layer
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A file that was moved and written to is still one change with its deletion: where the one is held back,
+// or not chosen, the other stays.
+func TestCommitRewritten(t *testing.T) {
+	noSync(t)
+	for _, tt := range []struct {
+		script string
+		chosen string
+		held   string
+		left   string // what the source has then
+	}{
+		{`mv lines .envrc; echo ten >> .envrc`, "", ".envrc lines", "lines other"},
+		{`mv lines .envrc; sed -i s/3/three/ .envrc`, "", ".envrc lines", "lines other"},
+		{`mv lines .envrc; echo ten >> .envrc; rm other`, "", ".envrc lines", "lines"},
+		{`mv lines .envrc; echo ten >> .envrc; cp .envrc copy; rm other`, "", ".envrc lines", "copy lines"},
+		{`mv lines moved; echo ten >> moved; rm other`, "lines", "lines", "lines other"},
+		{`mv lines moved; echo ten >> moved; rm other`, "other", "", "lines"},
+		{`mv lines moved; echo ten >> moved; rm other`, "lines moved", "", "moved other"},
+		{`mv lines moved; ln moved name`, "name lines", "", "name other"},
+		{`mv lines moved; cp moved .envrc; rm other`, "", ".envrc", "moved"},
+		{`rm other; seq 20 29 > .envrc`, "", ".envrc", "lines"},
+	} {
+		t.Run(tt.script+"; "+tt.chosen, func(t *testing.T) {
+			bothMarks(t, func(t *testing.T, o *overlay) {
+				o.below(t, `seq 9 > lines; seq 100 109 > other`)
+				began := now(t)
+				o.change(t, tt.script)
+				l := o.layer(t)
+				l.Began = began
+				changes := o.changes(t)
+				var chosen []string
+				if tt.chosen != "" {
+					chosen = strings.Fields(tt.chosen)
+				}
+				r, err := l.Commit(t.Context(), changes, CommitOptions{Journal: t.TempDir(), Paths: chosen})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var held []string
+				for _, f := range r.Held {
+					held = append(held, f.Path)
+				}
+				slices.Sort(held)
+				if got := strings.Join(slices.Compact(held), " "); got != tt.held {
+					t.Errorf("held back are %q, want %q: %+v", got, tt.held, r.Held)
+				}
+				if got := strings.Join(listed(t, o.source()), " "); got != tt.left {
+					t.Errorf("the source has %q, want %q", got, tt.left)
+				}
+			})
+		})
+	}
+}
+
+// now returns the instant, after the clock for files has gone on.
+func now(t *testing.T) Began {
+	t.Helper()
+	time.Sleep(3 * tick)
+	now, err := Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+func listed(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// What has landed below a directory that hides the source's stays in the layer, and is no change that could
+// land again once somebody has removed it.
+func TestLandedIsRemoved(t *testing.T) {
+	noSync(t)
+	bothMarks(t, func(t *testing.T, o *overlay) {
+		o.below(t, `mkdir d; echo old > d/old`)
+		began := now(t)
+		o.change(t, `rm -r d; mkdir d; echo a > d/a; echo m > d/m`)
+		l := o.layer(t)
+		l.Began = began
+		r, err := l.Commit(t.Context(), o.changes(t), CommitOptions{Journal: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Settle(r.Landed, t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		o.below(t, `rm d/m`)
+		l = o.layer(t)
+		l.Began = began
+		r, err = l.Commit(t.Context(), o.changes(t), CommitOptions{Journal: t.TempDir(), Known: r.Records, OnConflict: Skip})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.why("d/m"); got != whyGone || exists(t, o.source()+"/d/m") {
+			t.Errorf("got %q, and %v", got, r.Landed)
+		}
+	})
+}
