@@ -29,7 +29,8 @@ func (DiscardInput) Desc() op.Desc {
 		Summary: "Throw changes of a layer away",
 		Doc: `Throw away what commands changed in a workspace of mode overlay: what is at and below the
 paths, or all of it with the layer itself, which only a sandbox of "paddock create" keeps. If something
-was moved there, the place that it came from is as it was, too.
+was moved there, the place that it came from is as it was, too; of files whose places were exchanged
+none is discarded without the others.
 The host's directory is not touched. A PATH is relative to the workspace, not to the current directory.`,
 		Examples: `  paddock discard pd-k3v9q2mx7wzra
   paddock discard pd-k3v9q2mx7wzra node_modules`,
