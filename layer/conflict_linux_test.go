@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,17 +194,13 @@ func TestClockSetBack(t *testing.T) {
 
 // On a host that is busy the clock was not set back.
 func TestClockOfBusyHost(t *testing.T) {
-	stop := make(chan struct{})
-	defer close(stop)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	for range 8 * runtime.NumCPU() {
 		go func() {
 			runtime.LockOSThread()
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
+				continue
 			}
 		}()
 	}

@@ -100,8 +100,11 @@ func (m *moved) matchOrigin(r removal, size int64) error {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EOVERFLOW) {
+		return nil // a file system without handles, which no mark names
+	}
 	if err != nil {
-		return nil //nolint:nilerr // a file system without handles, which no mark names
+		return err
 	}
 	if to := m.origins.of[string([]byte{uint8(h.Type())})+string(h.Bytes())]; to != nil {
 		m.origins.matches = append(m.origins.matches, match{r, size, to})
