@@ -104,8 +104,8 @@ test-property test-vm test-mcp test-mcp-newest test-readme test-projects test-ne
 test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
 	@$(call tests,$(if $(ELSEWHERE),$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(ENGINES))'),$(PACKAGES)),-timeout=25m $(ATONCE) $(TESTARGS))
 
-# The grid of attacks is left out, which root runs as an ordinary user too, and what
-# the MCP server only hands on.
+# The grid of attacks is left out, which root runs as an ordinary user too, what the MCP
+# server only hands on, and the grid of backends, which test-engines runs.
 HANDED := TestGrid.*|TestErrorsName.*|TestHTTPFlags|TestHeld.*|TestNotHeld|TestOperators.*|TestOneOfTwoTokens|TestOwnTimeout|TestProfiles|TestRevisions|TestRevoked|TestTokenBounds
 
 test-user: RACE = off
@@ -113,7 +113,7 @@ test-user: export PADDOCK_TEST_CONTROLLED = by make test
 test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
 	@$(call tests,./test/escape ./test/mcp,-timeout=25m -skip='^($(HANDED))$$' $(TESTARGS))
 	@$(call tests,./op/table,-timeout=25m -run='^($(OFUSERS))$$' $(TESTARGS))
-	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(escape|mcp))'),-timeout=25m $(ATONCE) $(TESTARGS))
+	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(backends|escape|mcp))'),-timeout=25m $(ATONCE) $(TESTARGS))
 
 # What fails is not tried again: each run has other rounds.
 test-property: export PADDOCK_TEST_ROUNDS ?= 100000

@@ -94,7 +94,10 @@ func tryLater(t *testing.T, title string, rows []later) {
 			}
 		}
 	})
-	for _, r := range rows {
+	for i, r := range rows {
+		if controlled && len(rows) > 30 && i%3 != 0 {
+			continue // root has tried it: what is found, and how, is the same for every user
+		}
 		t.Run(strings.ReplaceAll(r.name, "/", "."), func(t *testing.T) {
 			t.Parallel()
 			for _, program := range r.needs {
