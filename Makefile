@@ -44,14 +44,15 @@ SKIPS = test/skips.txt
 export GORACE := atexit_sleep_ms=0 $(GORACE)
 
 # Each failure is shown at once, and test/summary has the last word.
-# $(call tests,PACKAGES,FLAGS) runs go test, and what failed alone again, up to twice.
+# $(call tests,PACKAGES,FLAGS) runs go test, and what failed alone again, up to twice. Links
+# without what debuggers need take two thirds of the time.
 # What go vet says of tests, "make lint" says, once.
 gotestsum = mkdir -p .cache && $(GO) tool gotestsum --format=pkgname-and-test-fails --format-hide-empty-pkg --format-icons=text \
 	--hide-summary=skipped --jsonfile=.cache/events-$@.json \
 	--post-run-command="$(GO) run ./test/summary -skips='$(SKIPS)' -race='$(if $(race),on$(comma) but for what only computes and for whole programs,off)'"
 again = --rerun-fails=2 --rerun-fails-max-failures=5 --rerun-fails-run-root-test
 tests = $(gotestsum) $(again) --raw-command -- \
-	sh test/gotest.sh '$(race)' '$(call paths,$(UNRACED))' '$(1)' '$(subst ','\'',-vet=off -count=1 $(2))'
+	sh test/gotest.sh '$(race)' '$(call paths,$(UNRACED))' '$(1)' '$(subst ','\'',-vet=off -ldflags=-w -count=1 $(2))'
 comma := ,
 
 # $(call paths,PATTERNS) is one regular expression of import paths.
