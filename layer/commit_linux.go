@@ -161,7 +161,7 @@ func (c *commit) skipMet(err error) bool {
 		return false
 	}
 	c.out.Conflicts = append(c.out.Conflicts, met.Conflicts...)
-	c.sums, c.summed = nil, 0 // the source has changed
+	c.sums, c.summed, c.lineSets, c.linesRead = nil, 0, nil, 0 // the source has changed
 	c.recordBack()
 	paths := map[string]bool{}
 	for _, m := range met.Conflicts {
@@ -221,13 +221,15 @@ type commit struct {
 	judge         *obeyed.Judge
 	chosen        []*Change // those that land
 	units         []*unit
-	absent        map[string]bool          // the source did not have it when the layer began
-	sums          map[string]string        // of files that were compared, by side and path
-	summed        int64                    // bytes of these
-	removed       map[int64][]string       // files that commands removed or replaced, by size
-	unpaired      map[int64]map[string]int // of these, by size and hash, how many no new file was paired with
-	pairs         map[string]bool          // new files that were paired
-	others        map[dirSince]string      // what otherDir found
+	absent        map[string]bool            // the source did not have it when the layer began
+	sums          map[string]string          // of files that were compared, by side and path
+	summed        int64                      // bytes of these
+	lineSets      map[string]map[uint64]bool // lines of files, as hashes, by side and path
+	linesRead     int                        // bytes of these
+	removed       map[int64][]string         // files that commands removed or replaced, by size
+	unpaired      map[int64]map[string]int   // of these, by size and hash, how many no new file was paired with
+	pairs         map[string]bool            // new files that were paired
+	others        map[dirSince]string        // what otherDir found
 	progress      Progress
 	out           Result
 }
@@ -551,6 +553,10 @@ func (c *commit) commit(ctx context.Context) error {
 	c.record()
 	if err := j.finish(c.source); err != nil {
 		return errors.Join(&UnfinishedError{dir}, err) // all has landed
+	}
+	for _, u := range c.units { // temporary files have gone from it
+		parent, _ := delta.Split(u.Path)
+		c.recordAt(parent, nil)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package layer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,7 +124,14 @@ func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change
 					return nil, &ReplacedError{typed(lost.to), ch.Path}
 				default: // a directory above it hides the source's
 					dir, _ := delta.Split(ch.Path)
-					return nil, cmp.Or(l.alone([]string{ch.Path}, changes), error(&ReplacedError{typed(lost.to), dir}))
+					err := l.alone([]string{ch.Path}, changes)
+					if above := (*ReplacedError)(nil); err == nil || errors.As(err, &above) {
+						if above != nil {
+							dir = above.Above
+						}
+						err = &ReplacedError{typed(lost.to), dir}
+					}
+					return nil, err
 				}
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/maphash"
 	"io"
 	"slices"
 
@@ -17,6 +18,7 @@ type origins struct {
 	rewritten []*Change          // those that name none, and may share lines with one
 	removed   []match            // the files that they may have been
 	matches   []match
+	compared  int // lines
 }
 
 // match is a file of the source, and the one that is left out which it became.
@@ -26,12 +28,13 @@ type match struct {
 	to   *Change
 }
 
-// Bounds of the search for files with equal lines: the bytes of one that are read, and how many files
-// and pairs are. Beyond them, files count as different.
+// Bounds of the search for files with equal lines: the bytes that are read of one and in all, how many
+// files are, and how many lines are compared. Beyond them, files count as different.
 const (
 	maxRewritten      = 1 << 20
+	maxRewrittenAll   = 32 << 20
 	maxRewrittenFiles = 1 << 12
-	maxRewrittenPairs = 1 << 16
+	maxRewrittenLines = 1 << 24
 )
 
 // originsOf returns the origins of what is left out, if what lands removes anything.
@@ -47,7 +50,8 @@ func (c *commit) originsOf(landing, left []*Change, edits bool) (o origins, err 
 		}
 		if key != "" {
 			o.of[key] = ch
-		} else if len(o.rewritten) < maxRewrittenFiles && ch.New.Mode.IsRegular() && ch.New.Size > 0 && (ch.Kind == Added || edits && ch.Kind == Modified) {
+		}
+		if len(o.rewritten) < maxRewrittenFiles && ch.New.Mode.IsRegular() && ch.New.Size > 0 && (ch.Kind == Added || edits && ch.Kind == Modified) {
 			o.rewritten = append(o.rewritten, ch)
 		}
 	}
@@ -88,7 +92,10 @@ func (c *commit) origin(ch *Change) (key string, copied bool, err error) {
 
 // matchOrigin records what became of a file that is removed.
 func (m *moved) matchOrigin(r removal, size int64) error {
-	if kind := m.landing[r.by].Kind; len(m.origins.rewritten) > 0 && len(m.origins.removed) < maxRewrittenFiles && (m.edits || kind != Modified) {
+	if m.landing[r.by].Kind == Modified && !m.edits {
+		return nil
+	}
+	if len(m.origins.rewritten) > 0 && len(m.origins.removed) < maxRewrittenFiles {
 		m.origins.removed = append(m.origins.removed, match{was: r, size: size})
 	}
 	if len(m.origins.of) == 0 {
@@ -112,46 +119,55 @@ func (m *moved) matchOrigin(r removal, size int64) error {
 	return nil
 }
 
-// matchLines records files that are removed and share half of their lines with one that is left out.
-func (m *moved) matchLines(ctx context.Context) error {
-	pairs := 0
-	for _, ch := range m.origins.rewritten {
-		if len(m.origins.removed) == 0 || pairs > maxRewrittenPairs {
-			break
-		}
-		text, err := head(m.upper, ch.Path)
-		if err != nil {
+// matchLines records files that are removed and share half of their lines with one which is left out.
+func (m *moved) matchLines(ctx context.Context) (err error) {
+	for _, is := range m.origins.removed {
+		if is.to, err = m.alikeOne(ctx, is, m.origins.rewritten); err != nil {
 			return err
 		}
-		lines := linesOf(text)
-		if ch.Kind == Modified { // it is what it was, after edits
-			if text, err = head(m.source, ch.OldPath()); err != nil || shareLines(lines, linesOf(text)) {
-				if err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		for _, r := range m.origins.removed {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if r.size/4 > ch.New.Size || ch.New.Size/4 > r.size {
-				continue
-			}
-			pairs++
-			if text, err = head(m.source, r.was.path); err != nil {
-				return err
-			}
-			if shareLines(lines, linesOf(text)) {
-				m.origins.matches = append(m.origins.matches, match{r.was, r.size, ch})
-			}
+		if is.to != nil {
+			m.origins.matches = append(m.origins.matches, is)
 		}
 	}
 	return nil
 }
 
-// keepOrigins keeps the removals of what was rewritten, unless their content lands elsewhere.
+// alikeOne returns the first of some changes that shares half of its lines with a file of the source.
+func (m *moved) alikeOne(ctx context.Context, is match, changes []*Change) (*Change, error) {
+	was, err := m.lines(ctx, m.source, "<"+is.was.path, is.was.path)
+	if err != nil {
+		return nil, err
+	}
+	for _, ch := range changes {
+		if ch.Kind != Added && ch.Kind != Modified || !ch.New.Mode.IsRegular() || is.size/4 > ch.New.Size || ch.New.Size/4 > is.size {
+			continue
+		}
+		lines, err := m.lines(ctx, m.upper, ">"+ch.Path, ch.Path)
+		if err != nil {
+			return nil, err
+		}
+		if m.origins.compared += len(was); m.origins.compared > maxRewrittenLines {
+			return nil, nil
+		}
+		if !shareLines(was, lines) {
+			continue
+		}
+		if ch.Kind == Modified { // not if it is what it was, after edits
+			own, err := m.lines(ctx, m.source, "<"+ch.OldPath(), ch.OldPath())
+			if err != nil {
+				return nil, err
+			}
+			if shareLines(own, lines) {
+				continue
+			}
+		}
+		return ch, nil
+	}
+	return nil, nil
+}
+
+// keepOrigins keeps the removals of what was rewritten, unless their content, or half of its lines, lands
+// elsewhere.
 func (m *moved) keepOrigins(ctx context.Context) error {
 	for _, o := range m.origins.matches {
 		if k := m.alike[shape{size: o.size}]; k != nil {
@@ -168,13 +184,22 @@ func (m *moved) keepOrigins(ctx context.Context) error {
 				continue
 			}
 		}
-		m.keep(o.was.by, o.to)
+		lands, err := m.alikeOne(ctx, o, m.landing)
+		if err != nil {
+			return err
+		}
+		if lands == nil {
+			m.keep(o.was.by, o.to)
+		}
 	}
 	return nil
 }
 
-// head returns the beginning of a file, or nothing if it cannot be read.
-func head(side int, rel string) ([]byte, error) {
+// lines returns hashes of the lines of a file, none if it is not read.
+func (c *commit) lines(ctx context.Context, side int, key, rel string) (map[uint64]bool, error) {
+	if known, is := c.lineSets[key]; is || ctx.Err() != nil || c.linesRead > maxRewrittenAll {
+		return known, ctx.Err()
+	}
 	f, _, err := openFile(side, rel)
 	if errors.Is(err, unix.EACCES) || gone(err) {
 		return nil, nil
@@ -183,19 +208,26 @@ func head(side int, rel string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxRewritten))
+	text, err := io.ReadAll(io.LimitReader(f, maxRewritten))
+	if err != nil {
+		return nil, err
+	}
+	if c.lineSets == nil {
+		c.lineSets = map[string]map[uint64]bool{}
+	}
+	all := map[uint64]bool{}
+	for line := range bytes.Lines(text) {
+		all[maphash.Bytes(lineSeed, line)] = true
+	}
+	c.linesRead += len(text)
+	c.lineSets[key] = all
+	return all, nil
 }
 
-func linesOf(text []byte) map[string]bool {
-	all := map[string]bool{}
-	for line := range bytes.Lines(text) {
-		all[string(line)] = true
-	}
-	return all
-}
+var lineSeed = maphash.MakeSeed()
 
 // shareLines reports whether two texts share half of their lines.
-func shareLines(a, b map[string]bool) bool {
+func shareLines(a, b map[uint64]bool) bool {
 	shared := 0
 	for line := range a {
 		if b[line] {

@@ -21,17 +21,20 @@ func TestCommitRewritten(t *testing.T) {
 		{`mv lines .envrc; echo ten >> .envrc`, "", ".envrc lines", "lines other"},
 		{`mv lines .envrc; sed -i s/3/three/ .envrc`, "", ".envrc lines", "lines other"},
 		{`mv lines .envrc; echo ten >> .envrc; rm other`, "", ".envrc lines", "lines"},
-		{`mv lines .envrc; echo ten >> .envrc; cp .envrc copy; rm other`, "", ".envrc lines", "copy lines"},
+		{`mv lines .envrc; echo ten >> .envrc; cp .envrc copy; rm other`, "", ".envrc", "copy"},
 		{`mv lines moved; echo ten >> moved; rm other`, "lines", "lines", "lines other"},
 		{`mv lines moved; echo ten >> moved; rm other`, "other", "", "lines"},
 		{`mv lines moved; echo ten >> moved; rm other`, "lines moved", "", "moved other"},
 		{`mv lines moved; ln moved name`, "name lines", "", "name other"},
 		{`mv lines moved; cp moved .envrc; rm other`, "", ".envrc", "moved"},
+		{`mv lines .envrc; cat other >> .envrc; rm other`, "", ".envrc lines other", "lines other"},
+		{`mv lines moved; echo ten >> moved; cp moved .envrc; rm other`, "", ".envrc", "moved"},
+		{`mv lines moved; echo ten >> moved; echo new > lines; rm other`, "lines other", "", "lines"},
 		{`rm other; seq 20 29 > .envrc`, "", ".envrc", "lines"},
 	} {
 		t.Run(tt.script+"; "+tt.chosen, func(t *testing.T) {
 			bothMarks(t, func(t *testing.T, o *overlay) {
-				o.below(t, `seq 9 > lines; seq 100 109 > other`)
+				o.below(t, `seq 9 > lines; seq 100 108 > other`)
 				began := now(t)
 				o.change(t, tt.script)
 				l := o.layer(t)
@@ -112,4 +115,33 @@ func TestLandedIsRemoved(t *testing.T) {
 			t.Errorf("got %q, and %v", got, r.Landed)
 		}
 	})
+}
+
+// A commit of a part changes directories of the source, and the rest can land after it.
+func TestCommitRewrittenLater(t *testing.T) {
+	noSync(t)
+	for _, tt := range []struct{ script, first string }{
+		{`mv d/a d/c; echo y >> d/c; echo r >> d/q`, "d/q"},
+		{`mv d/a d/c; echo y >> d/c; echo new > d/a`, "d/a"},
+	} {
+		bothMarks(t, func(t *testing.T, o *overlay) {
+			o.below(t, `mkdir d; seq 20 > d/a; echo q > d/q`)
+			began := now(t)
+			o.change(t, tt.script)
+			l := o.layer(t)
+			l.Began = began
+			r, err := l.Commit(t.Context(), o.changes(t), CommitOptions{Journal: t.TempDir(), Paths: []string{tt.first}})
+			if err != nil || len(r.Landed) != 1 {
+				t.Fatalf("%s: %v, %v", tt.script, r.Landed, err)
+			}
+			if err := l.Settle(r.Landed, t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			l = o.layer(t)
+			l.Began = began
+			if r, err = l.Commit(t.Context(), o.changes(t), CommitOptions{Journal: t.TempDir(), Known: r.Records}); err != nil || !exists(t, o.source()+"/d/c") {
+				t.Errorf("%s: %v, %v", tt.script, r.Landed, err)
+			}
+		})
+	}
 }
