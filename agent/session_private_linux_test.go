@@ -35,7 +35,7 @@ func TestSessionPrivate(t *testing.T) {
 			t.Parallel()
 			s := openSession(t, wire.OpenSessionRequest{ShellCommand: argv, CommandTimeout: 20})
 			s.sh("{ sleep 0.5; exec " + helper + " intrude $$ got; } >/dev/null 2>&1 &") // while it starts jobs, a shell has pipes for itself
-			want := "/memfd:stdin 8\n" // like every stream of commands, and the control for the others
+			want := "/memfd:stdin 8\n"                                                   // like every stream of commands, and the control for the others
 			if name == "bash" {
 				want = "/memfd:stdin 40\n"
 			}
