@@ -97,15 +97,6 @@ func shapeOf(e Entry) shape {
 	return shape{link: e.Link}
 }
 
-// sourceShape returns the shape of what the source has at a path.
-func (c *commit) sourceShape(rel string, st *unix.Stat_t) (of shape, err error) {
-	e := Entry{Mode: modeOf(st.Mode), Size: st.Size}
-	if e.Mode&fs.ModeSymlink != 0 {
-		e.Link, err = linkAt(c.source, rel)
-	}
-	return shapeOf(e), err
-}
-
 // alike are the contents of one shape. They are read when one of them is left out and another removed.
 type alike struct {
 	shape
@@ -156,8 +147,12 @@ func (m *moved) land(ctx context.Context, i int) error {
 	if to := cmp.Or(m.left.own[was], m.left.above(was), m.above[was], m.to[was]); to != nil {
 		m.keep(i, to)
 	}
-	err := walkTree(ctx, m.source, was, func(rel string, st *unix.Stat_t) error {
-		of, err := m.sourceShape(rel, st)
+	err := walkTree(ctx, m.source, was, func(rel string, st *unix.Stat_t) (err error) {
+		e := Entry{Mode: modeOf(st.Mode), Size: st.Size}
+		if e.Mode&fs.ModeSymlink != 0 {
+			e.Link, err = linkAt(m.source, rel)
+		}
+		of := shapeOf(e)
 		if k := m.alike[of]; k != nil && err == nil {
 			k.removed = append(k.removed, removal{rel, i})
 		}

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// origins tell what regular files that are left out were, if their content does not: commands have moved
-// those of the source to these paths, and have written to them since.
+// origins tell which files of the source commands moved to the paths of changes that are left out, and have
+// written to since, so that their content does not tell.
 type origins struct {
 	of        map[string]*Change // by the handle of the source's file, which root's overlays name
-	rewritten []*Change          // those that name none, and may share lines with one
+	rewritten []*Change          // those that may share lines with one
 	removed   []match            // the files that they may have been
 	matches   []match
 	compared  int // lines

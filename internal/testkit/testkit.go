@@ -57,7 +57,7 @@ func Write(t testing.TB, path, text string, mode os.FileMode) {
 // after it.
 func Repeated() bool { return os.Getenv("PADDOCK_TEST_CONTROLLED") != "" }
 
-// Rounds returns how often to repeat what is done at random: all times, or few with -short and in
+// Rounds returns how many rounds a random test has: all, or few with -short and in
 // tests that are repeated.
 func Rounds(all, few int) int {
 	if testing.Short() || Repeated() {
