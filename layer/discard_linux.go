@@ -84,7 +84,7 @@ func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change
 	}
 	var refused *MovedError
 	for found := true; found; {
-		found = false
+		found, back = false, nil
 		var stay, gone []*Change
 		for i := range changes {
 			if ch := &changes[i]; named.own[ch.Path] || named.above(ch.Path) {
@@ -97,42 +97,27 @@ func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change
 		if err != nil {
 			return nil, err
 		}
-		back = nil
 		for _, ch := range stay {
 			lost, is := stranded[ch.Path]
-			if !is {
-				continue
-			}
-			switch ch.Kind {
-			case Modified:
+			switch {
+			case !is:
+			case ch.Kind == Deleted || ch.Kind == Retyped:
+				if err := l.restorable(ch, typed(lost.to), changes); err != nil {
+					return nil, err
+				}
+				back = append(back, ch.Path)
+			case ch.Kind == Modified:
 				if is, err = c.movedIn(ctx, lost); err != nil {
 					return nil, err
 				}
-				if is { // and so on, where that one was
-					if refused == nil {
-						refused = &MovedError{Path: typed(lost.to)}
-					}
-					refused.With = append(refused.With, ch.Path)
-					named.own[ch.Path], named.found, found = true, map[string]bool{}, true
+				if !is {
+					continue
 				}
-			case Deleted, Retyped:
-				st, err := look(c.upper, ch.Path)
-				switch {
-				case err == nil && isWhiteout(&st):
-					back = append(back, ch.Path)
-				case err == nil:
-					return nil, &ReplacedError{typed(lost.to), ch.Path}
-				default: // a directory above it hides the source's
-					dir, _ := delta.Split(ch.Path)
-					err := l.alone([]string{ch.Path}, changes)
-					if above := (*ReplacedError)(nil); err == nil || errors.As(err, &above) {
-						if above != nil {
-							dir = above.Above
-						}
-						err = &ReplacedError{typed(lost.to), dir}
-					}
-					return nil, err
+				if refused == nil {
+					refused = &MovedError{Path: typed(lost.to)}
 				}
+				refused.With = append(refused.With, ch.Path) // and so on, where that one was
+				named.own[ch.Path], named.found, found = true, map[string]bool{}, true
 			}
 		}
 	}
@@ -140,6 +125,26 @@ func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change
 		return nil, refused
 	}
 	return back, nil
+}
+
+// restorable returns an error unless a removed path comes back when the kernel's mark is taken away; path is
+// what was to be discarded.
+func (l *Layer) restorable(removed *Change, path string, changes []Change) error {
+	st, err := look(int(l.Upper.Fd()), removed.Path)
+	if err == nil {
+		if !isWhiteout(&st) {
+			return &ReplacedError{path, removed.Path}
+		}
+		return nil
+	}
+	above, _ := delta.Split(removed.Path) // which hides the source's
+	err = l.alone([]string{removed.Path}, changes)
+	if replaced := (*ReplacedError)(nil); errors.As(err, &replaced) {
+		above = replaced.Above
+	} else if err != nil {
+		return err
+	}
+	return &ReplacedError{path, above}
 }
 
 // alone refuses paths that hide more of the source than what they are of.

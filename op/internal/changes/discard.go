@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
+	"slices"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
@@ -18,8 +21,10 @@ type DiscardInput struct {
 type DiscardOutput struct {
 	ID string `json:"id"`
 	// Discarded is how many changes are gone, of a layer that stays.
-	Discarded int  `json:"discarded"`
-	Removed   bool `json:"removed"` // the layer is gone with all of its changes
+	Discarded int `json:"discarded"`
+	// Restored are the paths that were moved to what was discarded, and are at their old places again.
+	Restored []string `json:"restored,omitempty"`
+	Removed  bool     `json:"removed"` // the layer is gone with all of its changes
 }
 
 func (DiscardInput) Desc() op.Desc {
@@ -58,6 +63,11 @@ func (in DiscardInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Disca
 	defer l.Close()
 	gone, err := l.Discard(ctx, at...)
 	out.Discarded = len(gone)
+	for _, c := range gone {
+		if len(at) > 0 && !slices.ContainsFunc(at, func(top string) bool { _, in := hostpath.Within(c.Path, path.Clean(top)); return in }) {
+			out.Restored = append(out.Restored, c.Path)
+		}
+	}
 	return out, err
 }
 
@@ -66,6 +76,13 @@ func (out DiscardOutput) Render(w io.Writer) error {
 	if out.Removed {
 		what = "layer " + out.ID + " discarded"
 	}
-	_, err := fmt.Fprintln(w, what)
-	return err
+	if _, err := fmt.Fprintln(w, what); err != nil {
+		return err
+	}
+	for _, p := range out.Restored {
+		if _, err := fmt.Fprintf(w, "%s is at its old place again\n", text.QuoteName(p)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
