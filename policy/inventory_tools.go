@@ -116,7 +116,7 @@ func projectScripts() []Obeyed {
 	}
 	for _, name := range []string{
 		".babelrc", ".postcssrc", "svgo.config", "stencil.config", "quasar.config", "eleventy.config", ".vuepress/config", "react-native.config", "forge.config", "capacitor.config", "electron.vite.config", ".mocharc", "ava.config", "nyc.config", "stryker.config",
-		"web-test-runner.config", ".dependency-cruiser", ".ncurc", ".size-limit", "release.config", ".releaserc", ".release-it", ".versionrc", "typedoc", "graphql.config", "cspell.config", "knexfile", "ormconfig", "hardhat.config", "sst.config", "panda.config",
+		"web-test-runner.config", ".dependency-cruiser", ".ncurc", ".size-limit", "release.config", ".releaserc", ".release-it", ".versionrc", "typedoc", "graphql.config", ".graphqlrc", "truffle-config", "cspell.config", "knexfile", "ormconfig", "hardhat.config", "sst.config", "panda.config",
 	} {
 		programs = append(programs, forms(name, "js", "cjs", "mjs", "ts")...)
 	}
