@@ -161,7 +161,7 @@ func (c *commit) skipMet(err error) bool {
 		return false
 	}
 	c.out.Conflicts = append(c.out.Conflicts, met.Conflicts...)
-	c.sums, c.summed, c.lineSets, c.linesRead = nil, 0, nil, 0 // the source has changed
+	c.sums, c.summed, c.texts, c.textsRead, c.olds = nil, 0, nil, 0, nil // the source has changed
 	c.recordBack()
 	paths := map[string]bool{}
 	for _, m := range met.Conflicts {
@@ -221,15 +221,16 @@ type commit struct {
 	judge         *obeyed.Judge
 	chosen        []*Change // those that land
 	units         []*unit
-	absent        map[string]bool            // the source did not have it when the layer began
-	sums          map[string]string          // of files that were compared, by side and path
-	summed        int64                      // bytes of these
-	lineSets      map[string]map[uint64]bool // lines of files, as hashes, by side and path
-	linesRead     int                        // bytes of these
-	removed       map[int64][]string         // files that commands removed or replaced, by size
-	unpaired      map[int64]map[string]int   // of these, by size and hash, how many no new file was paired with
-	pairs         map[string]bool            // new files that were paired
-	others        map[dirSince]string        // what otherDir found
+	absent        map[string]bool          // the source did not have it when the layer began
+	sums          map[string]string        // of files that were compared, by side and path
+	summed        int64                    // bytes of these
+	texts         map[string]pieces        // of files that were compared, by side and path
+	textsRead     int                      // bytes of these
+	olds          *index                   // of what the source has where something was changed
+	removed       map[int64][]string       // files that commands removed or replaced, by size
+	unpaired      map[int64]map[string]int // of these, by size and hash, how many no new file was paired with
+	pairs         map[string]bool          // new files that were paired
+	others        map[dirSince]string      // what otherDir found
 	progress      Progress
 	out           Result
 }
@@ -358,6 +359,10 @@ func (c *commit) commit(ctx context.Context) error {
 	} else if s != "" {
 		return &UnfinishedError{dir}
 	}
+	linked, err := c.linked()
+	if err != nil {
+		return err
+	}
 	j, err := c.newJournal(ctx, dir)
 	if err != nil {
 		return err
@@ -393,7 +398,34 @@ func (c *commit) commit(ctx context.Context) error {
 		parent, _ := delta.Split(u.Path)
 		c.recordAt(parent, nil)
 	}
+	for p, was := range linked {
+		if st, err := look(c.source, p); err == nil && was.Still(identityOf(&st)) {
+			c.recordAt(p, nil)
+		}
+	}
 	return nil
+}
+
+// linked returns the paths of changes that do not land at which the source has, unchanged, one of several names
+// of a file. If another of them is removed or replaced, the file gets a new ctime, and has not changed.
+func (c *commit) linked() (map[string]Identity, error) {
+	found := map[string]Identity{}
+	for i := range c.changes {
+		if c.lands[i] || !c.changes[i].Old.Mode.IsRegular() {
+			continue
+		}
+		p := c.changes[i].OldPath()
+		st, err := look(c.source, p)
+		if err != nil || st.Nlink < 2 {
+			continue // what cannot be looked at is a conflict when it lands
+		}
+		if why, err := c.changed(p, &st, c.bases.of(p)); err != nil {
+			return nil, err
+		} else if why == "" {
+			found[p] = identityOf(&st)
+		}
+	}
+	return found, nil
 }
 
 // newJournal returns the journal of what was planned, and lists the files of each new tree.

@@ -31,12 +31,16 @@ type MovedError struct {
 
 // Error names them.
 func (e *MovedError) Error() string {
-	names := make([]string, len(e.With))
-	for i, p := range e.With {
-		names[i] = shortName(p)
+	var names []string
+	for _, p := range e.With[:min(len(e.With), 8)] {
+		names = append(names, shortName(p))
+	}
+	all := strings.Join(names, ", ")
+	if more := len(e.With) - len(names); more > 0 {
+		all += fmt.Sprintf(" and %d more", more)
 	}
 	return fmt.Sprintf("cannot discard %s alone: what your directory has at %s was moved there, and something else to that place; discard %s, too",
-		shortName(e.Path), names[0], strings.Join(names, ", "))
+		shortName(e.Path), names[0], all)
 }
 
 // Discard takes changes out of the upper directory: all that it has at and below each of the

@@ -58,6 +58,13 @@ func TestDiscard(t *testing.T) {
 		{"one of two copies", `cp file a; mv file b`, []string{"a"}, "A \"b\"\nD \"file\"\n", false},
 		{"a copy of a file that was edited then", `cp file file.bak; echo x >> file`, []string{"file.bak"}, "M \"file\"\n", false},
 		{"a file that was rewritten where it was moved, beside a removed one", `mv lines other; sed -i 's/^3$/three/' other; rm tree/one`, []string{"other"}, "D \"tree/one\"\n", false},
+		{"a file that was moved to a link's place, and rewritten", `rm link; mv lines link; echo ten >> link; rm file`, []string{"link"}, "D \"file\"\n", false},
+		{"two files that were joined", `cat lines more > all; rm lines more file`, []string{"all"}, "D \"file\"\n", false},
+		{"a file that was split", `head -n 5 lines > one; tail -n 4 lines > two; rm lines file`, []string{"one", "two"}, "D \"file\"\n", false},
+		{"a file that was moved and indented", `sed 's/^/  /' lines > t; cat t > lines; rm t file; mv lines indented`, []string{"indented"}, "D \"file\"\n", false},
+		{"a binary file that was moved and changed", `mv bin b; printf 1 | dd of=b bs=1 seek=9000 conv=notrunc; rm file`, []string{"b"}, "D \"file\"\n", false},
+		{"a file of two names that was moved and changed", `mv twice t; echo ten >> t; rm file`, []string{"t"}, "D \"file\"\n", false},
+		{"many removed files beside a moved one", `rm many/*; mv lines other; echo ten >> other`, []string{"other"}, "D \"many/1\"\nD \"many/2\"\nD \"many/3\"\nD \"many/4\"\nD \"many/5\"\n", false},
 		{"a copy by sed", `sed -i.bak 's/f/g/' file`, []string{"file.bak"}, "M \"file\"\n", false},
 		{"a file that was moved to a copy of it, and written again", `mv file file.bak; echo new > file`, []string{"file.bak"}, "M \"file\"\n", false},
 		{"a renamed directory", `mv tree wood; echo x > wood/new; rm file`, []string{"wood"}, "D \"file\"\n", true},
@@ -67,7 +74,7 @@ func TestDiscard(t *testing.T) {
 				if tt.moves && o.marks == UserMarks {
 					t.Skip("root's overlays alone rename directories")
 				}
-				o.below(t, `echo f > file; mkdir -p tree/deep side; echo 1 > tree/one; echo 2 > tree/deep/two; echo s > side/s; seq 9 > lines`)
+				o.below(t, `echo f > file; mkdir -p tree/deep side; echo 1 > tree/one; echo 2 > tree/deep/two; echo s > side/s; seq 9 > lines; seq 30 45 > more; ln -s gone link; mkdir many; for i in 1 2 3 4 5; do seq 1000 > many/$i; done; seq 60 69 > twice; ln twice second; head -c 20000 /dev/urandom | tr '\n' x > bin`)
 				o.change(t, tt.script)
 				if err := o.discard(t, tt.paths...); err != nil {
 					t.Fatal(err)
@@ -194,6 +201,8 @@ func TestDiscardExchanged(t *testing.T) {
 		`mv a t; mv b a; mv t b; echo y >> b; echo y > y`:                   {"b", "a", "A \"y\"\n"},
 		`mv b d; mv a b; echo y > y`:                                        {"d", "b", "A \"y\"\n"},
 		`mv a t; mv b a; mv c b; mv t c; echo y > y`:                        {"a", "b c", "A \"y\"\n"},
+		`sed -i s/3/x/ p; mv p d; mv q p; sed -i s/25/x/ p; echo y > y`:     {"d", "p", "A \"y\"\n"},
+		`mv twice t; mv a twice; mv t a`:                                    {"twice", "a", ""},
 		`mv b c; mv a b; echo new > a`:                                      {"c", "b", "M \"a\"\n"},
 		`ln -sfn x l; ln -sfn x2 l2; echo y > y`:                            {"l", "", "M \"l2\"\nA \"y\"\n"},
 		`rm l; ln -s two l; rm l2; ln -s one l2; echo y > y`:                {"l", "l2", "A \"y\"\n"},
@@ -201,7 +210,7 @@ func TestDiscardExchanged(t *testing.T) {
 	} {
 		t.Run(script, func(t *testing.T) {
 			bothMarks(t, func(t *testing.T, o *overlay) {
-				o.below(t, `for f in a b c; do echo $f > $f; done; ln -s one l; ln -s two l2; truncate -s 70M big big2`)
+				o.below(t, `for f in a b c; do echo $f > $f; done; echo t > twice; ln twice second; seq 9 > p; seq 20 29 > q; ln -s one l; ln -s two l2; truncate -s 70M big big2`)
 				o.change(t, script)
 				o.below(t, `echo host >> a`) // what the source has now tells nothing
 				before := list(o.changes(t))

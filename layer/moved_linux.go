@@ -20,7 +20,7 @@ const maxMoved = 1 << 30
 
 // stranded returns the paths of changes that would remove content which only changes left out have. A
 // renamed directory is known by its mark. What was moved otherwise is a copy and a deletion, and is known
-// by size and hash, or by what it was made of; of empty files there is nothing to lose. One copy that lands
+// by size and hash, or by pieces; of empty files there is nothing to lose. One copy that lands
 // is enough for all files with that content. With edits, modified files are returned, but count as landing.
 func (c *commit) stranded(ctx context.Context, landing, left []*Change, edits bool) (map[string]loss, error) {
 	m := &moved{commit: c, landing: landing, edits: edits, found: map[string]loss{}, queue: slices.Clone(left), alike: map[shape]*alike{},
@@ -29,7 +29,7 @@ func (c *commit) stranded(ctx context.Context, landing, left []*Change, edits bo
 		return nil, nil
 	}
 	var err error
-	if m.origins, err = c.originsOf(landing, left, edits); err != nil {
+	if m.origins, err = c.originsOf(landing, left); err != nil {
 		return nil, err
 	}
 	for i := range c.changes {
@@ -47,7 +47,7 @@ func (c *commit) stranded(ctx context.Context, landing, left []*Change, edits bo
 			return nil, err
 		}
 	}
-	if err := cmp.Or(m.matchLines(ctx), m.keepOrigins(ctx)); err != nil {
+	if err := m.keepRewritten(ctx); err != nil {
 		return nil, err
 	}
 	for n := 0; n < len(m.queue); n++ {
@@ -110,6 +110,7 @@ type alike struct {
 type removal struct {
 	path string
 	by   int
+	size int64
 }
 
 // content counts the files of one hash.
@@ -153,11 +154,12 @@ func (m *moved) land(ctx context.Context, i int) error {
 			e.Link, err = linkAt(m.source, rel)
 		}
 		of := shapeOf(e)
+		r := removal{rel, i, st.Size}
 		if k := m.alike[of]; k != nil && err == nil {
-			k.removed = append(k.removed, removal{rel, i})
+			k.removed = append(k.removed, r)
 		}
-		if err == nil && of.size > 0 {
-			err = m.matchOrigin(removal{rel, i}, of.size)
+		if of.size > 0 {
+			m.origins.removed = append(m.origins.removed, r)
 		}
 		return err
 	})

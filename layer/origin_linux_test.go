@@ -29,8 +29,12 @@ func TestCommitRewritten(t *testing.T) {
 		{`mv lines moved; cp moved .envrc; rm other`, "", ".envrc", "moved"},
 		{`mv lines .envrc; cat other >> .envrc; rm other`, "", ".envrc lines other", "lines other"},
 		{`mv lines moved; echo ten >> moved; cp moved .envrc; rm other`, "", ".envrc", "moved"},
-		{`mv lines moved; echo ten >> moved; echo new > lines; rm other`, "lines other", "", "lines"},
+		{`mv lines moved; echo ten >> moved; echo new > lines; rm other`, "lines other", "lines", "lines"},
 		{`rm other; seq 20 29 > .envrc`, "", ".envrc", "lines"},
+		{`mv lines .envrc; echo x >> .envrc; mv other lines; echo y >> lines`, "", ".envrc lines other", "lines other"},
+		{`echo ten >> lines; mv lines other`, "lines", "lines", "lines other"},
+		{`split -l 5 lines p; rm lines; mkdir .vscode; mv p* .vscode; rm other`, "", ".vscode/paa .vscode/pab lines", ".vscode lines"},
+		{`mv lines .envrc; seq 50 60 > .envrc`, "", ".envrc lines", "lines other"},
 	} {
 		t.Run(tt.script+"; "+tt.chosen, func(t *testing.T) {
 			bothMarks(t, func(t *testing.T, o *overlay) {
@@ -122,7 +126,7 @@ func TestCommitRewrittenLater(t *testing.T) {
 	noSync(t)
 	for _, tt := range []struct{ script, first string }{
 		{`mv d/a d/c; echo y >> d/c; echo r >> d/q`, "d/q"},
-		{`mv d/a d/c; echo y >> d/c; echo new > d/a`, "d/a"},
+		{`mv d/a d/c; echo y >> d/c; echo new > d/a`, "d/c"},
 	} {
 		bothMarks(t, func(t *testing.T, o *overlay) {
 			o.below(t, `mkdir d; seq 20 > d/a; echo q > d/q`)

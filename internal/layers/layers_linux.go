@@ -478,14 +478,14 @@ func replaces(c layer.Change, rel string) bool {
 }
 
 // Discard takes changes out of the layer, at and below paths, or all. It returns those of them
-// that could be read.
+// that could be read. Paths are taken only if all changes can be read, which tell what else must stay or
+// come back, or if the path is that of a renamed directory whose source is lost.
 func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) {
 	if l.runs != nil {
 		return nil, layerstore.ErrInUse
 	}
 	found, err := l.chosen(ctx, paths)
-	var lost *layer.LostError
-	if err != nil && (l.Layer == nil || len(paths) > 0 && !errors.As(err, &lost) && !errors.Is(err, os.ErrPermission)) {
+	if err != nil && (l.Layer == nil || len(paths) > 0 && !areLost(err, paths)) {
 		return nil, err
 	}
 	var back []string
@@ -502,6 +502,17 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) 
 	}
 	l.read = false
 	return changesOf(found), err
+}
+
+// areLost reports whether an error is that of renamed directories whose source is lost, and paths are theirs.
+func areLost(err error, paths []string) bool {
+	var lost *layer.LostError
+	return errors.As(err, &lost) && !slices.ContainsFunc(paths, func(p string) bool {
+		return !slices.ContainsFunc(lost.Renames, func(r layer.Rename) bool {
+			_, in := hostpath.Within(r.Path, path.Clean(p))
+			return in
+		})
+	})
 }
 
 // withTrash calls f with a directory for what is taken out of the layer, and then removes that.
