@@ -1,6 +1,7 @@
 package layer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -31,7 +32,7 @@ var usualLimits = limits{entries: 2_000_000, depth: 4096, bytes: 512 << 20}
 // compared, and the root itself is not looked at.
 //
 // The sandbox must be stopped. Besides errors of the file systems it returns a [CorruptError],
-// [LimitError], [ChangedError] or [LostError].
+// [LimitError], [ChangedError] or [LostError]; with the last, the changes as if these directories were new.
 func (l *Layer) Changes(ctx context.Context) ([]Change, error) { return l.changes(ctx, usualLimits) }
 
 func (l *Layer) changes(ctx context.Context, most limits) ([]Change, error) {
@@ -50,12 +51,8 @@ func (l *Layer) changes(ctx context.Context, most limits) ([]Change, error) {
 	}
 	all.Wait()
 	stop()
-	switch {
-	case w.err != nil:
+	if w.err != nil {
 		return nil, w.err
-	case len(w.lost) > 0:
-		slices.SortFunc(w.lost, func(a, b Rename) int { return strings.Compare(a.Path, b.Path) })
-		return nil, &LostError{w.lost}
 	}
 	// Of the two of one path, what was deleted there comes first.
 	var order []*Change
@@ -68,6 +65,10 @@ func (l *Layer) changes(ctx context.Context, most limits) ([]Change, error) {
 	found := make([]Change, len(order))
 	for i, c := range order {
 		found[i] = *c
+	}
+	if len(w.lost) > 0 {
+		slices.SortFunc(w.lost, func(a, b Rename) int { return strings.Compare(a.Path, b.Path) })
+		return found, &LostError{w.lost}
 	}
 	return found, nil
 }
@@ -299,7 +300,7 @@ func (v *visit) renamed(from string, origin []byte) error {
 	if !found {
 		v.base = base{none: true}
 		v.lost = append(v.lost, Rename{From: from, Path: v.dir.path})
-		return v.keep(from)
+		return cmp.Or(v.keep(from), v.add(Change{Path: v.dir.path, Kind: Added, New: v.dir.entry}))
 	}
 	v.base = base{path: from, merged: true}
 	return v.add(Change{Path: v.dir.path, Kind: Renamed, From: from, Old: old, New: v.dir.entry})

@@ -113,8 +113,8 @@ func (c *commit) leave(why func(ch *Change) (Finding, bool)) (more bool) {
 	return more
 }
 
-// keepMoved holds back deletions of content that only a change left out has. It reports whether there
-// were any.
+// keepMoved holds back deletions of content that only a change left out has, unless exactly they are accepted.
+// It reports whether there were any.
 func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
 	var landing, left []*Change
 	for i := range c.changes {
@@ -133,7 +133,7 @@ func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
 	}
 	return c.leave(func(ch *Change) (Finding, bool) {
 		lost, is := stranded[ch.Path]
-		if !is {
+		if !is || slices.Contains(c.opt.Accept, ch.Path) {
 			return Finding{}, false
 		}
 		return Finding{Path: ch.Path, Level: Hold, Why: lost.why()}, true

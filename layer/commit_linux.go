@@ -161,7 +161,7 @@ func (c *commit) skipMet(err error) bool {
 		return false
 	}
 	c.out.Conflicts = append(c.out.Conflicts, met.Conflicts...)
-	c.sums, c.summed, c.texts, c.textsRead, c.olds = nil, 0, nil, 0, nil // the source has changed
+	c.sums, c.summed, c.olds = nil, 0, nil // the source has changed
 	c.recordBack()
 	paths := map[string]bool{}
 	for _, m := range met.Conflicts {
@@ -224,9 +224,7 @@ type commit struct {
 	absent        map[string]bool          // the source did not have it when the layer began
 	sums          map[string]string        // of files that were compared, by side and path
 	summed        int64                    // bytes of these
-	texts         map[string]pieces        // of files that were compared, by side and path
-	textsRead     int                      // bytes of these
-	olds          *index                   // of what the source has where something was changed
+	olds          *olds                    // files of the source that were changed or removed
 	removed       map[int64][]string       // files that commands removed or replaced, by size
 	unpaired      map[int64]map[string]int // of these, by size and hash, how many no new file was paired with
 	pairs         map[string]bool          // new files that were paired
@@ -359,7 +357,7 @@ func (c *commit) commit(ctx context.Context) error {
 	} else if s != "" {
 		return &UnfinishedError{dir}
 	}
-	linked, err := c.linked()
+	linked, err := c.linked(ctx)
 	if err != nil {
 		return err
 	}
@@ -408,21 +406,23 @@ func (c *commit) commit(ctx context.Context) error {
 
 // linked returns the paths of changes that do not land at which the source has, unchanged, one of several names
 // of a file. If another of them is removed or replaced, the file gets a new ctime, and has not changed.
-func (c *commit) linked() (map[string]Identity, error) {
+func (c *commit) linked(ctx context.Context) (map[string]Identity, error) {
 	found := map[string]Identity{}
 	for i := range c.changes {
-		if c.lands[i] || !c.changes[i].Old.Mode.IsRegular() {
+		ch := &c.changes[i]
+		if c.lands[i] || ch.Kind == Added || ch.Kind == Modified && ch.New.Mode.IsDir() {
 			continue
 		}
-		p := c.changes[i].OldPath()
-		st, err := look(c.source, p)
-		if err != nil || st.Nlink < 2 {
-			continue // what cannot be looked at is a conflict when it lands
-		}
-		if why, err := c.changed(p, &st, c.bases.of(p)); err != nil {
+		err := walkTree(ctx, c.source, ch.OldPath(), func(p string, st *unix.Stat_t) error {
+			if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 {
+				if why, err := c.changed(p, st, c.bases.of(p)); why == "" && err == nil {
+					found[p] = identityOf(st)
+				}
+			}
+			return nil
+		})
+		if ctx.Err() != nil { // else what cannot be looked at is a conflict when it lands
 			return nil, err
-		} else if why == "" {
-			found[p] = identityOf(&st)
 		}
 	}
 	return found, nil

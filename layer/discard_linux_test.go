@@ -64,6 +64,8 @@ func TestDiscard(t *testing.T) {
 		{"a file that was moved and indented", `sed 's/^/  /' lines > t; cat t > lines; rm t file; mv lines indented`, []string{"indented"}, "D \"file\"\n", false},
 		{"a binary file that was moved and changed", `mv bin b; printf 1 | dd of=b bs=1 seek=9000 conv=notrunc; rm file`, []string{"b"}, "D \"file\"\n", false},
 		{"a file of two names that was moved and changed", `mv twice t; echo ten >> t; rm file`, []string{"t"}, "D \"file\"\n", false},
+		{"a small file that grew where it was moved", `mv side/s grown; seq 50 90 >> grown; rm file`, []string{"grown"}, "D \"file\"\n", false},
+		{"a file that was moved onto another one, and grew", `mv side/s more; seq 50 90 >> more; rm file`, []string{"more"}, "D \"file\"\n", false},
 		{"many removed files beside a moved one", `rm many/*; mv lines other; echo ten >> other`, []string{"other"}, "D \"many/1\"\nD \"many/2\"\nD \"many/3\"\nD \"many/4\"\nD \"many/5\"\n", false},
 		{"a copy by sed", `sed -i.bak 's/f/g/' file`, []string{"file.bak"}, "M \"file\"\n", false},
 		{"a file that was moved to a copy of it, and written again", `mv file file.bak; echo new > file`, []string{"file.bak"}, "M \"file\"\n", false},
@@ -162,6 +164,28 @@ x" && test ! -e side/s && test "$(cat .envrc)" = held`)
 2"`)
 		}
 	})
+}
+
+// A renamed directory whose source the host has moved can be discarded, and what was moved into it comes back.
+func TestDiscardLost(t *testing.T) {
+	o := newOverlay(t, TrustedMarks)
+	o.below(t, `mkdir d; echo x > d/x; seq 20 29 > p; seq 9 > q`)
+	o.change(t, `mv d e; mv p e/p; rm q`)
+	o.below(t, `mv d dd`)
+	l, trash := o.layer(t), filepath.Join(o.dir, "trash")
+	changes, err := l.Changes(t.Context())
+	if lost := (*LostError)(nil); !errors.As(err, &lost) {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(trash, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := l.Discard(t.Context(), []string{"e"}, changes, trash); err != nil || len(back) != 1 || back[0] != "p" {
+		t.Errorf("got %q, %v", back, err)
+	}
+	if got := list(o.changes(t)); got != "D \"q\"\n" {
+		t.Errorf("left:\n%s", got)
+	}
 }
 
 // A file that was moved out of a place which something else has taken comes back only together with that.

@@ -75,11 +75,17 @@ type moved struct {
 }
 
 // loss is a change that would remove what only another one has.
-type loss struct{ of, to *Change }
+type loss struct {
+	of, to *Change
+	maybe  bool // the other one may be another file
+}
 
 func (l loss) why() string {
 	if l.of.Kind == Modified {
 		return "its content in your directory is otherwise only in " + text.QuoteName(l.to.Path) + ", which does not land"
+	}
+	if l.maybe {
+		return "what is there may have been moved to " + text.QuoteName(l.to.Path) + ", which does not land"
 	}
 	return "what is there was moved to " + text.QuoteName(l.to.Path) + ", which does not land"
 }
@@ -146,7 +152,7 @@ func (m *moved) land(ctx context.Context, i int) error {
 	}
 	was := ch.OldPath()
 	if to := cmp.Or(m.left.own[was], m.left.above(was), m.above[was], m.to[was]); to != nil {
-		m.keep(i, to)
+		m.keep(i, to, false)
 	}
 	err := walkTree(ctx, m.source, was, func(rel string, st *unix.Stat_t) (err error) {
 		e := Entry{Mode: modeOf(st.Mode), Size: st.Size}
@@ -170,12 +176,12 @@ func (m *moved) land(ctx context.Context, i int) error {
 }
 
 // keep leaves out a change, with what else lands at its path.
-func (m *moved) keep(i int, to *Change) {
+func (m *moved) keep(i int, to *Change, maybe bool) {
 	p := m.landing[i].Path
 	if m.found[p].of != nil {
 		return
 	}
-	m.found[p] = loss{m.landing[i], to}
+	m.found[p] = loss{m.landing[i], to, maybe}
 	if m.edits && m.landing[i].Kind == Modified {
 		return
 	}
@@ -212,7 +218,7 @@ func (m *moved) leave(ctx context.Context, ch *Change, landed bool) error {
 			continue
 		}
 		for _, i := range s.removed {
-			m.keep(i, ch)
+			m.keep(i, ch, false)
 		}
 		s.removed = nil
 	}

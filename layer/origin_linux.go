@@ -1,6 +1,7 @@
 package layer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,8 +13,8 @@ import (
 // written to since, so that their content does not tell.
 type origins struct {
 	of        map[string]*Change // by the handle of the source's file, which root's overlays name
-	rewritten []*Change          // those that may have pieces of one, the certain ones first
-	certain   map[*Change]bool   // was a file of the source; an ordinary user's mark does not say which
+	certain   []*Change          // those that were some file of the source: an ordinary user's mark does not say which
+	rewritten []*Change          // all that may have pieces of one: the certain ones first, then small ones
 	removed   []removal          // the files that they may have been
 }
 
@@ -22,7 +23,7 @@ func (c *commit) originsOf(landing, left []*Change) (o origins, err error) {
 	if !slices.ContainsFunc(landing, func(ch *Change) bool { return ch.Kind != Added && ch.Kind != Renamed }) {
 		return o, nil
 	}
-	o.of, o.certain = map[string]*Change{}, map[*Change]bool{}
+	o.of = map[string]*Change{}
 	var others []*Change
 	for _, ch := range left {
 		if !isText(ch) {
@@ -35,14 +36,14 @@ func (c *commit) originsOf(landing, left []*Change) (o origins, err error) {
 		if from.key != "" && !from.own {
 			o.of[from.key] = ch
 		}
-		if from.copied && from.key == "" && ch.Kind != Modified && from.alone {
-			o.certain[ch] = true
-			o.rewritten = append(o.rewritten, ch)
+		if from.copied && from.key == "" && from.alone {
+			o.certain = append(o.certain, ch)
 		} else {
 			others = append(others, ch)
 		}
 	}
-	o.rewritten = append(o.rewritten, others...)
+	slices.SortStableFunc(others, func(a, b *Change) int { return cmp.Compare(a.New.Size, b.New.Size) })
+	o.rewritten = slices.Concat(o.certain, others)
 	for i := 0; i < len(landing) && len(o.of) > 0; i++ { // another name of the file lands
 		if !isText(landing[i]) {
 			continue
@@ -115,89 +116,193 @@ func (m *moved) movedTo(rel string) (*Change, error) {
 	return m.origins.of[string([]byte{uint8(h.Type())})+string(h.Bytes())], nil
 }
 
-// keepRewritten keeps the removals of files that were moved and rewritten, unless as much of them lands
-// elsewhere. It knows them by their marks, or by half of their pieces, which may be in several files.
-func (m *moved) keepRewritten(ctx context.Context) error {
+// traces tell what became of files of the source, by their indexes in olds.
+type traces struct {
+	sure     map[int]*Change // what certainly was one of them resembles this one most
+	untraced []*Change       // certainly was one of them, and resembles none
+	left     map[int]*spread // what changes that are left out have of it
+	land     map[int]*spread // what landing changes have of it; nil: nobody has asked
+}
+
+// keepRewritten keeps the removals of files that were moved and rewritten.
+func (m *moved) keepRewritten(ctx context.Context) (err error) {
 	if len(m.origins.removed) == 0 || len(m.origins.rewritten) == 0 {
 		return nil
 	}
-	left, err := m.indexOf(ctx, m.origins.rewritten, true)
-	if err != nil {
+	var t traces
+	if t.sure, t.untraced, err = m.trace(ctx); err != nil {
 		return err
 	}
-	var land *index // made once it is asked for
-	var lost []removal
-	for _, r := range m.origins.removed {
-		to, err := m.movedTo(r.path)
-		if err != nil {
-			return err
-		}
-		was, err := m.pieces(ctx, m.source, "<"+r.path, r.path)
-		if err != nil {
-			return err
-		}
-		covered, files := left.cover(was)
-		if to == nil && len(files) > 0 && covered*2 >= len(was) {
-			to = files[0]
-		}
-		lands, err := m.landsAlike(ctx, r)
-		if err != nil {
-			return err
-		}
-		switch {
-		case lands:
-			continue
-		case to == nil:
-			lost = append(lost, r)
-			continue
-		}
-		if land == nil {
-			if land, err = m.indexOf(ctx, m.landing, false); err != nil {
-				return err
-			}
-		}
-		if n, _ := land.cover(was); n == 0 || n*2 < len(was) || n < covered && m.landing[r.by].Kind != Modified {
-			m.keep(r.by, to)
-		}
+	if t.left, err = m.spreadOver(ctx, m.origins.rewritten, false); err != nil {
+		return err
 	}
-	return m.keepUntraced(ctx, lost)
-}
-
-// keepUntraced keeps removals of the source's files of which nothing is known to be left, if what is left out
-// was some file of the source, and nothing tells which.
-func (m *moved) keepUntraced(ctx context.Context, lost []removal) error {
-	for _, ch := range m.origins.rewritten {
-		if len(lost) == 0 || !m.origins.certain[ch] {
+	for _, r := range m.origins.removed {
+		if m.carried(r.path) {
 			continue
 		}
-		if known, err := m.isKnown(ctx, ch); err != nil {
+		if lands, err := m.landsAlike(ctx, m.source, r.path, shape{size: r.size}); err != nil {
 			return err
-		} else if known {
+		} else if lands {
 			continue
 		}
-		for _, r := range lost {
-			if kind := m.landing[r.by].Kind; kind != Modified && r.size/4 <= ch.New.Size && ch.New.Size/4 <= r.size {
-				m.keep(r.by, ch)
-			}
+		if err := m.keepMovedTo(ctx, &t, r); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// landsAlike reports whether a file with the content of one that is removed lands.
-func (m *moved) landsAlike(ctx context.Context, r removal) (bool, error) {
-	k := m.alike[shape{size: r.size}]
+// keepMovedTo keeps a removal if a change that is left out was made of the file. A mark tells, unless an exact
+// copy of that change lands; or half of the file's pieces do, if some of these land nowhere.
+func (m *moved) keepMovedTo(ctx context.Context, t *traces, r removal) error {
+	to, err := m.movedTo(r.path)
+	if err != nil {
+		return err
+	}
+	file, known := m.olds.byPath[r.path]
+	if known {
+		to = cmp.Or(to, t.sure[file])
+	}
+	maybe := to == nil
+	if left := t.left[file]; maybe && known && left != nil && len(left.has)*2 >= len(m.olds.files[file]) {
+		to = left.in
+	}
+	if to == nil {
+		if to = untracedTo(t.untraced, r.size); to != nil && m.landing[r.by].Kind != Modified {
+			m.keep(r.by, to, true)
+		}
+		return nil
+	}
+	if lands, err := m.landsAlike(ctx, m.upper, to.Path, shapeOf(to.New)); lands || err != nil {
+		return err
+	}
+	if t.land == nil {
+		if t.land, err = m.spreadOver(ctx, m.landing, true); err != nil {
+			return err
+		}
+	}
+	lands := t.land[file]
+	switch {
+	case !known || lands == nil:
+	case m.landing[r.by].Kind == Modified: // it may have been edited at its place
+		if len(lands.has)*2 >= len(m.olds.files[file]) {
+			return nil
+		}
+	case maybe && lands.hasAll(t.left[file]):
+		return nil
+	}
+	m.keep(r.by, to, maybe)
+	return nil
+}
+
+// trace finds the file of the source that each certain one resembles most, and those that resemble none.
+func (m *moved) trace(ctx context.Context) (sure map[int]*Change, untraced []*Change, err error) {
+	sure = map[int]*Change{}
+	for _, ch := range m.origins.certain {
+		parts, err := m.partsOf(ctx, ch)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ch.Kind == Modified && slices.ContainsFunc(parts, func(p oldPart) bool { return p.own && p.alike }) {
+			continue
+		}
+		traced := false
+		for _, p := range parts {
+			if p.best {
+				sure[p.file], traced = ch, true
+			}
+		}
+		if !traced && ch.Kind != Modified {
+			untraced = append(untraced, ch)
+		}
+	}
+	return sure, untraced, nil
+}
+
+// untracedTo returns the first of some files that may have been one of that size, unless most of it is gone.
+func untracedTo(untraced []*Change, size int64) *Change {
+	for _, ch := range untraced {
+		if size/4 <= ch.New.Size {
+			return ch
+		}
+	}
+	return nil
+}
+
+// spread is what some files of the layer have of one of the source.
+type spread struct {
+	has map[uint64]bool
+	in  *Change // that has most
+	n   int     // how much
+}
+
+func (s *spread) hasAll(o *spread) bool {
+	for piece := range o.has {
+		if !s.has[piece] {
+			return false
+		}
+	}
+	return true
+}
+
+// spreadOver finds what changes have of files of the source that they are alike. If they land, each counts for
+// the one that it has most of, if that is only one, and for what was at its own place.
+func (c *commit) spreadOver(ctx context.Context, changes []*Change, land bool) (map[int]*spread, error) {
+	found := map[int]*spread{}
+	for _, ch := range changes {
+		if !isText(ch) {
+			continue
+		}
+		parts, err := c.partsOf(ctx, ch)
+		if err != nil {
+			return nil, err
+		}
+		bests := 0
+		for _, p := range parts {
+			if p.best {
+				bests++
+			}
+		}
+		for _, p := range parts {
+			counts := p.alike && (!land || p.best && bests == 1)
+			if p.own {
+				counts = land
+			}
+			if !counts {
+				continue
+			}
+			s := found[p.file]
+			if s == nil {
+				s = &spread{has: map[uint64]bool{}}
+				found[p.file] = s
+			}
+			for _, piece := range p.has {
+				s.has[piece] = true
+			}
+			if len(p.has) > s.n {
+				s.in, s.n = ch, len(p.has)
+			}
+		}
+	}
+	return found, nil
+}
+
+// landsAlike reports whether a file with the content of another one lands.
+func (m *moved) landsAlike(ctx context.Context, side int, rel string, of shape) (bool, error) {
+	k := m.alike[of]
 	if k == nil {
 		return false, nil
 	}
-	if k.contents == nil {
-		if err := m.read(ctx, k); err != nil {
-			return false, err
+	sum, err := m.sum(ctx, side, rel, of)
+	if err != nil || sum == "" {
+		return false, err
+	}
+	for _, ch := range k.landing {
+		if own, err := m.sum(ctx, m.upper, ch.Path, of); own == sum || err != nil {
+			return err == nil, err
 		}
 	}
-	sum, err := m.sum(ctx, m.source, r.path, k.shape)
-	own := k.contents[sum]
-	return own != nil && own.lands > 0, err
+	return false, nil
 }
 
 // movedIn reports whether commands moved what the source has at a path to another one, and another file of
@@ -224,34 +329,15 @@ func (c *commit) movedIn(ctx context.Context, lost loss) (bool, error) {
 	return true, nil
 }
 
-// hasOthers reports whether a file has become more like another one of the source that commands changed or
-// removed than like itself.
-func (c *commit) hasOthers(ctx context.Context, of *Change) (bool, error) {
-	now, err := c.pieces(ctx, c.upper, ">"+of.Path, of.Path)
-	if err != nil || len(now) == 0 {
-		return false, err
-	}
-	was, err := c.pieces(ctx, c.source, "<"+of.OldPath(), of.OldPath())
-	if err != nil {
-		return false, err
-	}
-	if own := intersect(now, was); own*2 >= min(len(now), len(was)) {
-		return false, nil
-	}
-	return c.isKnown(ctx, of)
-}
-
-// isKnown reports whether a file of the layer resembles one of the source that was changed or removed.
-func (c *commit) isKnown(ctx context.Context, ch *Change) (bool, error) {
-	now, err := c.pieces(ctx, c.upper, ">"+ch.Path, ch.Path)
-	if err != nil {
-		return false, err
-	}
-	if c.olds == nil {
-		if c.olds, err = c.indexBefore(ctx); err != nil {
+// hasOthers reports whether a file is alike another one of the source that commands changed or removed, and not
+// alike what it was.
+func (c *commit) hasOthers(ctx context.Context, of *Change) (is bool, err error) {
+	parts, err := c.partsOf(ctx, of)
+	for _, p := range parts {
+		if p.own && p.alike {
 			return false, err
 		}
+		is = is || p.alike
 	}
-	_, files := c.olds.cover(now)
-	return len(files) > 0, nil
+	return is, err
 }

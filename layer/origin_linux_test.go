@@ -34,6 +34,8 @@ func TestCommitRewritten(t *testing.T) {
 		{`mv lines .envrc; echo x >> .envrc; mv other lines; echo y >> lines`, "", ".envrc lines other", "lines other"},
 		{`echo ten >> lines; mv lines other`, "lines", "lines", "lines other"},
 		{`split -l 5 lines p; rm lines; mkdir .vscode; mv p* .vscode; rm other`, "", ".vscode/paa .vscode/pab lines", ".vscode lines"},
+		{`mv lines .envrc; sed s/^1/key/ .envrc > t; cat t > .envrc; rm t other; cp .envrc new; echo more >> new`, "", ".envrc lines", "lines new"},
+		{`mv lines moved; sed -i s/3/x/ moved; mkdir .vscode; for i in 1 2 3; do seq 5000 | sed s/^/$i/ > .vscode/$i; done; rm other`, "lines other", "lines", "lines"},
 		{`mv lines .envrc; seq 50 60 > .envrc`, "", ".envrc lines", "lines other"},
 	} {
 		t.Run(tt.script+"; "+tt.chosen, func(t *testing.T) {
@@ -64,6 +66,53 @@ func TestCommitRewritten(t *testing.T) {
 					t.Errorf("the source has %q, want %q", got, tt.left)
 				}
 			})
+		})
+	}
+}
+
+// A removal that is held back since its content may be elsewhere lands if exactly it is accepted.
+func TestCommitAcceptedRemoval(t *testing.T) {
+	noSync(t)
+	bothMarks(t, func(t *testing.T, o *overlay) {
+		o.below(t, `seq 9 > lines; seq 9 > d.x; mkdir d; echo x > d/x`)
+		began := now(t)
+		o.change(t, `rm lines; (seq 9; echo ten) > .envrc; rm d.x`)
+		for _, accept := range []string{"", "lines"} {
+			l := o.layer(t)
+			l.Began = began
+			r, err := l.Commit(t.Context(), o.changes(t), CommitOptions{Journal: t.TempDir(), Paths: []string{"lines"}, Accept: strings.Fields(accept)})
+			if err != nil || len(r.Held) != 1-len(r.Landed) || exists(t, o.source()+"/lines") != (accept == "") {
+				t.Errorf("accepting %q: %+v, %v", accept, r, err)
+			}
+			if accept == "" && !strings.Contains(r.Held[0].Why, "may have been moved to .envrc") {
+				t.Errorf("got %+v", r.Held)
+			}
+		}
+	})
+}
+
+// A file whose other name is removed has not changed.
+func TestCommitLinked(t *testing.T) {
+	noSync(t)
+	for _, first := range []string{"a", "d"} {
+		bothMarks(t, func(t *testing.T, o *overlay) {
+			o.below(t, `mkdir d; seq 9 > a; ln a d/n`)
+			began := now(t)
+			o.change(t, `rm -r d; echo x >> a`)
+			l := o.layer(t)
+			l.Began = began
+			r, err := l.Commit(t.Context(), o.changes(t), CommitOptions{Journal: t.TempDir(), Paths: []string{first}})
+			if err != nil || len(r.Landed) != 1 {
+				t.Fatalf("%s: %+v, %v", first, r, err)
+			}
+			if err := l.Settle(r.Landed, t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			l = o.layer(t)
+			l.Began = began
+			if r, err = l.Commit(t.Context(), o.changes(t), CommitOptions{Journal: t.TempDir(), Known: r.Records}); err != nil || len(r.Landed) != 1 {
+				t.Errorf("after %s: %+v, %v", first, r, err)
+			}
 		})
 	}
 }

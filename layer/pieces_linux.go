@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of the search for files with equal pieces: the bytes that are read of one, and of all. A file that is
-// not read has no pieces.
+// Bounds of the search for files with equal pieces: the bytes that are read of one, of all of the source's,
+// and of all of the layer's, in one pass. A file that is not read has no pieces.
 const (
-	maxText  = 1 << 20
-	maxTexts = 128 << 20
+	maxText    = 1 << 20
+	maxOldText = 32 << 20
+	maxNewText = 128 << 20
 )
 
 // pieces are sorted hashes of the lines of a file, without the white space around them, which indenting
@@ -35,36 +36,31 @@ func piecesOf(text []byte) (p pieces) {
 		}
 	}
 	for line := range bytes.Lines(text) {
-		if len(line) > longLine {
-			for start, i, last := 0, 0, uint64(0); i < len(line); i++ {
-				last = last<<1 + (uint64(line[i])+1)*0x9e3779b97f4a7c15 // of the last 64 bytes
-				if last>>58 == 0 || i == len(line)-1 {
-					add(line[start : i+1])
-					start = i + 1
-				}
-			}
+		if len(line) <= longLine {
+			add(line)
 			continue
 		}
-		add(line)
+		for start, i, last := 0, 0, uint64(0); i < len(line); i++ {
+			last = last<<1 + (uint64(line[i])+1)*0x9e3779b97f4a7c15 // of the last 64 bytes
+			if last>>58 == 0 || i == len(line)-1 {
+				add(line[start : i+1])
+				start = i + 1
+			}
+		}
 	}
 	slices.Sort(p)
 	return slices.Compact(p)
 }
 
-// intersect returns how many pieces two files share.
-func intersect(a, b pieces) (n int) {
-	for _, piece := range a {
-		if _, is := slices.BinarySearch(b, piece); is {
-			n++
-		}
-	}
-	return n
+func (p pieces) has(piece uint64) bool {
+	_, has := slices.BinarySearch(p, piece)
+	return has
 }
 
-// pieces returns the pieces of a file, none if it is not read.
-func (c *commit) pieces(ctx context.Context, side int, key, rel string) (pieces, error) {
-	if known, is := c.texts[key]; is || ctx.Err() != nil || c.textsRead > maxTexts {
-		return known, ctx.Err()
+// readPieces returns the pieces of a file, and adds to read how much of it was read, which it bounds.
+func readPieces(side int, rel string, read *int, most int) (pieces, error) {
+	if *read > most {
+		return nil, nil
 	}
 	f, _, err := openFile(side, rel)
 	if errors.Is(err, unix.EACCES) || gone(err) {
@@ -75,104 +71,39 @@ func (c *commit) pieces(ctx context.Context, side int, key, rel string) (pieces,
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxText))
-	if err != nil {
-		return nil, err
-	}
-	if c.texts == nil {
-		c.texts = map[string]pieces{}
-	}
-	c.textsRead += len(text)
-	c.texts[key] = piecesOf(text)
-	return c.texts[key], nil
+	*read += len(text)
+	return piecesOf(text), err
 }
 
-// index finds the files that share pieces with another one.
-type index struct {
-	files []*Change
-	sizes []int // of each, in pieces
-	of    map[uint64][]int32
+// olds are the files of the source that commands changed or removed. They tell which of them are in a file of
+// the layer.
+type olds struct {
+	files  []pieces
+	byPath map[string]int
+	of     map[uint64][]int32   // the files with a piece; none if there are too many
+	parts  map[string][]oldPart // what was found, by path in the layer
+	read   int                  // bytes of the layer's files
 }
 
-// maxShared is how many files of one piece are listed. What more have counts as shared with any file.
-const maxShared = 64
-
-func (x *index) add(ch *Change, p pieces) {
-	if x.of == nil {
-		x.of = map[uint64][]int32{}
-	}
-	for _, piece := range p {
-		if at := x.of[piece]; len(at) < maxShared {
-			x.of[piece] = append(at, int32(len(x.files)))
-		}
-	}
-	x.files, x.sizes = append(x.files, ch), append(x.sizes, len(p))
+// oldPart is what a file of the layer has of one of the source.
+type oldPart struct {
+	file  int      // by its index in olds
+	has   []uint64 // pieces
+	own   bool     // it is the one at the same path
+	alike bool     // half of the larger file, or four pieces and half of the smaller, are the same
+	best  bool     // no other file of the source has more of it, or is smaller and has as much
 }
 
-// cover returns how many pieces of a file are in others that are alike, and those: the most alike first. Two
-// files are alike if half of the larger one, or four pieces and half of the smaller, are the same.
-func (x *index) cover(p pieces) (n int, files []*Change) {
-	shared := map[int32]int{}
-	for _, piece := range p {
-		for _, i := range x.of[piece] {
-			shared[i]++
-		}
-	}
-	alike := make([]int32, 0, len(shared))
-	for i, same := range shared {
-		least := min(len(p), x.sizes[i])
-		if same < 4 {
-			least = max(len(p), x.sizes[i])
-		}
-		if same*2 >= least {
-			alike = append(alike, i)
-		} else {
-			delete(shared, i)
-		}
-	}
-	slices.SortFunc(alike, func(a, b int32) int { return cmp.Or(shared[b]-shared[a], int(a-b)) })
-	for _, piece := range p {
-		at := x.of[piece]
-		if len(at) == maxShared || slices.ContainsFunc(at, func(i int32) bool { return shared[i] > 0 }) {
-			n++
-		}
-	}
-	for _, i := range alike {
-		files = append(files, x.files[i])
-	}
-	for i := 0; n > 0 && len(files) == 0; i++ { // what many share is in any of these
-		if at := x.of[p[i]]; len(at) == maxShared {
-			files = append(files, x.files[at[0]])
-		}
-	}
-	return n, files
-}
+// maxCrowd is how many files may have a piece that tells one of them from others.
+const maxCrowd = 64
 
-// indexOf returns the index of what changes bring. If fresh, what a file had before does not count.
-func (c *commit) indexOf(ctx context.Context, changes []*Change, fresh bool) (*index, error) {
-	var x index
-	for _, ch := range changes {
-		if !isText(ch) {
-			continue
-		}
-		now, err := c.pieces(ctx, c.upper, ">"+ch.Path, ch.Path)
-		if err != nil {
-			return nil, err
-		}
-		if fresh && ch.Kind == Modified {
-			was, err := c.pieces(ctx, c.source, "<"+ch.OldPath(), ch.OldPath())
-			if err != nil {
-				return nil, err
-			}
-			now = slices.DeleteFunc(slices.Clone(now), func(piece uint64) bool { _, had := slices.BinarySearch(was, piece); return had })
-		}
-		x.add(ch, now)
+// changedFiles returns the files of the source that commands changed or removed.
+func (c *commit) changedFiles(ctx context.Context) (*olds, error) {
+	if c.olds != nil {
+		return c.olds, nil
 	}
-	return &x, nil
-}
-
-// indexBefore returns the index of what the source has where something was changed or removed.
-func (c *commit) indexBefore(ctx context.Context) (*index, error) {
-	var x index
+	o := &olds{byPath: map[string]int{}, of: map[uint64][]int32{}, parts: map[string][]oldPart{}}
+	read := 0
 	for i := range c.changes {
 		ch := &c.changes[i]
 		if ch.Kind == Added || ch.Kind == Renamed || ch.Kind == Modified && ch.New.Mode.IsDir() {
@@ -182,13 +113,88 @@ func (c *commit) indexBefore(ctx context.Context) (*index, error) {
 			if st.Mode&unix.S_IFMT != unix.S_IFREG {
 				return nil
 			}
-			was, err := c.pieces(ctx, c.source, "<"+rel, rel)
-			x.add(ch, was)
+			p, err := readPieces(c.source, rel, &read, maxOldText)
+			for _, piece := range p {
+				if at := o.of[piece]; len(at) <= maxCrowd {
+					o.of[piece] = append(at, int32(len(o.files)))
+				}
+			}
+			o.byPath[rel] = len(o.files)
+			o.files = append(o.files, p)
 			return err
 		})
 		if err != nil && !gone(err) {
 			return nil, err
 		}
 	}
-	return &x, nil
+	for piece, at := range o.of {
+		if len(at) > maxCrowd {
+			o.of[piece] = nil
+		}
+	}
+	for i, p := range o.files {
+		o.files[i] = slices.DeleteFunc(p, func(piece uint64) bool { return o.of[piece] == nil })
+	}
+	c.olds = o
+	return o, nil
+}
+
+// partsOf returns what a regular file of the layer has of files of the source. What it had before commands
+// changed it counts as a part of that file alone.
+func (c *commit) partsOf(ctx context.Context, ch *Change) ([]oldPart, error) {
+	o, err := c.changedFiles(ctx)
+	if err != nil || ctx.Err() != nil {
+		return nil, cmp.Or(err, ctx.Err())
+	}
+	if known, is := o.parts[ch.Path]; is {
+		return known, nil
+	}
+	now, err := readPieces(c.upper, ch.Path, &o.read, maxNewText)
+	if err != nil {
+		return nil, err
+	}
+	own, is := o.byPath[ch.OldPath()]
+	if !is || ch.Kind != Modified {
+		own = -1
+	}
+	shared := map[int][]uint64{}
+	var size, most, least int // the pieces that tell; the most that a file shares, and how many that one has
+	for _, piece := range now {
+		at, known := o.of[piece]
+		if known && at == nil {
+			continue
+		}
+		if size++; own >= 0 && o.files[own].has(piece) {
+			shared[own] = append(shared[own], piece)
+			size--
+			continue
+		}
+		for _, file := range at {
+			shared[int(file)] = append(shared[int(file)], piece)
+		}
+	}
+	for file, has := range shared {
+		if n := len(has); file != own && (n > most || n == most && len(o.files[file]) < least) {
+			most, least = n, len(o.files[file])
+		}
+	}
+	parts := []oldPart{}
+	for file, has := range shared {
+		of := len(o.files[file])
+		p := oldPart{file: file, has: has, own: file == own, best: file != own && len(has) == most && of == least}
+		switch {
+		case p.own:
+			p.alike = len(has)*2 >= min(of, size+len(has))
+		case len(has) < 4:
+			p.alike = len(has)*2 >= max(of, size)
+		default:
+			p.alike = len(has)*2 >= min(of, size)
+		}
+		if p.alike || p.best || p.own {
+			parts = append(parts, p)
+		}
+	}
+	slices.SortFunc(parts, func(a, b oldPart) int { return a.file - b.file })
+	o.parts[ch.Path] = parts
+	return parts, nil
 }

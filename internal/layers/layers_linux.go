@@ -362,8 +362,16 @@ func isKept(err error) bool {
 // chosen returns the changes at and below paths. One at which nothing has changed is a
 // layer.PathError.
 func (l *Layer) chosen(ctx context.Context, paths []string) ([]layer.Change, error) {
-	if err := l.ready(ctx); err != nil || len(paths) == 0 {
-		return l.changes, err
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	return l.pick(paths)
+}
+
+// pick is chosen, of changes that were read.
+func (l *Layer) pick(paths []string) ([]layer.Change, error) {
+	if len(paths) == 0 {
+		return l.changes, nil
 	}
 	var all []layer.Change
 	met := map[string]bool{} // of the paths
@@ -485,17 +493,35 @@ func (l *Layer) Discard(ctx context.Context, paths ...string) ([]Change, error) 
 		return nil, layerstore.ErrInUse
 	}
 	found, err := l.chosen(ctx, paths)
-	if err != nil && (l.Layer == nil || len(paths) > 0 && !areLost(err, paths)) {
-		return nil, err
+	if err != nil && len(paths) > 0 {
+		if !areLost(err, paths) {
+			return nil, err
+		}
+		if found, err = l.pick(paths); err != nil {
+			return nil, err
+		}
+	}
+	from := l.Layer
+	if from == nil {
+		var source *layerstore.SourceError // which is not needed to discard everything
+		if !errors.As(err, &source) {
+			return nil, err
+		}
+		upper, err := os.Open(filepath.Join(l.held.Dir(), "upper"))
+		if err != nil {
+			return nil, err
+		}
+		defer upper.Close()
+		from = &layer.Layer{Upper: upper}
 	}
 	var back []string
 	err = l.withTrash(ctx, func(trash string) (err error) {
-		back, err = l.Layer.Discard(ctx, paths, l.changes, trash)
+		back, err = from.Discard(ctx, paths, l.changes, trash)
 		return err
 	})
 	if err == nil && len(back) > 0 {
 		paths = slices.Concat(paths, back)
-		found, err = l.chosen(ctx, paths)
+		found, err = l.pick(paths)
 	}
 	if err == nil {
 		err = l.forgetDiscarded(paths)
@@ -551,7 +577,7 @@ func Explain(id string, err error) (message, hint string) {
 	case errors.As(err, &changed), errors.Is(err, errEnded):
 		return message, "try again; paddock pause " + id + " stops what a sandbox runs for as long as you look"
 	case errors.As(err, &source):
-		return message, "bring the directory back to its place, or discard what was changed: paddock discard " + id
+		return message, "bring the directory back to its place, or throw away what was changed: paddock discard " + id + ", or with a persistent sandbox paddock rm `force` " + id
 	case errors.As(err, &kept):
 		return err.Error(), "look at both, and keep one of them; then try again"
 	case errors.As(err, &conflict):

@@ -44,6 +44,7 @@ type CommitOutput struct {
 	Left int  `json:"left"`
 
 	quiet bool
+	paths []string // that were asked for
 }
 
 // Conflict is a path where the host's directory may have changed since the layer began.
@@ -104,7 +105,7 @@ func (in CommitInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (C
 
 // commit lands changes of an open layer, which it closes, and removes if nothing is left in it.
 func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.Stream) (out CommitOutput, err error) {
-	out = CommitOutput{ID: in.ID, DryRun: in.DryRun, Landed: []Change{}, Kept: true, quiet: in.Quiet}
+	out = CommitOutput{ID: in.ID, DryRun: in.DryRun, Landed: []Change{}, Kept: true, quiet: in.Quiet, paths: in.Paths}
 	closing := l.Close
 	defer func() { closing() }()
 	what := paddock.LayerCommitOptions{OnConflict: in.OnConflict, Unreviewed: in.Unreviewed, DryRun: in.DryRun, Progress: progress(stream)}
@@ -287,11 +288,15 @@ func (out CommitOutput) Render(w io.Writer) error {
 				accept = append(accept, option)
 			}
 		}
+		again := out.ID
+		for _, p := range out.paths {
+			again += " " + policy.ShellWord(p)
+		}
 		switch {
 		case len(accept) > maxAccepts: // the lines above have them all
-			fmt.Fprintf(&b, "to land what is held back: paddock commit --accept PATH %s, with --accept for each of these %d, or for directories that they are in\n", out.ID, len(accept))
+			fmt.Fprintf(&b, "to land what is held back: paddock commit --accept PATH %s, with --accept for each of these %d, or for directories that they are in\n", again, len(accept))
 		case len(accept) > 0:
-			fmt.Fprintf(&b, "to land what is held back: paddock commit %s%s\n", strings.Join(accept, ""), out.ID)
+			fmt.Fprintf(&b, "to land what is held back: paddock commit %s%s\n", strings.Join(accept, ""), again)
 		}
 	}
 	if out.Kept && !out.DryRun && !out.quiet {
