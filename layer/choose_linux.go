@@ -113,8 +113,8 @@ func (c *commit) leave(why func(ch *Change) (Finding, bool)) (more bool) {
 	return more
 }
 
-// keepMoved holds back deletions of content that only a change left out has, unless exactly they are accepted.
-// It reports whether there were any.
+// keepMoved holds back what would remove content that only a change left out has. It reports whether there was
+// any.
 func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
 	var landing, left []*Change
 	for i := range c.changes {
@@ -133,10 +133,14 @@ func (c *commit) keepMoved(ctx context.Context) (more bool, err error) {
 	}
 	return c.leave(func(ch *Change) (Finding, bool) {
 		lost, is := stranded[ch.Path]
-		if !is || slices.Contains(c.opt.Accept, ch.Path) {
+		if !is {
 			return Finding{}, false
 		}
-		return Finding{Path: ch.Path, Level: Hold, Why: lost.why()}, true
+		f := Finding{Path: ch.Path, Level: Hold, Why: lost.why()}
+		if !lost.maybe || ch.Kind == Modified {
+			f.With = lost.to.Path
+		}
+		return f, true
 	}), nil
 }
 

@@ -81,6 +81,9 @@ type loss struct {
 }
 
 func (l loss) why() string {
+	if l.of.Kind == Added || l.of.Kind == Renamed {
+		return "it would come to " + text.QuoteName(l.to.Path) + ", too, which does not land"
+	}
 	if l.of.Kind == Modified {
 		return "its content in your directory is otherwise only in " + text.QuoteName(l.to.Path) + ", which does not land"
 	}
@@ -147,8 +150,11 @@ func (m *moved) land(ctx context.Context, i int) error {
 	case ch.Kind == Renamed:
 		m.renamed.own[ch.From] = ch
 		fallthrough
-	case ch.Kind == Added || ch.Kind == Modified && ch.New.Mode.IsDir():
-		return nil // it removes nothing
+	case ch.Kind == Added || ch.Kind == Modified && ch.New.Mode.IsDir(): // it removes nothing
+		if to := m.left.above(ch.Path); to != nil && !m.edits { // which shows what the source has there
+			m.keep(i, to, false)
+		}
+		return nil
 	}
 	was := ch.OldPath()
 	if to := cmp.Or(m.left.own[was], m.left.above(was), m.above[was], m.to[was]); to != nil {
@@ -175,17 +181,22 @@ func (m *moved) land(ctx context.Context, i int) error {
 	return err
 }
 
-// keep leaves out a change, with what else lands at its path.
+// keep leaves out a change, with what else lands at its path. What may be another file's removal lands if it is
+// accepted.
 func (m *moved) keep(i int, to *Change, maybe bool) {
-	p := m.landing[i].Path
-	if m.found[p].of != nil {
+	ch := m.landing[i]
+	if maybe && ch.Kind != Modified && m.accepted(ch) {
 		return
 	}
-	m.found[p] = loss{m.landing[i], to, maybe}
-	if m.edits && m.landing[i].Kind == Modified {
+	old, is := m.found[ch.Path]
+	if is && (maybe || !old.maybe) {
 		return
 	}
-	for ; i < len(m.landing) && m.landing[i].Path == p; i++ {
+	m.found[ch.Path] = loss{ch, to, maybe}
+	if is || m.edits && ch.Kind == Modified {
+		return
+	}
+	for p := ch.Path; i < len(m.landing) && m.landing[i].Path == p; i++ {
 		m.queue = append(m.queue, m.landing[i])
 	}
 }

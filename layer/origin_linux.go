@@ -160,12 +160,12 @@ func (m *moved) keepMovedTo(ctx context.Context, t *traces, r removal) error {
 		return err
 	}
 	file, known := m.olds.byPath[r.path]
-	if known {
-		to = cmp.Or(to, t.sure[file])
-	}
-	maybe := to == nil
-	if left := t.left[file]; maybe && known && left != nil && len(left.has)*2 >= len(m.olds.files[file]) {
-		to = left.in
+	maybe, guessed := to == nil, false
+	if maybe && known {
+		to = t.sure[file]
+		if left := t.left[file]; to == nil && left != nil && len(left.has)*2 >= len(m.olds.files[file]) {
+			to, guessed = left.in, true
+		}
 	}
 	if to == nil {
 		if to = untracedTo(t.untraced, r.size); to != nil && m.landing[r.by].Kind != Modified {
@@ -188,7 +188,7 @@ func (m *moved) keepMovedTo(ctx context.Context, t *traces, r removal) error {
 		if len(lands.has)*2 >= len(m.olds.files[file]) {
 			return nil
 		}
-	case maybe && lands.hasAll(t.left[file]):
+	case guessed && lands.hasAll(t.left[file]):
 		return nil
 	}
 	m.keep(r.by, to, maybe)
@@ -208,8 +208,11 @@ func (m *moved) trace(ctx context.Context) (sure map[int]*Change, untraced []*Ch
 		}
 		traced := false
 		for _, p := range parts {
-			if p.best {
-				sure[p.file], traced = ch, true
+			size := len(m.olds.files[p.file])
+			alike := p.alike || len(p.has) == size
+			if p.best && (alike || ch.Kind != Modified) {
+				sure[p.file] = ch
+				traced = traced || alike && len(p.has)*2 > size
 			}
 		}
 		if !traced && ch.Kind != Modified {

@@ -36,6 +36,7 @@ type Finding struct {
 	At        string // the path that it is about, if that is another one
 	Level     Level
 	Tool, Why string
+	With      string // the path of a change that must land with it; "": it lands if it is accepted
 }
 
 // Named is a path, relative to the source, that a tool of the host runs or obeys; "": all of it.

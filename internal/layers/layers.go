@@ -46,6 +46,7 @@ type Finding struct {
 	Held, Never bool
 	Made        bool // the source has nothing at the path
 	Tool, Why   string
+	With        string // the path of a change that must land with it; "": it lands if it is accepted
 }
 
 // Conflict is a path where the source may have changed since the layer began.

@@ -57,7 +57,7 @@ func (l *Layer) findingsOf(list []layer.Finding) []Finding {
 	all := make([]Finding, len(list))
 	for i, f := range list {
 		n, found := slices.BinarySearchFunc(l.changes, f.Path, func(c layer.Change, path string) int { return strings.Compare(c.Path, path) })
-		all[i] = Finding{Made: found && l.changes[n].Kind == layer.Added, Path: f.Path, At: f.At, Held: f.Level >= layer.Hold, Never: f.Level == layer.Never, Tool: f.Tool, Why: f.Why}
+		all[i] = Finding{Made: found && l.changes[n].Kind == layer.Added, Path: f.Path, At: f.At, Held: f.Level >= layer.Hold, Never: f.Level == layer.Never, Tool: f.Tool, Why: f.Why, With: f.With}
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Or(a.rank()-b.rank(), strings.Compare(a.Path, b.Path)) })
 	return all

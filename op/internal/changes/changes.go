@@ -35,6 +35,7 @@ type Finding struct {
 	State string `json:"state"`
 	Tool  string `json:"tool,omitempty"`
 	Why   string `json:"why"`
+	With  string `json:"with,omitempty"` // a path that must land with it: accepting it is not enough
 }
 
 func changesOf(found []paddock.LayerChange) []Change {
@@ -57,7 +58,7 @@ func findingsOf(found []paddock.LayerFinding) []Finding {
 		case f.Held:
 			state = "held"
 		}
-		one := Finding{Path: f.Path, About: f.At, State: state, Tool: f.Tool, Why: f.Why}
+		one := Finding{Path: f.Path, About: f.At, State: state, Tool: f.Tool, Why: f.Why, With: f.With}
 		i, met := at[f.Path]
 		switch {
 		case !met:

@@ -281,27 +281,43 @@ func (out CommitOutput) Render(w io.Writer) error {
 		}
 		b.WriteString(out.ID + "\n")
 	}
-	if len(out.Held) > 0 {
-		var accept []string
-		for _, f := range out.Held {
-			if option := "--accept " + policy.ShellWord(name(f.Path)) + " "; f.State == "held" && !slices.Contains(accept, option) {
-				accept = append(accept, option)
-			}
-		}
-		again := out.ID
-		for _, p := range out.paths {
-			again += " " + policy.ShellWord(p)
-		}
-		switch {
-		case len(accept) > maxAccepts: // the lines above have them all
-			fmt.Fprintf(&b, "to land what is held back: paddock commit --accept PATH %s, with --accept for each of these %d, or for directories that they are in\n", again, len(accept))
-		case len(accept) > 0:
-			fmt.Fprintf(&b, "to land what is held back: paddock commit %s%s\n", strings.Join(accept, ""), again)
-		}
-	}
+	out.writeAccepts(&b)
 	if out.Kept && !out.DryRun && !out.quiet {
 		fmt.Fprintf(&b, "the layer is kept, with %s: paddock diff %s\n", text.Count(out.Left, "change"), out.ID)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeAccepts writes the commands that land what was held back.
+func (out CommitOutput) writeAccepts(w io.Writer) {
+	var accept, with []string
+	for _, f := range out.Held {
+		option := "--accept " + policy.ShellWord(name(f.Path)) + " "
+		switch {
+		case f.With != "": // if that is held back, it is accepted, and both land
+			isHeld := slices.ContainsFunc(out.Held, func(o Finding) bool { return o.Path == f.With })
+			if path := policy.ShellWord(name(f.With)); !isHeld && len(out.paths) > 0 && !slices.Contains(with, path) {
+				with = append(with, path)
+			}
+		case f.State == "held" && !slices.Contains(accept, option):
+			accept = append(accept, option)
+		}
+	}
+	again := out.ID
+	for _, p := range out.paths {
+		again += " " + policy.ShellWord(p)
+	}
+	switch {
+	case len(accept) > maxAccepts: // the lines above have them all
+		fmt.Fprintf(w, "to land what is held back: paddock commit --accept PATH %s, with --accept for each of these %d, or for directories that they are in\n", again, len(accept))
+	case len(accept) > 0:
+		fmt.Fprintf(w, "to land what is held back: paddock commit %s%s\n", strings.Join(accept, ""), again)
+	}
+	switch {
+	case len(with) > maxAccepts:
+		fmt.Fprintf(w, "to land what was moved: paddock commit %s, with the new places that are named above, or all of it: paddock commit %s\n", again, out.ID)
+	case len(with) > 0:
+		fmt.Fprintf(w, "to land what was moved: paddock commit %s %s\n", again, strings.Join(with, " "))
+	}
 }
