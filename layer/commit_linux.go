@@ -161,7 +161,7 @@ func (c *commit) skipMet(err error) bool {
 		return false
 	}
 	c.out.Conflicts = append(c.out.Conflicts, met.Conflicts...)
-	c.sums, c.summed, c.olds = nil, 0, nil // the source has changed
+	c.sums, c.summed, c.oldIndex = nil, 0, nil // the source has changed
 	c.recordBack()
 	paths := map[string]bool{}
 	for _, m := range met.Conflicts {
@@ -224,7 +224,7 @@ type commit struct {
 	absent        map[string]bool          // the source did not have it when the layer began
 	sums          map[string]string        // of files that were compared, by side and path
 	summed        int64                    // bytes of these
-	olds          *olds                    // files of the source that were changed or removed
+	oldIndex      *oldIndex                // files of the source that were changed or removed
 	removed       map[int64][]string       // files that commands removed or replaced, by size
 	unpaired      map[int64]map[string]int // of these, by size and hash, how many no new file was paired with
 	pairs         map[string]bool          // new files that were paired

@@ -62,7 +62,7 @@ func isText(ch *Change) bool {
 	return ch.Kind != Deleted && ch.Kind != Renamed && ch.New.Mode.IsRegular() && ch.New.Size > 0
 }
 
-// origin is what the kernel's mark says of a file of the layer.
+// origin describes where a file of the layer comes from, by the kernel's mark.
 type origin struct {
 	copied bool   // it was made as a copy of one of the source
 	key    string // stands for that one; "" if the mark does not name it, as for ordinary users
@@ -70,7 +70,7 @@ type origin struct {
 	alone  bool   // the file has one name in the layer
 }
 
-// origin returns what is known of where a regular file of the layer comes from.
+// origin reads the mark of a regular file of the layer.
 func (c *commit) origin(ch *Change) (o origin, err error) {
 	mark, copied, err := c.copiedUp(ch.Path)
 	if errors.Is(err, unix.EACCES) || gone(err) { // what its owner cannot read
@@ -116,12 +116,12 @@ func (m *moved) movedTo(rel string) (*Change, error) {
 	return m.origins.of[string([]byte{uint8(h.Type())})+string(h.Bytes())], nil
 }
 
-// traces tell what became of files of the source, by their indexes in olds.
+// traces tell what became of each file of the source, by its place in oldIndex.
 type traces struct {
-	sure     map[int]*Change // what certainly was one of them resembles this one most
-	untraced []*Change       // certainly was one of them, and resembles none
-	left     map[int]*spread // what changes that are left out have of it
-	land     map[int]*spread // what landing changes have of it; nil: nobody has asked
+	sure     map[int]*Change // a change that certainly was one of them, and resembles this one most
+	untraced []*Change       // changes that certainly were one of them, and resemble none
+	left     map[int]*spread // its pieces in changes that are left out
+	land     map[int]*spread // its pieces in landing changes; nil: nobody has asked
 }
 
 // keepRewritten keeps the removals of files that were moved and rewritten.
@@ -159,11 +159,11 @@ func (m *moved) keepMovedTo(ctx context.Context, t *traces, r removal) error {
 	if err != nil {
 		return err
 	}
-	file, known := m.olds.byPath[r.path]
+	file, known := m.oldIndex.byPath[r.path]
 	maybe, guessed := to == nil, false
 	if maybe && known {
 		to = t.sure[file]
-		if left := t.left[file]; to == nil && left != nil && len(left.has)*2 >= len(m.olds.files[file]) {
+		if left := t.left[file]; to == nil && left != nil && len(left.has)*2 >= len(m.oldIndex.files[file]) {
 			to, guessed = left.in, true
 		}
 	}
@@ -185,7 +185,7 @@ func (m *moved) keepMovedTo(ctx context.Context, t *traces, r removal) error {
 	switch {
 	case !known || lands == nil:
 	case m.landing[r.by].Kind == Modified: // it may have been edited at its place
-		if len(lands.has)*2 >= len(m.olds.files[file]) {
+		if len(lands.has)*2 >= len(m.oldIndex.files[file]) {
 			return nil
 		}
 	case guessed && lands.hasAll(t.left[file]):
@@ -208,7 +208,7 @@ func (m *moved) trace(ctx context.Context) (sure map[int]*Change, untraced []*Ch
 		}
 		traced := false
 		for _, p := range parts {
-			size := len(m.olds.files[p.file])
+			size := len(m.oldIndex.files[p.file])
 			alike := p.alike || len(p.has) == size
 			if p.best && (alike || ch.Kind != Modified) {
 				sure[p.file] = ch
@@ -232,7 +232,7 @@ func untracedTo(untraced []*Change, size int64) *Change {
 	return nil
 }
 
-// spread is what some files of the layer have of one of the source.
+// spread collects the pieces that some files of the layer share with one of the source.
 type spread struct {
 	has map[uint64]bool
 	in  *Change // that has most
@@ -248,8 +248,8 @@ func (s *spread) hasAll(o *spread) bool {
 	return true
 }
 
-// spreadOver finds what changes have of files of the source that they are alike. If they land, each counts for
-// the one that it has most of, if that is only one, and for what was at its own place.
+// spreadOver collects the pieces that changes share with files of the source that they are alike. If they land,
+// each counts for the one that it shares most with, if that is only one, and for the file that was at its own path.
 func (c *commit) spreadOver(ctx context.Context, changes []*Change, land bool) (map[int]*spread, error) {
 	found := map[int]*spread{}
 	for _, ch := range changes {
@@ -333,7 +333,7 @@ func (c *commit) movedIn(ctx context.Context, lost loss) (bool, error) {
 }
 
 // hasOthers reports whether a file is alike another one of the source that commands changed or removed, and not
-// alike what it was.
+// alike the one that was at its path.
 func (c *commit) hasOthers(ctx context.Context, of *Change) (is bool, err error) {
 	parts, err := c.partsOf(ctx, of)
 	for _, p := range parts {

@@ -21,7 +21,7 @@ const (
 )
 
 // pieces are sorted hashes of the lines of a file, without the white space around them, which indenting
-// changes. Long lines, and binary files, are cut where their content says so: what is inserted moves no cut.
+// changes. Long lines, and binary files, are cut where their content says so: an insertion moves no other cut.
 type pieces []uint64
 
 var pieceSeed = maphash.MakeSeed()
@@ -75,9 +75,9 @@ func readPieces(side int, rel string, read *int, most int) (pieces, error) {
 	return piecesOf(text), err
 }
 
-// olds are the files of the source that commands changed or removed. They tell which of them are in a file of
+// oldIndex holds the files of the source that commands changed or removed. It tells which of them are in a file of
 // the layer.
-type olds struct {
+type oldIndex struct {
 	files  []pieces
 	byPath map[string]int
 	of     map[uint64][]int32   // the files with a piece; none if there are too many
@@ -85,9 +85,9 @@ type olds struct {
 	read   int                  // bytes of the layer's files
 }
 
-// oldPart is what a file of the layer has of one of the source.
+// oldPart lists the pieces that a file of the layer shares with one of the source.
 type oldPart struct {
-	file  int      // by its index in olds
+	file  int      // by its index in oldIndex
 	has   []uint64 // pieces
 	own   bool     // it is the one at the same path
 	alike bool     // half of the larger file, or four pieces and half of the smaller, are the same
@@ -98,11 +98,11 @@ type oldPart struct {
 const maxCrowd = 64
 
 // changedFiles returns the files of the source that commands changed or removed.
-func (c *commit) changedFiles(ctx context.Context) (*olds, error) {
-	if c.olds != nil {
-		return c.olds, nil
+func (c *commit) changedFiles(ctx context.Context) (*oldIndex, error) {
+	if c.oldIndex != nil {
+		return c.oldIndex, nil
 	}
-	o := &olds{byPath: map[string]int{}, of: map[uint64][]int32{}, parts: map[string][]oldPart{}}
+	o := &oldIndex{byPath: map[string]int{}, of: map[uint64][]int32{}, parts: map[string][]oldPart{}}
 	read := 0
 	for i := range c.changes {
 		ch := &c.changes[i]
@@ -135,12 +135,12 @@ func (c *commit) changedFiles(ctx context.Context) (*olds, error) {
 	for i, p := range o.files {
 		o.files[i] = slices.DeleteFunc(p, func(piece uint64) bool { return o.of[piece] == nil })
 	}
-	c.olds = o
+	c.oldIndex = o
 	return o, nil
 }
 
-// partsOf returns what a regular file of the layer has of files of the source. What it had before commands
-// changed it counts as a part of that file alone.
+// partsOf finds the files of the source that a regular file of the layer shares pieces with. Pieces that were at
+// its own path before count for that file alone.
 func (c *commit) partsOf(ctx context.Context, ch *Change) ([]oldPart, error) {
 	o, err := c.changedFiles(ctx)
 	if err != nil || ctx.Err() != nil {
