@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,6 +125,12 @@ func paths(field string, list []string) ([]string, error) {
 		}
 	}
 	return own, nil
+}
+
+// within reports whether a clean path is at or below one that was typed.
+func within(p, top string) bool {
+	top = path.Clean(top)
+	return top == "." || p == top || strings.HasPrefix(p, top+"/")
 }
 
 // unquote reads a name in the quotes of git, or of lists here.

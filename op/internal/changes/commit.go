@@ -44,7 +44,7 @@ type CommitOutput struct {
 	Left int  `json:"left"`
 
 	quiet bool
-	paths []string // that were asked for
+	asked CommitInput
 }
 
 // Conflict is a path where the host's directory may have changed since the layer began.
@@ -105,7 +105,7 @@ func (in CommitInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (C
 
 // commit lands changes of an open layer, which it closes, and removes if nothing is left in it.
 func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.Stream) (out CommitOutput, err error) {
-	out = CommitOutput{ID: in.ID, DryRun: in.DryRun, Landed: []Change{}, Kept: true, quiet: in.Quiet, paths: in.Paths}
+	out = CommitOutput{ID: in.ID, DryRun: in.DryRun, Landed: []Change{}, Kept: true, quiet: in.Quiet, asked: in}
 	closing := l.Close
 	defer func() { closing() }()
 	what := paddock.LayerCommitOptions{OnConflict: in.OnConflict, Unreviewed: in.Unreviewed, DryRun: in.DryRun, Progress: progress(stream)}
@@ -295,18 +295,22 @@ func (out CommitOutput) writeAccepts(w io.Writer) {
 	for _, f := range out.Held {
 		option := "--accept " + policy.ShellWord(name(f.Path)) + " "
 		switch {
-		case f.With != "": // if that is held back, it is accepted, and both land
-			isHeld := slices.ContainsFunc(out.Held, func(o Finding) bool { return o.Path == f.With })
-			if path := policy.ShellWord(name(f.With)); !isHeld && len(out.paths) > 0 && !slices.Contains(with, path) {
-				with = append(with, path)
+		case f.With != "": // if that was asked for, it is held back or in conflict, which other lines tell
+			if to := argument(name(f.With)); len(out.asked.Paths) > 0 && !meets(f.With, out.asked.Paths) && !slices.Contains(with, to) {
+				with = append(with, to)
 			}
 		case f.State == "held" && !slices.Contains(accept, option):
 			accept = append(accept, option)
 		}
 	}
 	again := out.ID
-	for _, p := range out.paths {
-		again += " " + policy.ShellWord(p)
+	if out.asked.OnConflict != "" {
+		again = "--on-conflict " + out.asked.OnConflict + " " + again
+	}
+	for _, p := range out.asked.Paths {
+		if out.DryRun || slices.ContainsFunc(out.Held, func(f Finding) bool { return meets(f.Path, []string{p}) }) || slices.ContainsFunc(out.Conflicts, func(c Conflict) bool { return meets(c.Path, []string{p}) }) {
+			again += " " + argument(p) // else all of it has landed
+		}
 	}
 	switch {
 	case len(accept) > maxAccepts: // the lines above have them all
@@ -320,4 +324,22 @@ func (out CommitOutput) writeAccepts(w io.Writer) {
 	case len(with) > 0:
 		fmt.Fprintf(w, "to land what was moved: paddock commit %s %s\n", again, strings.Join(with, " "))
 	}
+}
+
+// argument returns a path as a word of a command line that is no flag.
+func argument(path string) string {
+	if strings.HasPrefix(path, "-") {
+		path = "./" + path
+	}
+	return policy.ShellWord(path)
+}
+
+// meets reports whether a path is at, below or above one of others, as they were typed.
+func meets(p string, others []string) bool {
+	return slices.ContainsFunc(others, func(typed string) bool {
+		if plain, err := unquote(typed); err == nil && strings.HasPrefix(typed, `"`) {
+			typed = plain
+		}
+		return within(p, typed) || within(path.Clean(typed), p)
+	})
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 
 	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
@@ -64,7 +62,7 @@ func (in DiscardInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Disca
 	gone, err := l.Discard(ctx, at...)
 	out.Discarded = len(gone)
 	for _, c := range gone {
-		if len(at) > 0 && !slices.ContainsFunc(at, func(top string) bool { _, in := hostpath.Within(c.Path, path.Clean(top)); return in }) {
+		if len(at) > 0 && !slices.ContainsFunc(at, func(top string) bool { return within(c.Path, top) }) {
 			out.Restored = append(out.Restored, c.Path)
 		}
 	}
