@@ -409,11 +409,10 @@ func (c *commit) commit(ctx context.Context) error {
 func (c *commit) linked(ctx context.Context) (map[string]Identity, error) {
 	found := map[string]Identity{}
 	for i := range c.changes {
-		ch := &c.changes[i]
-		if c.lands[i] || ch.Kind == Added || ch.Kind == Modified && ch.New.Mode.IsDir() {
+		if c.lands[i] {
 			continue
 		}
-		err := walkTree(ctx, c.source, ch.OldPath(), func(p string, st *unix.Stat_t) error {
+		err := c.eachOld(ctx, &c.changes[i], func(p string, st *unix.Stat_t) error {
 			if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 {
 				if why, err := c.changed(p, st, c.bases.of(p)); why == "" && err == nil {
 					found[p] = identityOf(st)

@@ -545,10 +545,7 @@ func (c *commit) listRemoved(ctx context.Context) error {
 	seen := 0
 	for i := range c.changes {
 		ch := &c.changes[i]
-		if ch.Kind == Added || ch.Kind == Renamed || ch.Kind == Modified && ch.New.Mode.IsDir() {
-			continue
-		}
-		err := walkTree(ctx, c.source, ch.OldPath(), func(rel string, st *unix.Stat_t) error {
+		err := c.eachOld(ctx, ch, func(rel string, st *unix.Stat_t) error {
 			if seen++; seen > maxSeen {
 				return &TooManyError{ch.OldPath()}
 			}
@@ -557,9 +554,21 @@ func (c *commit) listRemoved(ctx context.Context) error {
 			}
 			return nil
 		})
-		if err != nil && !gone(err) {
+		if err != nil {
 			return fmt.Errorf("cannot look into %s: %w", text.QuoteName(ch.OldPath()), err)
 		}
 	}
 	return nil
+}
+
+// eachOld visits everything that the source has where a change removes or replaces something.
+func (c *commit) eachOld(ctx context.Context, ch *Change, visit func(rel string, st *unix.Stat_t) error) error {
+	if ch.Kind == Added || ch.Kind == Renamed || ch.Kind == Modified && ch.New.Mode.IsDir() {
+		return nil
+	}
+	err := walkTree(ctx, c.source, ch.OldPath(), visit)
+	if gone(err) {
+		return nil
+	}
+	return err
 }

@@ -132,7 +132,7 @@ func (l *Layer) comingBack(ctx context.Context, paths []string, changes []Change
 }
 
 // restorable returns an error unless a removed path comes back when the kernel's mark is taken away; path is
-// what was to be discarded.
+// the one to be discarded.
 func (l *Layer) restorable(removed *Change, path string, changes []Change) error {
 	st, err := look(int(l.Upper.Fd()), removed.Path)
 	if err == nil {

@@ -105,11 +105,7 @@ func (c *commit) changedFiles(ctx context.Context) (*oldIndex, error) {
 	o := &oldIndex{byPath: map[string]int{}, of: map[uint64][]int32{}, parts: map[string][]oldPart{}}
 	read := 0
 	for i := range c.changes {
-		ch := &c.changes[i]
-		if ch.Kind == Added || ch.Kind == Renamed || ch.Kind == Modified && ch.New.Mode.IsDir() {
-			continue
-		}
-		err := walkTree(ctx, c.source, ch.OldPath(), func(rel string, st *unix.Stat_t) error {
+		err := c.eachOld(ctx, &c.changes[i], func(rel string, st *unix.Stat_t) error {
 			if st.Mode&unix.S_IFMT != unix.S_IFREG {
 				return nil
 			}
@@ -123,7 +119,7 @@ func (c *commit) changedFiles(ctx context.Context) (*oldIndex, error) {
 			o.files = append(o.files, p)
 			return err
 		})
-		if err != nil && !gone(err) {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -164,11 +160,11 @@ func (c *commit) partsOf(ctx context.Context, ch *Change) ([]oldPart, error) {
 		if known && at == nil {
 			continue
 		}
-		if size++; own >= 0 && o.files[own].has(piece) {
+		if own >= 0 && o.files[own].has(piece) {
 			shared[own] = append(shared[own], piece)
-			size--
 			continue
 		}
+		size++
 		for _, file := range at {
 			shared[int(file)] = append(shared[int(file)], piece)
 		}

@@ -289,7 +289,7 @@ func (out CommitOutput) Render(w io.Writer) error {
 	return err
 }
 
-// writeAccepts writes the commands that land what was held back.
+// writeAccepts writes the commands that land the changes that were held back.
 func (out CommitOutput) writeAccepts(w io.Writer) {
 	var accept, with []string
 	for _, f := range out.Held {
