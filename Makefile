@@ -68,6 +68,10 @@ SAME := policy(/.*)? egress(/.*)? wire audit internal/(linediff|namedhosts|origi
 	op/internal/(changes|exec|files|output|patch|sandbox|service|session|shell) op/table \
 	bench(/.*)? test/(arch|network|projects|raceprobe|readme|shape|summary|vm|work)(/.*)? server/(httpd|mcp) privilege/redis examples/.*
 
+# Tests of other packages that are the same for every user: what counts bytes, lines and rounds, and
+# what reads trees of its own.
+ALIKE := TestSearch(AsGrep|Ignores.*|LongLines|HostileTree|ManyEntries|Ends|WhileChanging|Answers.*|InPages|InNested.*)|TestSessionIsAsBash|TestConform(Framing|Numbers|Strings|Paths|NormalizedPaths|Archive.*|PythonArchives)|TestList(InPages|GoesOn.*|OfLongNames.*)|TestRefusedLine.*|TestUnprovedLines.*|TestLinesShareRoom|TestLongRequests.*|TestEndlessRequestLine|TestServiceLogBounds|TestBackground(Bounds|Number)|TestExecOutputLargerThanALine|TestDenialsWithoutEnd|TestVanishingClients|TestIdleFlood|TestHangUpsAtEveryPoint|TestCompare(Many.*|Bounds|Hostile)|TestProtect(Many.*|Hostile)|TestCommitKilled|TestCargoCache|TestPipCache|TestStartsAmidPlanting
+
 # Operations whose answers depend on the user, of op/table.
 OFUSERS := TestUnshareTool.*|TestNsenterTool|TestCgroupTools|TestHostTools.*|TestHostBackend.*|TestSwitches|TestExec|TestExecKill|TestDoctor|TestPlan|TestLittleIsReported|TestDailyWork|TestImportAndExport|TestPortPublish|TestNetworkOperations
 
@@ -114,7 +118,7 @@ test-user: export PADDOCK_TEST_CONTROLLED = by make test
 test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
 	@$(call tests,./test/escape ./test/mcp,-timeout=25m -skip='^($(HANDED))$$' $(TESTARGS))
 	@$(call tests,./op/table,-timeout=25m -run='^($(OFUSERS))$$' $(TESTARGS))
-	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(backends|escape|mcp))'),-timeout=25m $(ATONCE) $(TESTARGS))
+	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(backends|escape|mcp))'),-timeout=25m $(ATONCE) -skip='^($(ALIKE))$$' $(TESTARGS))
 
 # What fails is not tried again: each run has other rounds.
 test-property: export PADDOCK_TEST_ROUNDS ?= 100000
@@ -183,7 +187,7 @@ network-deps: ## get the servers and clients for test-network (Debian, as root)
 	@sh test/network/deps.sh
 
 test-release: ## install the programs as a user does, with cgo and without, and make a release twice, once with nothing compiled
-	@$(gotestsum) --raw-command -- env GOWORK=off $(GO) -C release test -json -vet=off -count=1 -timeout=30m $(TESTARGS) .
+	@$(gotestsum) --raw-command -- env GOWORK=off $(GO) -C release test -json -vet=off -count=1 -timeout=60m $(TESTARGS) .
 
 modules: ## get the modules that the product, its tests, its benchmarks and its releases need
 	@for module in $(MODULES); do GOWORK=off $(GO) -C $$module mod download || exit; done

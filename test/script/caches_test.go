@@ -106,6 +106,7 @@ func goModule(t *testing.T, ws, home string) {
 // TestGoCache: a module whose dependencies the caller has downloaded builds without a
 // network, and the second time without compiling anything.
 func TestGoCache(t *testing.T) {
+	t.Parallel()
 	ws, home := t.TempDir(), t.TempDir()
 	paddock := withCaches(t, ws)
 	if err := paddock("run", "--", "sh", "-c", "command -v go").Run(); err != nil {
@@ -278,6 +279,7 @@ func crateServer(t *testing.T, ws string) {
 // TestCargoCache: a project whose packages the caller has downloaded builds without a network,
 // and nothing else of the caller's cargo comes inside.
 func TestCargoCache(t *testing.T) {
+	t.Parallel()
 	sysroot, err := exec.Command("rustc", "--print", "sysroot").Output()
 	if err != nil {
 		t.Skip("there is no rust here: ", err)

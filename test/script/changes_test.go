@@ -84,6 +84,7 @@ func (s changesSite) run(t *testing.T, script string, flags ...string) left {
 // does is not. The control is the host's own git, where Debian's is there: what
 // is told of does run.
 func TestChangesAreTold(t *testing.T) {
+	t.Parallel()
 	const evil = `#!/bin/sh\ntouch ran\n`
 	for _, tt := range []struct {
 		name, before, commands string

@@ -12,6 +12,7 @@ import (
 // What commands close to its owner stops the next start, in words that say what to
 // open; of a .git it is told at the end of the run that closed it.
 func TestClosedRepositories(t *testing.T) {
+	t.Parallel()
 	for name, reported := range map[string]string{
 		".git": ".git", "n/.git": "n/.git", ".git/modules": "", ".git/modules/a": "",
 	} {

@@ -17,6 +17,7 @@ import (
 // A commit that is killed at any instant leaves the directory as it was or as it was to be, once the
 // next command has opened the layer, and nothing else in it; and it can be done again.
 func TestCommitKilled(t *testing.T) {
+	t.Parallel()
 	boxtest.RequireWalls(t)
 	look := func(ws string) string {
 		out, err := exec.Command("sh", "-euc", `cd "$0"; find . -mindepth 1 -printf '%y %p\n' | sort; find . -type f | sort | xargs -r cat`, ws).CombinedOutput()
@@ -26,7 +27,7 @@ func TestCommitKilled(t *testing.T) {
 		return string(out)
 	}
 	old, landed := 0, 0
-	for i := range testkit.Rounds(30, 10) { // layer.TestCommitCrash ends a commit at each of its steps
+	for i := range testkit.Rounds(12, 5) { // layer.TestCommitCrash ends a commit at each of its steps
 		ws := t.TempDir()
 		for n := range 40 {
 			dir := filepath.Join(ws, fmt.Sprintf("d%d", n%7))

@@ -119,6 +119,7 @@ func onHost(t *testing.T, dir, home, program string, args ...string) {
 // network, in any number of sandboxes at once. The caller's cache stays as it is, and what it
 // holds besides the packages, credentials among it, does not come inside.
 func TestNPMCache(t *testing.T) {
+	t.Parallel()
 	testkit.RequireOverlays(t)
 	ws, home := t.TempDir(), t.TempDir()
 	paddock := withCaches(t, ws)
@@ -194,6 +195,7 @@ func TestNPMCache(t *testing.T) {
 // TestPipCache: what the caller has downloaded for pip, and names, is installed without a
 // network, by name. Pip's own cache, with credentials in it, does not come inside.
 func TestPipCache(t *testing.T) {
+	t.Parallel()
 	ws, home := t.TempDir(), t.TempDir()
 	paddock := withCaches(t, ws)
 	const python = "/usr/bin/python3" // the one inside

@@ -61,6 +61,7 @@ func isAlive(pid int) bool {
 // A keeper that was stopped by a signal delays nothing but the end of its sandbox, and that only for a
 // while: then the kernel ends both.
 func TestKeptStoppedKeeper(t *testing.T) {
+	t.Parallel()
 	boxtest.RequireWalls(t)
 	for _, end := range [][]string{{"stop", "c"}, {"rm", "--force", "c"}} {
 		t.Run(end[0], func(t *testing.T) {
@@ -186,6 +187,7 @@ func TestKeptActedOnAtOnce(t *testing.T) {
 
 // Whatever somebody has removed or damaged of a sandbox's state, rm --force ends and removes it.
 func TestKeptDamaged(t *testing.T) {
+	t.Parallel()
 	boxtest.RequireWalls(t)
 	for _, tt := range []struct {
 		name   string

@@ -12,6 +12,7 @@ import (
 // What programs do with what was there before works in an overlay as it does in the directory
 // itself.
 func TestOverlayPrograms(t *testing.T) {
+	t.Parallel()
 	boxtest.RequireWalls(t)
 	const repo = `git init -q . && git config user.name x && git config user.email x@example.com && mkdir -p dir/deep && echo 1 > dir/one && echo 2 > dir/deep/two && echo a > file && git add . && git commit -qm one
 		git checkout -qb other && git rm -q -r dir && echo now a file > dir && git add dir && git commit -qm other && git checkout -q -`
