@@ -56,7 +56,7 @@ func TestSessionBounds(t *testing.T) {
 func TestSessionLateOutput(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, wire.OpenSessionRequest{})
-	r := s.sh("(while ! test -e go; do sleep 0.1; done; echo late; touch gone; sleep 100) & echo now")
+	r := s.sh("(while ! test -e go; do sleep 0.1; done; echo late; touch gone; exec sleep 100) & echo now")
 	if printed(r, "stdout") != "now\n" || r.Jobs == 0 {
 		t.Fatalf("%+v", r)
 	}
