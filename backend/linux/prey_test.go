@@ -222,7 +222,7 @@ func (h *prey) attack(t *testing.T, s *sandbox, args []string) string {
 		side = append(side, "{host}", h.victim(t))
 	}
 	client := wire.Client{Dial: s.Dial}
-	limit := 20.0
+	limit := 120.0 // seconds, for emulated machines
 	res, err := client.Exec(t.Context(), wire.ExecRequest{
 		Argv: append([]string{filepath.Join(h.dir, "tools", "attacker")}, h.expand(args, side...)...), TimeoutSeconds: &limit,
 	})
