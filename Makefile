@@ -70,7 +70,12 @@ SAME := policy(/.*)? egress(/.*)? wire audit internal/(linediff|namedhosts|origi
 
 # Tests of other packages that are the same for every user: what counts bytes, lines and rounds, and
 # what reads trees of its own.
-ALIKE := TestSearch(AsGrep|Ignores.*|LongLines|HostileTree|ManyEntries|Ends|WhileChanging|Answers.*|InPages|InNested.*)|TestSessionIsAsBash|TestConform(Framing|Numbers|Strings|Paths|NormalizedPaths|Archive.*|PythonArchives)|TestList(InPages|GoesOn.*|OfLongNames.*)|TestRefusedLine.*|TestUnprovedLines.*|TestLinesShareRoom|TestLongRequests.*|TestEndlessRequestLine|TestServiceLogBounds|TestBackground(Bounds|Number)|TestExecOutputLargerThanALine|TestDenialsWithoutEnd|TestVanishingClients|TestIdleFlood|TestHangUpsAtEveryPoint|TestCompare(Many.*|Bounds|Hostile)|TestProtect(Many.*|Hostile)|TestCommitKilled|TestCargoCache|TestPipCache|TestStartsAmidPlanting
+ALIKE := TestSearch(AsGrep|Ignores.*|LongLines|HostileTree|ManyEntries|Ends|WhileChanging|Answers.*|InPages|InNested.*) \
+	TestSessionIsAsBash TestConform(Framing|Numbers|Strings|Paths|NormalizedPaths|Archive.*|PythonArchives) \
+	TestList(InPages|GoesOn.*|OfLongNames.*) TestRefusedLine.* TestUnprovedLines.* TestLinesShareRoom TestLongRequests.* \
+	TestEndlessRequestLine TestServiceLogBounds TestBackground(Bounds|Number) TestExecOutputLargerThanALine \
+	TestDenialsWithoutEnd TestVanishingClients TestIdleFlood TestHangUpsAtEveryPoint TestCompare(Many.*|Bounds|Hostile) \
+	TestProtect(Many.*|Hostile) TestCommitKilled TestCargoCache TestPipCache TestStartsAmidPlanting
 
 # Operations whose answers depend on the user, of op/table.
 OFUSERS := TestUnshareTool.*|TestNsenterTool|TestCgroupTools|TestHostTools.*|TestHostBackend.*|TestSwitches|TestExec|TestExecKill|TestDoctor|TestPlan|TestLittleIsReported|TestDailyWork|TestImportAndExport|TestPortPublish|TestNetworkOperations
@@ -118,7 +123,7 @@ test-user: export PADDOCK_TEST_CONTROLLED = by make test
 test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
 	@$(call tests,./test/escape ./test/mcp,-timeout=25m -skip='^($(HANDED))$$' $(TESTARGS))
 	@$(call tests,./op/table,-timeout=25m -run='^($(OFUSERS))$$' $(TESTARGS))
-	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(backends|escape|mcp))'),-timeout=25m $(ATONCE) -skip='^($(ALIKE))$$' $(TESTARGS))
+	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '$(call paths,$(SAME) test/(backends|escape|mcp))'),-timeout=25m $(ATONCE) -skip='^($(subst $() ,|,$(strip $(ALIKE))))$$' $(TESTARGS))
 
 # What fails is not tried again: each run has other rounds.
 test-property: export PADDOCK_TEST_ROUNDS ?= 100000
