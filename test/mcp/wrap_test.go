@@ -78,7 +78,8 @@ var wrappedAgents = map[string]wrapped{
 		args:    []string{"exec", "--skip-git-repo-check", "--model", "scripted"},
 		host:    "api.openai.com",
 		shell: func(command string) called {
-			return called{name: "exec_command", args: object("cmd", command)}
+			// It would give a command that takes longer than ten seconds, on a busy machine, to a later call.
+			return called{name: "exec_command", args: strings.TrimSuffix(object("cmd", command), "}") + `,"yield_time_ms":30000}`}
 		},
 		write: func(file, text string) called {
 			return called{name: "exec_command", args: object("cmd", "apply_patch <<'E'\n*** Begin Patch\n*** Add File: "+file+"\n+"+text+"\n*** End Patch\nE")}
