@@ -37,7 +37,7 @@ const disposableEnv = "PADDOCK_DISPOSABLE_MACHINE"
 var emulated = os.Getenv(disposableEnv) != ""
 
 // patience is for an attack that hangs. Some take long where the machine is emulated.
-const patience = 3 * time.Minute
+const patience = 6 * time.Minute
 
 // outcome is what an attack came to, in one word or a few: "succeeded", an
 // errno, or the attacker's own words.
