@@ -68,14 +68,13 @@ SAME := policy(/.*)? egress(/.*)? wire audit internal/(linediff|namedhosts|origi
 	op/internal/(changes|exec|files|output|patch|sandbox|service|session|shell) op/table \
 	bench(/.*)? test/(arch|network|projects|raceprobe|readme|shape|summary|vm|work)(/.*)? server/(httpd|mcp) privilege/redis examples/.*
 
-# Tests of other packages that are the same for every user: what counts bytes, lines and rounds, and
-# what reads trees of its own.
-ALIKE := TestSearch(AsGrep|Ignores.*|LongLines|HostileTree|ManyEntries|Ends|WhileChanging|Answers.*|InPages|InNested.*) \
+# Tests of other packages that are the same for every user: those that count bytes, lines and
+# rounds, or read trees that they have made.
+ALIKE := TestSearch(AsGrep|Ignores.*|LongLines|ManyEntries|Ends|WhileChanging|Answers.*|InPages|InNested.*) \
 	TestSessionIsAsBash TestConform(Framing|Numbers|Strings|Paths|NormalizedPaths|Archive.*|PythonArchives) \
 	TestList(InPages|GoesOn.*|OfLongNames.*) TestRefusedLine.* TestUnprovedLines.* TestLinesShareRoom TestLongRequests.* \
 	TestEndlessRequestLine TestServiceLogBounds TestBackground(Bounds|Number) TestExecOutputLargerThanALine \
-	TestDenialsWithoutEnd TestVanishingClients TestIdleFlood TestHangUpsAtEveryPoint TestCompare(Many.*|Bounds|Hostile) \
-	TestProtect(Many.*|Hostile) TestCommitKilled TestCargoCache TestPipCache TestStartsAmidPlanting
+	TestDenialsWithoutEnd TestVanishingClients TestIdleFlood TestHangUpsAtEveryPoint TestCompare(Many.*|Bounds) TestProtectMany.*
 
 # Operations whose answers depend on the user, of op/table.
 OFUSERS := TestUnshareTool.*|TestNsenterTool|TestCgroupTools|TestHostTools.*|TestHostBackend.*|TestSwitches|TestExec|TestExecKill|TestDoctor|TestPlan|TestLittleIsReported|TestDailyWork|TestImportAndExport|TestPortPublish|TestNetworkOperations

@@ -63,6 +63,17 @@ func traced(t *testing.T, stateDir string) traces {
 	return tr
 }
 
+// check fails if there is more now than before. There may be fewer open files: a start before this one
+// closes some late.
+func (before traces) check(t *testing.T, stateDir string) {
+	t.Helper()
+	after := traced(t, stateDir)
+	before.files = min(before.files, after.files)
+	if after != before {
+		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+}
+
 // Whatever stops a start, it is told as a typed error, soon, and nothing is left.
 func TestStartErrors(t *testing.T) {
 	boxtest.RequireWalls(t)
@@ -106,11 +117,7 @@ func TestStartErrors(t *testing.T) {
 			if took := time.Since(began); took > 15*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			after := traced(t, req.StateDir)
-			before.files = min(before.files, after.files) // the start before this one may have closed some since
-			if after != before {
-				t.Errorf("before %+v\nafter %+v", before, after)
-			}
+			before.check(t, req.StateDir)
 		})
 	}
 }
@@ -229,11 +236,7 @@ func TestStartCancelled(t *testing.T) {
 			if took := time.Since(began); !errors.Is(err, ctx.Err()) || took > bootTimeout {
 				t.Errorf("%v after %v, want %v", err, took, ctx.Err())
 			}
-			after := traced(t, req.StateDir)
-			before.files = min(before.files, after.files) // the start before this one may have closed some since
-			if after != before {
-				t.Errorf("before %+v\nafter %+v", before, after)
-			}
+			before.check(t, req.StateDir)
 		})
 	}
 }

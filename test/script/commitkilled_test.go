@@ -27,7 +27,7 @@ func TestCommitKilled(t *testing.T) {
 		return string(out)
 	}
 	old, landed := 0, 0
-	for i := range testkit.Rounds(12, 5) { // layer.TestCommitCrash ends a commit at each of its steps
+	for i := range testkit.Rounds(30, 10) { // layer.TestCommitCrash ends a commit at each of its steps
 		ws := t.TempDir()
 		for n := range 40 {
 			dir := filepath.Join(ws, fmt.Sprintf("d%d", n%7))
