@@ -151,8 +151,13 @@ var (
 	gitName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
 	// gitURL is an https or ssh URL in ASCII, the latter also in its short form HOST:PATH.
 	// A user of https has no dot, which would make it look like a host.
+	// What git makes a control character of, when it decodes a URL, is not accepted: a line feed
+	// would give programs that know passwords other lines than git's.
 	gitURL = lazyregexp.New(`^(https://([A-Za-z0-9_-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[[:graph:]]*)?|ssh://(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/[[:graph:]]*|(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(/?[\w.~][[:graph:]]*))$`)
 )
+
+// EncodedControl matches the percent-encoded form of a control character in a URL.
+var EncodedControl = lazyregexp.New(`%([01][0-9A-Fa-f]|7[Ff])`)
 
 // AcceptableGit reports whether a setting that commands have added to a repository's
 // configuration can be taken over by the host, with its key as git lists it: the user's name
@@ -171,7 +176,7 @@ func AcceptableGit(key, value string) bool {
 	case "user.name", "user.email": // git refuses names of punctuation alone
 		return last == first && strings.ContainsFunc(value, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 	case "remote.url":
-		return isRemote(sub) && gitURL().MatchString(value) && !strings.ContainsAny(value, " \\")
+		return isRemote(sub) && gitURL().MatchString(value) && !strings.ContainsAny(value, " \\") && !EncodedControl().MatchString(value)
 	case "remote.fetch":
 		return isRemote(sub) && fetchesInto(value, "refs/remotes/"+sub+"/")
 	case "branch.remote", "branch.pushremote":

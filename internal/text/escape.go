@@ -17,7 +17,8 @@ func IsInvisible(r rune) bool {
 	case r < 0xad:
 		return false
 	case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f, // marks of direction, joiners
-		r == 0xad, r == 0x34f, r == 0x61c, r == 0x115f, r == 0x1160, r >= 0x17b4 && r <= 0x17b5, r >= 0x180b && r <= 0x180f, r == 0x3164,
+		r == 0xad, r == 0x34f, r == 0x61c, r == 0x115f, r == 0x1160, r >= 0x17b4 && r <= 0x17b5, r >= 0x180b && r <= 0x180f, r == 0x2800, r == 0x3164,
+		r >= 0x1bca0 && r <= 0x1bca3, r >= 0x1d173 && r <= 0x1d17a, // of shorthand and of music
 		r >= 0xfe00 && r <= 0xfe0f, r == 0xfeff, r == 0xffa0, r >= 0xfff0 && r <= 0xfff8, r >= 0xe0000 && r <= 0xe0fff: // variants
 		return true
 	}
@@ -85,6 +86,43 @@ func Escape(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// AppendVisible appends the first character of some text as people see it, and returns the rest of
+// the text: a control character but a line feed or a tab as ^[, what is invisible or turns the
+// direction of text around as <U+202E>, and a byte that begins no character as <FF>.
+func AppendVisible(out, data []byte) (shown, rest []byte) {
+	r, n := utf8.DecodeRune(data)
+	switch {
+	case r == utf8.RuneError && n == 1: // no character
+		out = fmt.Appendf(out, "<%02X>", data[0])
+	case r >= 0x80 && r < 0xa0: // also two characters: ESC, and this one
+		out = append(out, '^', '[', byte(r)-0x40)
+	case r < 0x20 && r != '\n' && r != '\t', r == 0x7f:
+		out = append(out, '^', byte(r)^0x40)
+	case IsInvisible(r):
+		out = appendNumber(out, r)
+	default:
+		out = append(out, data[:n]...)
+	}
+	return out, data[n:]
+}
+
+func appendNumber(out []byte, r rune) []byte { return fmt.Appendf(out, "<U+%04X>", r) }
+
+// Visible returns one line for people who decide about it: characters as [AppendVisible] shows them,
+// and all others that are not seen, line feeds and tabs included, by number.
+func Visible(s string) string {
+	var out []byte
+	for data := []byte(s); len(data) > 0; {
+		r, n := utf8.DecodeRune(data)
+		if isSeen(r) || r == utf8.RuneError || r < 0xa0 && r != '\n' && r != '\t' {
+			out, data = AppendVisible(out, data)
+		} else {
+			out, data = appendNumber(out, r), data[n:]
+		}
+	}
+	return string(out)
 }
 
 // Printable returns one line for people, with another character instead of each that cannot be

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paddock-dev/paddock/internal/text"
@@ -18,8 +19,15 @@ import (
 // Setting is a setting of git's configuration, with its key as git lists it.
 type Setting struct{ Key, Value string }
 
-// String returns the setting as one printable line.
-func (s Setting) String() string { return text.Escape(s.Key + "=" + s.Value) }
+// String returns the setting as one line for the person who decides about it. What is not seen in it is
+// there by number, and so is, after its encoded form, a control character that git would decode in
+// a URL.
+func (s Setting) String() string {
+	return policy.EncodedControl().ReplaceAllStringFunc(text.Visible(s.Key+"="+s.Value), func(code string) string {
+		c, _ := strconv.ParseUint(code[1:], 16, 8) // two digits
+		return fmt.Sprintf("%s<U+%04X>", code, c)
+	})
+}
 
 // Added is how commands have changed their copy of a repository's configuration.
 type Added struct {
@@ -59,7 +67,7 @@ func Compare(host, copied []byte) (Added, error) {
 	}) {
 		return found, errIncludes
 	}
-	all, err := Parse(copied)
+	all, err := parse(copied)
 	if err != nil {
 		return found, errNotPlainGit
 	}
@@ -71,7 +79,7 @@ func Compare(host, copied []byte) (Added, error) {
 	}
 	urls := map[string]bool{} // remotes that have one, or get one
 	acceptable := func(s Entry) bool {
-		return !slices.ContainsFunc(is[s.Key], func(o Entry) bool { return o.Bare || !policy.AcceptableGit(o.Key, o.Value) })
+		return !slices.ContainsFunc(is[s.Key], func(o Entry) bool { return o.Bare || o.odd || !policy.AcceptableGit(o.Key, o.Value) })
 	}
 	for _, s := range slices.Concat(old, all) {
 		if name, ok := strings.CutPrefix(s.Key, "remote."); ok && strings.HasSuffix(name, ".url") && s.Value != "" && (was[s.Key] != nil || acceptable(s)) {

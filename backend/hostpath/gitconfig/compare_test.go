@@ -29,6 +29,15 @@ func TestCompareGit(t *testing.T) {
 		"a removed value":            {copied: "[core]\nbare = false\n", other: []string{"remote.origin.url"}},
 		"one good value and one bad": {copied: hostConfig + "[remote \"b\"]\nurl = https://example.com/b\nurl = ext::sh\n", other: []string{"remote.b.url"}},
 		"what git runs":              {copied: hostConfig + "[core]\nfsmonitor = x\n[alias]\nx = !y\n[include]\npath = z\n", other: []string{"core.fsmonitor", "alias.x", "include.path"}},
+		"a control character":        {copied: hostConfig + "[user]\nname = \x1b[31m\nemail = a@example.com\n[branch \"m\"]\nmerge = refs/heads/m\n", added: []string{"user.email=a@example.com", "branch.m.merge=refs/heads/m"}, other: []string{"user.name"}},
+		"one in a section":           {copied: hostConfig + "[remote \"b\x1b\"]\nurl = https://example.com/b\n[user]\nemail = a@example.com\n", added: []string{"user.email=a@example.com"}, other: []string{"line 5"}},
+		"a continued line":           {copied: hostConfig + "[user]\nname = a\\\\\\\n[remote \"c\"] url = https://example.com/c\nemail = a@example.com\n", added: []string{"user.email=a@example.com"}, other: []string{"user.name"}},
+		"a good value and an odd":    {copied: hostConfig + "[user]\nname = Ann\nname = Ann\ufeff\n", other: []string{"user.name"}},
+		"an odd one of the host's":   {copied: strings.Replace(hostConfig, "/a", "/a\x01", 1), other: []string{"remote.origin.url"}},
+		"lines that git refuses":     {copied: "x = y\n" + hostConfig + "[user]\n= z\nemail = a@example.com\n", added: []string{"user.email=a@example.com"}, other: []string{"line 1", "line 7"}},
+		"a section that git refuses": {copied: hostConfig + "[a.b]\nc = d\n[user]\nemail = a@example.com\n", added: []string{"user.email=a@example.com"}, other: []string{"line 5"}},
+		"an encoded line end":        {copied: hostConfig + "[remote \"b\"]\nurl = https://example.com/%0ahost=example.org\n[remote \"c\"]\nurl = https://example.com/a%20b\n", added: []string{"remote.c.url=https://example.com/a%20b"}, other: []string{"remote.b.url"}},
+		"a letter that nobody sees":  {copied: hostConfig + "[user]\nname = Ann\u3164\n", added: []string{"user.name=Ann<U+3164>"}},
 		"a bare key":                 {copied: hostConfig + "[user]\nname\n", other: []string{"user.name"}},
 	} {
 		found, err := Compare([]byte(hostConfig), []byte(tt.copied))
@@ -44,9 +53,22 @@ func TestCompareGit(t *testing.T) {
 	for i := range MaxAdded + 1 {
 		many.WriteString("[branch \"b" + strconv.Itoa(i) + "\"]\nmerge = refs/heads/x\n")
 	}
-	for _, text := range []string{many.String(), "[a", "[a]\nb = \\\nc\n", "[a.b]\nc = d\n", "[user]\nname = \x1b[31m\n", strings.Repeat("#", 2<<20)} {
+	for _, text := range []string{many.String(), strings.Repeat("#", 2<<20)} {
 		if found, err := Compare([]byte(hostConfig), []byte(text)); err == nil {
 			t.Errorf("%.20q: %+v", text, found)
+		}
+	}
+}
+
+// A person who decides about a setting sees all of it, on one line.
+func TestSettingIsSeen(t *testing.T) {
+	for value, want := range map[string]string{
+		"https://a.example/%0ahost=b%7F%1B%41": "https://a.example/%0a<U+000A>host=b%7F<U+007F>%1B<U+001B>%41",
+		"Ann\u202e\u200b\u2066 \u00e9\u2800":   "Ann<U+202E><U+200B><U+2066> \u00e9<U+2800>",
+		"a\r\n\tb\u2028\x1b[2J\xff":            "a^M<U+000A><U+0009>b<U+2028>^[[2J<FF>",
+	} {
+		if got := (Setting{"k", value}).String(); got != "k="+want {
+			t.Errorf("%q is shown as %q, want %q", value, got, want)
 		}
 	}
 }

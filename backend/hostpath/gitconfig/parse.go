@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,6 +14,8 @@ import (
 type Entry struct {
 	Key, Value string
 	Bare       bool // without "=": git takes the value as true
+
+	odd bool // not in the plain form; of one whose key cannot be read, Key is the line, by number
 }
 
 // Bounds of what [Parse] accepts.
@@ -27,35 +31,59 @@ var ErrNotPlain = errors.New("not in the plain form")
 // refuses everything unusual, so that it never reads a file in another way than git: continued
 // lines, long lines, control characters, dotted sections, and everything that git refuses.
 func Parse(text []byte) ([]Entry, error) {
+	all, err := parse(text)
+	if err != nil || slices.ContainsFunc(all, func(e Entry) bool { return e.odd }) {
+		return nil, ErrNotPlain
+	}
+	return all, nil
+}
+
+// parse does what Parse does, but where something is not in that form, it goes on after that: after
+// the setting, or at the next section.
+func parse(text []byte) ([]Entry, error) {
 	if len(text) > MaxSize {
 		return nil, ErrNotPlain
 	}
 	var all []Entry
-	section := ""
-	for len(text) > 0 {
+	section, lost, continued := "", false, false
+	for n := 1; len(text) > 0; n++ {
 		line, more, ended := bytes.Cut(text, []byte("\n"))
 		if text = more; ended {
 			line = bytes.TrimSuffix(line, []byte("\r"))
 		}
-		if len(line) > maxLine || bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f || r == '\ufeff' }) {
-			return nil, ErrNotPlain
+		goesOn := (len(line)-len(bytes.TrimRight(line, `\`)))%2 == 1
+		if continued {
+			continued = goesOn
+			continue
 		}
+		plain := len(line) <= maxLine && !bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f || r == '\ufeff' })
+		number := Entry{Key: "line " + strconv.Itoa(n), odd: true}
 		rest := blank(string(line))
 		if strings.HasPrefix(rest, "[") {
 			var ok bool
-			if section, rest, ok = parseSection(rest[1:]); !ok {
-				return nil, ErrNotPlain
+			section, rest, ok = parseSection(rest[1:])
+			if lost = !ok || !plain; lost {
+				all = append(all, number)
 			}
 			rest = blank(rest)
 		}
-		if rest == "" || rest[0] == '#' || rest[0] == ';' {
+		comment := rest == "" || rest[0] == '#' || rest[0] == ';'
+		switch {
+		case lost, comment && plain:
+			continue
+		case comment, section == "":
+			all = append(all, number)
 			continue
 		}
 		s, ok := parseSetting(rest)
-		if !ok || section == "" {
-			return nil, ErrNotPlain
+		if s.odd = !ok || !plain; s.odd {
+			continued = goesOn
 		}
-		s.Key = section + "." + s.Key
+		if s.Key == "" {
+			s = number
+		} else {
+			s.Key = section + "." + s.Key
+		}
 		all = append(all, s)
 	}
 	return all, nil
@@ -103,7 +131,7 @@ func parseSetting(s string) (Entry, bool) {
 		return Entry{Key: name, Bare: true}, true
 	}
 	if rest[0] != '=' {
-		return Entry{}, false
+		return Entry{Key: name}, false
 	}
 	value, ok := parseValue(rest[1:])
 	return Entry{Key: name, Value: value}, ok
@@ -158,7 +186,7 @@ func ParseList(text []byte) []Entry {
 	for entry := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
 		key, value, found := bytes.Cut(entry, []byte("\n"))
 		if len(entry) > 0 {
-			all = append(all, Entry{string(key), string(value), !found})
+			all = append(all, Entry{Key: string(key), Value: string(value), Bare: !found})
 		}
 	}
 	return all

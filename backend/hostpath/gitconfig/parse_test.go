@@ -20,8 +20,8 @@ func TestParsePlain(t *testing.T) {
 	x = !sh -c \"a b\"	# tab before it
 `
 	got, err := Parse([]byte(config))
-	want := []Entry{{"core.repositoryformatversion", "0", false}, {"core.hookspath", "tools/git hooks", false}, {"core.bare", "", true},
-		{"include.path", "../team.gitconfig", false}, {"includeif.gitdir:~/src/.path", "local.inc", false}, {"alias.x", `!sh -c "a b"`, false}}
+	want := []Entry{{Key: "core.repositoryformatversion", Value: "0"}, {Key: "core.hookspath", Value: "tools/git hooks"}, {Key: "core.bare", Bare: true},
+		{Key: "include.path", Value: "../team.gitconfig"}, {Key: "includeif.gitdir:~/src/.path", Value: "local.inc"}, {Key: "alias.x", Value: `!sh -c "a b"`}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v\nwant %v", got, err, want)
 	}

@@ -1,7 +1,6 @@
 package changes
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -34,7 +33,7 @@ func (v *visible) Write(p []byte) (int, error) {
 	data := slices.Concat(v.half, p)
 	out := make([]byte, 0, len(data)+16)
 	for len(data) > 0 && utf8.FullRune(data) {
-		out, data = appendVisible(out, data)
+		out, data = text.AppendVisible(out, data)
 	}
 	v.half = slices.Clone(data)
 	if _, err := v.to.Write(out); err != nil {
@@ -47,26 +46,8 @@ func (v *visible) Write(p []byte) (int, error) {
 func (v *visible) Close() error {
 	var out []byte
 	for len(v.half) > 0 {
-		out, v.half = appendVisible(out, v.half)
+		out, v.half = text.AppendVisible(out, v.half)
 	}
 	_, err := v.to.Write(out)
 	return err
-}
-
-// appendVisible adds the first character of some text as it is shown, and returns the rest.
-func appendVisible(out, data []byte) (shown, rest []byte) {
-	r, n := utf8.DecodeRune(data)
-	switch {
-	case r == utf8.RuneError && n == 1: // no character
-		out = fmt.Appendf(out, "<%02X>", data[0])
-	case r >= 0x80 && r < 0xa0: // also two characters: ESC, and this one
-		out = append(out, '^', '[', byte(r)-0x40)
-	case r < 0x20 && r != '\n' && r != '\t', r == 0x7f:
-		out = append(out, '^', byte(r)^0x40)
-	case text.IsInvisible(r):
-		out = fmt.Appendf(out, "<U+%04X>", r)
-	default:
-		out = append(out, data[:n]...)
-	}
-	return out, data[n:]
 }
