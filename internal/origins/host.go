@@ -96,9 +96,13 @@ func (h *host) trust(files ...string) (some bool, err error) {
 			continue
 		}
 		some = true
-		if _, below := hostpath.Within(hostpath.Real(file), h.home); below && h.home != "" {
+		info, _ := os.Stat(file) // nil if it leads nowhere
+		switch _, below := hostpath.Within(hostpath.Real(file), h.home); {
+		case below && h.home != "" && info != nil && info.IsDir():
+			_, err = hostpath.ToolDir(h.Sandbox, h.home, file)
+		case below && h.home != "":
 			_, err = hostpath.ToolFile(h.Sandbox, h.home, file)
-		} else {
+		default:
 			err = hostpath.Program("allow_from", h.Sandbox.StateDir, file, file, h.mounts) // which asks the same of any file
 		}
 		if err != nil {
@@ -121,16 +125,15 @@ var passed = []string{
 	"HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS",
 	"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR",
-	"PYENV_ROOT", "ASDF_DATA_DIR", "MISE_DATA_DIR", "VOLTA_HOME", "FNM_DIR", // where shims find the program
 }
 
 // environ returns the environment of a tool: of the caller's variables those that are passed to
-// each tool and those with these names, where "PIP_*" is all that begin so.
+// each tool, those of version managers and those with these names, where "PIP_*" is all that begin so.
 func (h *host) environ(names ...string) []string {
 	var env []string
 	for _, v := range h.Environ {
 		name, _, _ := strings.Cut(v, "=")
-		if slices.ContainsFunc(append(passed[:len(passed):len(passed)], names...), func(p string) bool {
+		if slices.ContainsFunc(slices.Concat(passed, managers, names), func(p string) bool {
 			prefix, all := strings.CutSuffix(p, "*")
 			return name == p || all && strings.HasPrefix(name, prefix)
 		}) {
@@ -184,27 +187,4 @@ func run(ctx context.Context, dir string, env []string, program string, args ...
 		err = errors.New(strings.TrimSuffix(err.Error()+": "+text.Prefix(last, 300), ": "))
 	}
 	return stdout.kept.String(), stderr.kept.String(), err
-}
-
-// scratch makes a new and empty directory in which a tool finds nothing to obey, and calls do in
-// it. marks are names that tools look for in the directories above.
-func (h *host) scratch(do func(dir string) error, marks ...string) error {
-	dir, err := os.MkdirTemp("", "paddock-ask-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	if dir, err = hostpath.SearchDir(h.Sandbox, dir); err != nil {
-		return fmt.Errorf("the temporary directory %s cannot be used: %w", os.TempDir(), err)
-	}
-	for above := filepath.Dir(dir); ; above = filepath.Dir(above) {
-		for _, mark := range marks {
-			if exists(filepath.Join(above, mark)) {
-				return fmt.Errorf("it would obey %s", filepath.Join(above, mark))
-			}
-		}
-		if above == "/" {
-			return do(dir)
-		}
-	}
 }

@@ -19,6 +19,7 @@ import (
 // place is a host with programs of the test's own: home, a workspace in it, and bin in PATH.
 type place struct {
 	home, workspace, bin string
+	state                string // above which nobody else can make files
 	env                  []string
 	mounts               []policy.Mount
 	path                 string
@@ -27,7 +28,7 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	p := &place{home: filepath.Join(t.TempDir(), "home"), patience: testkit.Patience}
+	p := &place{home: filepath.Join(t.TempDir(), "home"), state: filepath.Join(testkit.Private(t), "below", "state"), patience: testkit.Patience}
 	p.workspace, p.bin = filepath.Join(p.home, "work"), filepath.Join(p.home, "tools", "bin")
 	for _, dir := range []string{p.workspace, p.bin} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -67,7 +68,7 @@ func (p *place) ask(t *testing.T, tools ...string) (Answer, error) {
 	env := append([]string{"HOME=" + p.home, "SECRET=1"}, p.env...)
 	return Ask(t.Context(), Request{
 		Tools: tools, Environ: env, Patience: p.patience,
-		Sandbox: backend.Request{Spec: spec, Home: p.home, Path: p.path, StateDir: filepath.Join(p.home, "state")},
+		Sandbox: backend.Request{Spec: spec, Home: p.home, Path: p.path, StateDir: p.state},
 		LookupEnv: func(name string) (string, bool) {
 			for _, v := range env {
 				if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -281,7 +282,7 @@ func TestAskInAnEmptyDirectory(t *testing.T) {
 	p := newPlace(t)
 	out := filepath.Join(p.home, "seen")
 	p.tool(t, "npm", `{ pwd; ls -A; env; } > "$HOME/seen"; echo '{"registry":"https://a.example"}'`)
-	p.env = []string{"NODE_OPTIONS=--require=./evil.js", "npm_config_x=1", "HTTPS_PROXY=http://gate.example"}
+	p.env = []string{"NODE_OPTIONS=--require=./evil.js", "npm_config_x=1", "PYENV_VERSION=3.12", "ASDF_DIR=/opt/asdf", "HTTPS_PROXY=http://gate.example"}
 	p.write(t, "work/bin/x", "")
 	p.path = filepath.Join(p.workspace, "bin") + ":" + p.path
 	if _, err := p.ask(t, "npm"); err != nil {
@@ -292,7 +293,7 @@ func TestAskInAnEmptyDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(text), "\n")
-	if strings.HasPrefix(lines[0], p.home) || lines[1] != "package.json" {
+	if !strings.HasPrefix(lines[0], p.state+"/ask/") || lines[1] != "package.json" {
 		t.Errorf("it ran in %s, with %s", lines[0], lines[1])
 	}
 	if exists(lines[0]) {
@@ -303,10 +304,136 @@ func TestAskInAnEmptyDirectory(t *testing.T) {
 			t.Errorf("it has %s: %s", not, text)
 		}
 	}
-	for _, want := range []string{"\nHTTPS_PROXY=", "\nnpm_config_x=1\n", "\nHOME=" + p.home + "\n"} {
+	for _, want := range []string{"\nHTTPS_PROXY=", "\nnpm_config_x=1\n", "\nPYENV_VERSION=3.12\n", "\nASDF_DIR=/opt/asdf\n", "\nHOME=" + p.home + "\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("it lacks %q: %s", want, text)
 		}
+	}
+}
+
+// shim is a program as version managers put in the place of tools: it executes what the next file
+// .tool-versions says, in a directory above or in the home.
+const shim = `dir=$PWD
+while [ -n "$dir" ] && [ ! -e "$dir/.tool-versions" ]; do dir=${dir%/*}; done
+[ -e "$dir/.tool-versions" ] || dir=$HOME
+[ -e "$dir/.tool-versions" ] && exec "$(cat "$dir/.tool-versions")" "$@"
+echo '{"registry":"https://none.example"}'`
+
+// TestMarks: what version managers read in directories above is obeyed if the caller wrote it, and
+// refused by name if others or commands of a sandbox could have.
+func TestMarks(t *testing.T) {
+	const good, evil = "tools/lib/good", "tools/lib/evil"
+	// other makes a file another user's, as far as this user can.
+	other := func(t *testing.T, at string) {
+		t.Helper()
+		if os.Geteuid() == 0 {
+			if err := os.Chown(at, 12345, 12345); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	shared := func(t *testing.T, p *place) {
+		t.Helper()
+		p.state = filepath.Join(t.TempDir(), "shared", "own", "state")
+		for _, dir := range []string{p.state, filepath.Dir(p.state)} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(filepath.Dir(filepath.Dir(p.state)), 0o777|os.ModeSticky); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		make  func(t *testing.T, p *place) (mark string)
+		mark  string // what it says
+		rules string
+		want  string // a part of the error; MARK is the mark
+		hint  string
+	}{
+		{"none", func(*testing.T, *place) string { return "" }, "", "none.example:443", "", ""},
+		{"of the caller, above", func(_ *testing.T, p *place) string { return filepath.Join(filepath.Dir(p.state), ".tool-versions") }, good, "good.example:443", "", ""},
+		{"of the caller, in the home", func(_ *testing.T, p *place) string { return filepath.Join(p.home, ".tool-versions") }, good, "good.example:443", "", ""},
+		{"in a directory that everybody shares", func(t *testing.T, p *place) string {
+			shared(t, p)
+			return filepath.Join(filepath.Dir(filepath.Dir(p.state)), ".tool-versions")
+		}, evil, "", "every user of this host can make files in ", "set PADDOCK_STATE_DIR to a directory of your own"},
+		{"that may come", func(t *testing.T, p *place) string {
+			shared(t, p)
+			return ""
+		}, "", "", "every user of this host can make files in ", "set PADDOCK_STATE_DIR to a directory of your own"},
+		{"that everybody can write", func(t *testing.T, p *place) string { return filepath.Join(filepath.Dir(p.state), ".tool-versions") }, evil, "", "MARK cannot be trusted: ", "remove it"},
+		{"in a mount that commands can write", func(t *testing.T, p *place) string {
+			p.mounts = []policy.Mount{{Source: filepath.Join(p.home, "files"), Target: "/mnt/files", Mode: "rw"}}
+			at := p.write(t, "files/versions", filepath.Join(p.home, evil))
+			if err := os.Symlink(at, filepath.Join(p.home, ".tool-versions")); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(p.home, ".tool-versions")
+		}, evil, "", "MARK cannot be trusted: ", "remove it"},
+		{"by another name", func(t *testing.T, p *place) string {
+			p.env = []string{"ASDF_DEFAULT_TOOL_VERSIONS_FILENAME=.versions"}
+			if err := os.Symlink(p.write(t, "work/versions", ""), filepath.Join(p.home, ".versions")); err != nil {
+				t.Fatal(err)
+			}
+			return ""
+		}, "", "", ".versions cannot be trusted: ", "remove it"},
+		{"in a state directory that commands can write", func(t *testing.T, p *place) string {
+			p.state = filepath.Join(p.home, "work", "state")
+			return ""
+		}, "", "", "commands can change it", "set PADDOCK_STATE_DIR to a directory of your own"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.path = p.bin + ":" + basics(t)
+			p.tool(t, "npm", shim)
+			p.write(t, good, "#!/bin/sh\necho '{\"registry\":\"https://good.example\"}'\n")
+			p.write(t, evil, "#!/bin/sh\ntouch \"$HOME/ran\"\necho '{\"registry\":\"https://evil.example\"}'\n")
+			if err := os.MkdirAll(filepath.Dir(p.state), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			mark := tt.make(t, p)
+			if mark != "" {
+				testkit.Write(t, mark, filepath.Join(p.home, tt.mark), 0o644)
+			}
+			if tt.mark == evil {
+				if at, err := os.Readlink(mark); err != nil { // it is the mark itself
+					other(t, mark)
+					if err := os.Chmod(mark, 0o666); err != nil {
+						t.Fatal(err)
+					}
+				} else if _, err := os.Stat(at); err != nil {
+					t.Fatal(err)
+				}
+				// The control: the same program, where nobody looks at what is above, is the evil one.
+				dir := filepath.Join(filepath.Dir(mark), "paddock-ask")
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				out, _, err := run(t.Context(), dir, []string{"HOME=" + p.home, "PATH=" + p.path}, filepath.Join(p.bin, "npm"))
+				if err != nil || !strings.Contains(out, "evil.example") || os.Remove(filepath.Join(p.home, "ran")) != nil {
+					t.Fatalf("the mark decides nothing: %q, %v", out, err)
+				}
+			}
+			got, err := p.ask(t, "npm")
+			if exists(filepath.Join(p.home, "ran")) {
+				t.Error("the other's program was executed")
+			}
+			if tt.want == "" {
+				if err != nil || rules(got) != tt.rules {
+					t.Errorf("%q, %v", rules(got), err)
+				}
+				return
+			}
+			found := policy.FieldErrors(err)
+			if len(found) != 1 || !strings.Contains(found[0].Reason, strings.ReplaceAll(tt.want, "MARK", mark)) || !strings.Contains(found[0].Hint, tt.hint) {
+				t.Errorf("%q, %+v", rules(got), found)
+			}
+			if left, err := os.ReadDir(filepath.Join(p.state, "ask")); len(left) > 0 {
+				t.Errorf("%v is left, %v", left, err)
+			}
+		})
 	}
 }
 
@@ -350,7 +477,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Ask(ctx, Request{Tools: []string{"npm"}, Environ: []string{"HOME=" + p.home}, LookupEnv: func(string) (string, bool) { return "", false },
-		Patience: testkit.Patience, Sandbox: backend.Request{Spec: spec, Home: p.home, Path: p.path, StateDir: filepath.Join(p.home, "state")}})
+		Patience: testkit.Patience, Sandbox: backend.Request{Spec: spec, Home: p.home, Path: p.path, StateDir: p.state}})
 	if err == nil {
 		t.Error("it has answered")
 	}

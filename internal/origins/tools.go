@@ -307,7 +307,7 @@ func (q *question) cargo(ctx context.Context) error {
 			q.crates(own)
 		}
 		return nil
-	}, ".cargo/config", ".cargo/config.toml")
+	})
 }
 
 // crates opens the host that an index names for its files, by what cargo has kept of the index.

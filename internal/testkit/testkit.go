@@ -53,6 +53,34 @@ func Write(t testing.TB, path, text string, mode os.FileMode) {
 	}
 }
 
+// Private returns a new directory in which, and above which, nobody but root and this user can make
+// files, unlike the temporary directory of most hosts. A user who has none skips the test.
+func Private(t testing.TB) string {
+	t.Helper()
+	for _, at := range []string{os.TempDir(), os.Getenv("HOME"), "/run", "/var/lib"} {
+		shared := at == ""
+		for dir := at; dir != "/" && !shared; dir = filepath.Dir(dir) {
+			info, err := os.Stat(dir)
+			shared = err != nil || info.Mode().Perm()&0o022 != 0
+		}
+		if shared {
+			continue
+		}
+		dir, err := os.MkdirTemp(at, "paddock-test-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		})
+		return dir
+	}
+	t.Skip("there is no directory above which nobody else can make files")
+	return ""
+}
+
 // Repeated reports whether "make test" has run the same tests as root before: "make test-user" comes
 // after it.
 func Repeated() bool { return os.Getenv("PADDOCK_TEST_CONTROLLED") != "" }

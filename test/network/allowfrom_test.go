@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,7 +82,11 @@ func paddockRun(t *testing.T, home, dir string, args ...string) (out string, sta
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+home, "PADDOCK_STATE_DIR="+filepath.Join(home, "state"), "PADDOCK_CACHE_DIR="+filepath.Join(home, "caches"))
+	state := filepath.Join(home, "state")
+	if slices.Contains(args, "--allow-from") {
+		state = filepath.Join(testkit.Private(t), "state")
+	}
+	cmd.Env = append(os.Environ(), "HOME="+home, "PADDOCK_STATE_DIR="+state, "PADDOCK_CACHE_DIR="+filepath.Join(home, "caches"))
 	text, err := cmd.CombinedOutput()
 	exit := (*exec.ExitError)(nil)
 	if err != nil && !errors.As(err, &exit) {
