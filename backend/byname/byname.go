@@ -43,6 +43,11 @@ type Process struct {
 	failed  error         // why its program was not executed, final with done
 }
 
+// mostData bounds the memory of an egress process, in bytes, whatever its own bounds miss: several
+// times what the most connections take that one can have. Beyond it the process ends, and with it the
+// way out.
+const mostData = 768 << 20
+
 // Start starts the egress process of the sandbox with this directory. It is confined before its
 // program begins: another user's identity if the caller is root, which comes with the id that
 // was lent to the sandbox (0: none, and the caller's own); no capabilities, no_new_privs, and a
@@ -73,7 +78,7 @@ func Start(keeper *keep.Keeper, program string, dir *state.Dir, lent uint32) (*P
 		Env:           []string{"GOMAXPROCS=2", "GOGC=100", "GOMEMLIMIT=24MiB", "GODEBUG=netdns=go"},
 		Dir:           "/",
 		Room:          2 * egress.Stock, // it gets the sockets of a gateway
-		Rlimits:       []clone.Rlimit{{Resource: unix.RLIMIT_CORE}},
+		Rlimits:       []clone.Rlimit{{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_DATA, Limit: unix.Rlimit{Cur: mostData, Max: mostData}}},
 		DieWithThread: true,
 		NoCaps:        true,
 		NoNewPrivs:    true,

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -309,6 +310,9 @@ func TestConfined(t *testing.T) {
 		if status[name] != want {
 			t.Errorf("%s is %s", name, status[name])
 		}
+	}
+	if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", egressPID(t))); err != nil || !regexp.MustCompile(`(?m)^Max data size +805306368 +805306368 `).Match(limits) {
+		t.Errorf("its memory is not bounded: %v: %s", err, limits)
 	}
 	uid := strings.Fields(status["Uid"])[0]
 	if inside := fmt.Sprint(box.Isolation().UIDHost); os.Geteuid() == 0 && (uid == "0" || uid == inside) {

@@ -19,6 +19,11 @@ func (i *intercepted) answer(r *http.Response) error {
 	if !ok {
 		return errors.New("it belongs to no request")
 	}
+	head := headWeight(r.Header)
+	e.weight += head
+	if i.inFlight.Add(head) > i.most {
+		return errTooMany
+	}
 	r.Header.Del("Alt-Svc") // there is no other way to the host
 	if len(r.Trailer) > 0 { // else clients of HTTP/1.1 do not get them
 		r.Header.Del("Content-Length")

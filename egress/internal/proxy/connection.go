@@ -32,7 +32,9 @@ type connection struct {
 	ignore         func() bool             // ends the watch for that
 	done           func()                  // called at its end
 	sent, received atomic.Int64
-	at             netip.AddrPort // of the host, for Server.mu; not set behind the operator's proxy
+	// The addresses of the host, for Server.mu; there are none behind the operator's proxy.
+	at   netip.AddrPort   // the last one, for the record
+	ends []netip.AddrPort // of what is connected: an intercepted connection can have several
 }
 
 // The ways in which a connection ends but for its two ends closing it.
@@ -315,13 +317,15 @@ func (c *connection) connect(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, &failedError{err}
 	}
+	at := c.addressOf(outside)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if remote, ok := outside.RemoteAddr().(*net.TCPAddr); ok && !s.upstream.proxy.covers(c.to) {
-		c.at = netip.AddrPortFrom(remote.AddrPort().Addr().Unmap(), c.to.port)
+	if at.IsValid() {
+		c.at, c.ends = at, append(c.ends, at)
 	}
 	if s.table != table {
 		if reason := s.forbids(table, s.table, c); reason != "" {
+			c.leave(at)
 			reset(outside)
 			return nil, &deniedError{c.rule, reason}
 		}
@@ -331,6 +335,23 @@ func (c *connection) connect(ctx context.Context) (net.Conn, error) {
 		narrow(outside)
 	}
 	return outside, nil
+}
+
+// addressOf returns the address of the host to which a connection of its side leads. It is not valid
+// behind the operator's proxy.
+func (c *connection) addressOf(outside net.Conn) (at netip.AddrPort) {
+	if remote, ok := outside.RemoteAddr().(*net.TCPAddr); ok && !c.server.upstream.proxy.covers(c.to) {
+		at = netip.AddrPortFrom(remote.AddrPort().Addr().Unmap(), c.to.port)
+	}
+	return at
+}
+
+// leave forgets an address of the host, to which one connection less leads. The caller holds
+// Server.mu.
+func (c *connection) leave(at netip.AddrPort) {
+	if i := slices.Index(c.ends, at); i >= 0 {
+		c.ends = slices.Delete(c.ends, i, i+1)
+	}
 }
 
 // forbids returns why the rules of a new table forbid a connection that those of an old one
@@ -343,18 +364,21 @@ func (s *Server) forbids(old, table *egress.Table, c *connection) string {
 	case !reflect.DeepEqual(c.intercepts, d.Intercept):
 		return "what requests to it may be, or what they get, has changed"
 	}
-	if !c.at.IsValid() || c.to.name == policy.HostName {
+	if c.to.name == policy.HostName {
 		return ""
 	}
-	// Whether the address is allowed depends on rules for addresses alone.
+	// Whether an address is allowed depends on rules for addresses alone.
 	type rules struct{ denied, named, exactly bool }
-	of := func(t *egress.Table) (r rules) {
-		_, r.denied = t.DeniedAddress(c.at.Addr())
-		r.named, r.exactly = t.Names(c.at.Addr(), c.at.Port())
+	of := func(t *egress.Table, at netip.AddrPort) (r rules) {
+		_, r.denied = t.DeniedAddress(at.Addr())
+		r.named, r.exactly = t.Names(at.Addr(), at.Port())
 		return r
 	}
-	if of(old) != of(table) {
-		if err := s.upstream.checkAddress(table, c.at); err != nil {
+	for _, at := range c.ends {
+		if of(old, at) == of(table, at) {
+			continue
+		}
+		if err := s.upstream.checkAddress(table, at); err != nil {
 			return err.Error()
 		}
 	}

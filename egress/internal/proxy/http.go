@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	mostHead   = 64 << 10 // bytes of a head of HTTP
+	mostHead   = 48 << 10 // bytes of a head of HTTP: cookies of 32 kB, and more than as much as most servers take besides
 	mostFields = 256
 )
 
@@ -120,6 +120,9 @@ func (h *httpHead) add(line string) *httpError {
 	name, value, ok := strings.Cut(line, ":")
 	if !ok || !isToken(name) { // also a line that goes on with the one before it
 		return badRequest("a line of its header is invalid")
+	}
+	if err := checkFraming(name); err != nil {
+		return err
 	}
 	value = strings.Trim(value, " \t")
 	for i := range len(value) {

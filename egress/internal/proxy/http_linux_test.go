@@ -163,6 +163,8 @@ func TestRefusedRequests(t *testing.T) {
 		{"two codings", "POST / HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501},
 		{"coding twice", "POST / HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n", 400},
 		{"a space before the colon", "GET / HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding : chunked\r\n\r\n", 400},
+		{"a coding with another line", "POST / HTTP/1.1\r\nHost: api.test\r\nTransfer_Encoding: chunked\r\n\r\n", 400},
+		{"a length with another line", "POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 1\r\ncontent_LENGTH: 0\r\n\r\nx", 400},
 		{"a folded line", "GET / HTTP/1.1\r\nX: y\r\n Host: evil.test\r\nHost: api.test\r\n\r\n", 400},
 		{"bare line feeds", "GET / HTTP/1.1\nHost: api.test\n\n", 400},
 		{"a bare line feed in a field", "GET / HTTP/1.1\r\nX: y\nHost: evil.test\r\nHost: api.test\r\n\r\n", 400},

@@ -24,8 +24,8 @@ const (
 	// Connections to hosts beyond the first one of each intercepted connection, of all
 	// together: one connection of HTTP/2 inside can need several.
 	mostExtra       = 32
-	mostStreams     = 64 // requests at once of one connection
-	mostAnswerHead  = 256 << 10
+	mostStreams     = 32 // requests at once of one connection
+	mostAnswerHead  = 64 << 10
 	proxyBuffer     = 32 << 10
 	continueTimeout = time.Second
 )
@@ -33,6 +33,8 @@ const (
 // interceptor ends TLS of the connections whose rules intercept.
 type interceptor struct {
 	server    *Server
+	most      int64        // bytes of what is in flight
+	inFlight  atomic.Int64 // requests of all connections, by their weights
 	authority *signer
 	secrets   secrets
 	inside    *tls.Config   // towards commands
@@ -54,7 +56,7 @@ func newInterceptor(s *Server, o *Options) (*interceptor, error) {
 			return nil, err
 		}
 	}
-	i := &interceptor{server: s, authority: a, secrets: o.Secrets, extra: make(chan struct{}, mostExtra), conns: make(chan net.Conn)}
+	i := &interceptor{server: s, most: mostInFlight, authority: a, secrets: o.Secrets, extra: make(chan struct{}, mostExtra), conns: make(chan net.Conn)}
 	i.buffers.New = func() any { return new([proxyBuffer]byte) }
 	i.inside = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
@@ -78,7 +80,7 @@ func newInterceptor(s *Server, o *Options) (*interceptor, error) {
 	protocols.SetHTTP2(true)
 	i.http = &http.Server{
 		Handler: i, DisableGeneralOptionsHandler: true, TLSConfig: i.inside, Protocols: protocols, ReadHeaderTimeout: headTimeout, MaxHeaderBytes: mostHead,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: mostStreams, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10},
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: mostStreams, MaxReadFrameSize: 16 << 10, MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 128 << 10},
 		ErrorLog: log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			secure, ok := conn.(*tls.Conn)
@@ -240,11 +242,15 @@ func (i *intercepted) prepare(two bool) {
 	if i.protocols = []string{"http/1.1"}; two {
 		i.protocols = []string{"h2", "http/1.1"}
 	}
+	buffers := &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 512 << 10}
+	if i.server.crowded() {
+		buffers.MaxReceiveBufferPerConnection, buffers.MaxReceiveBufferPerStream = 128<<10, 64<<10
+	}
 	i.transport = &http.Transport{
 		DialTLSContext: i.dialTLS, Protocols: protocols,
 		DisableCompression: true, MaxIdleConnsPerHost: 2, ExpectContinueTimeout: continueTimeout,
 		MaxResponseHeaderBytes: mostAnswerHead, ReadBufferSize: 2 << 10, WriteBufferSize: 2 << 10,
-		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 512 << 10},
+		HTTP2: buffers,
 	}
 	i.proxy = &httputil.ReverseProxy{
 		Transport: i.transport, FlushInterval: -1, BufferPool: &i.buffers, ErrorLog: i.http.ErrorLog,

@@ -125,7 +125,14 @@ func (i *intercepted) connect(ctx context.Context) (net.Conn, error) {
 		free()
 		return nil, err
 	}
-	return &outsideConn{Conn: conn, c: i.c, free: free, stop: context.AfterFunc(i.c.ctx, func() { reset(conn) })}, nil
+	at := i.c.addressOf(conn)
+	left := func() {
+		free()
+		i.server.mu.Lock()
+		defer i.server.mu.Unlock()
+		i.c.leave(at)
+	}
+	return &outsideConn{Conn: conn, c: i.c, free: left, stop: context.AfterFunc(i.c.ctx, func() { reset(conn) })}, nil
 }
 
 // restAfter closes connections to the host on which no request has come for a time. 0: never.

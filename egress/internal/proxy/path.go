@@ -89,7 +89,18 @@ var (
 	rangeHeaders = []string{"Range", "Request-Range", "If-Range"}
 	// Headers that say what a request is, and can only stand at its beginning.
 	headHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Forwarded"}
+	// Headers that say where a request ends.
+	framingHeaders = []string{"Content-Length", "Transfer-Encoding"}
 )
+
+// checkFraming returns an error if a header is not one that says where a request ends, and servers
+// may take it for one.
+func checkFraming(name string) *httpError {
+	if strings.Contains(name, "_") && isOneOf(name, framingHeaders) {
+		return badRequest("its header has " + name + ", which servers may take for " + strings.ReplaceAll(name, "_", "-"))
+	}
+	return nil
+}
 
 // checkForwarded returns an error if a request says that it was forwarded for another host than
 // the target of its connection. Servers behind a proxy of their own may believe that.

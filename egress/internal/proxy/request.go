@@ -24,6 +24,7 @@ type exchange struct {
 	http.ResponseWriter
 	redact redactor
 	status int
+	weight int64 // of it among those that are in flight
 	err    error // why the host was not reached
 }
 
@@ -53,12 +54,21 @@ func (i *interceptor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (i *intercepted) serveRequest(w http.ResponseWriter, r *http.Request) {
 	i.requests.Add(1)
 	began := time.Now()
-	e := &exchange{ResponseWriter: w}
-	if refusal := i.check(r); refusal != nil {
+	e := &exchange{ResponseWriter: w, weight: requestWeight + headWeight(r.Header) + int64(len(r.RequestURI))}
+	held := i.inFlight.Add(e.weight)
+	defer func() { i.inFlight.Add(-e.weight) }()
+	refusal := errTooMany
+	if held <= i.most {
+		refusal = i.check(r)
+	}
+	if refusal != nil {
 		i.server.deny(egress.Record{Host: i.c.to.host(), Port: i.c.to.port, Rule: i.c.rule, Reason: "a request was refused: " + refusal.reason,
 			Method: cutText(r.Method), Path: i.shown(r.URL), Status: refusal.status})
 		if r.ProtoMajor == 1 && refusal.status != http.StatusForbidden {
 			w.Header().Set("Connection", "close") // what follows may be meant to be read in another way
+		}
+		if held > i.most+i.most/8 { // not even refusals are read
+			panic(http.ErrAbortHandler)
 		}
 		writeText(w, refusal.status, "paddock: the request is refused: "+strconv.QuoteToASCII(refusal.reason)+"\n")
 		return
@@ -124,6 +134,11 @@ func (i *intercepted) check(r *http.Request) *httpError {
 			if !strings.EqualFold(host, r.Host) {
 				return &httpError{421, "it names two hosts"}
 			}
+		}
+	}
+	for name := range r.Header {
+		if err := checkFraming(name); err != nil {
+			return err
 		}
 	}
 	if err := checkForwarded(r.Header, i.c.to); err != nil {

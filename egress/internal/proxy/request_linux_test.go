@@ -217,6 +217,9 @@ func TestAnotherHostInside(t *testing.T) {
 		"with a user":                     {"GET / HTTP/1.1\r\nHost: api.test@evil.test\r\n\r\n", 400},
 		"two lengths":                     {"POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
 		"an unknown coding":               {"POST / HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
+		"a coding with another line":      {"POST / HTTP/1.1\r\nHost: api.test\r\nTransfer_Encoding: chunked\r\n\r\n", 400},
+		"a length with another line":      {"POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 1\r\ncontent_LENGTH: 0\r\n\r\nx", 400},
+		"another header with a line":      {"GET / HTTP/1.1\r\nHost: api.test\r\nX_Content-Length: 1\r\n\r\n", 200},
 		"a folded header":                 {"GET / HTTP/1.1\r\nHost: api.test\r\n Host: evil.test\r\n\r\n", 400},
 		"a space in a header":             {"GET / HTTP/1.1\r\nHost : evil.test\r\nHost: api.test\r\n\r\n", 400},
 	} {
@@ -249,6 +252,9 @@ func TestAnotherHostInside(t *testing.T) {
 	r.Host = fmt.Sprintf("other.test:%d", l.tls)
 	if answer, err := c.Do(r); err != nil || answer.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("another :authority: %v, %v", answer, err)
+	}
+	if answer, text := l.do(c, "GET", l.url("/"), nil, "Transfer_Encoding", "chunked"); answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("a coding with another line: %d %s", answer.StatusCode, text)
 	}
 }
 
