@@ -1,7 +1,10 @@
 package origins
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,33 +65,44 @@ const forgotten = time.Hour
 // do in it, unless a version manager would obey a mark there, or in the home, that another user or
 // commands of a sandbox could have written.
 func (q *question) scratch(do func(dir string) error) error {
-	base := filepath.Join(q.Sandbox.StateDir, askDir)
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return err
-	}
-	if left, err := os.ReadDir(base); err == nil {
-		for _, e := range left {
-			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > forgotten {
-				_ = os.RemoveAll(filepath.Join(base, e.Name()))
-			}
-		}
-	}
-	made, err := os.MkdirTemp(base, "")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(made)
 	const others = "set PADDOCK_STATE_DIR to a directory of your own, above which only you and root can make files, or name its hosts instead: `network.allow` HOST"
 	refused := func(err error) error {
-		return refuse(q.tool, "cannot ask "+q.tool+" in the state directory "+q.Sandbox.StateDir+": "+text.Escape(hostpath.Reason(err)), others)
+		return refuse(q.tool, "cannot ask "+q.tool+" in the state directory "+text.Escape(q.Sandbox.StateDir+": "+hostpath.Reason(err)), others)
 	}
-	dir, err := hostpath.SearchDir(q.Sandbox, made)
+	if err := os.MkdirAll(q.Sandbox.StateDir, 0o700); err != nil {
+		return refused(err)
+	}
+	at, err := hostpath.SearchDir(q.Sandbox, q.Sandbox.StateDir)
 	if err != nil {
 		return refused(err)
 	}
-	if err := hostpath.Alone(dir); err != nil {
+	base := filepath.Join(at, askDir)
+	if err := hostpath.Alone(at); err != nil { // before anything is made or removed there
 		return refused(fmt.Errorf("%w, and version managers obey files there", err))
 	}
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return refused(err)
+	}
+	if info, err := os.Lstat(base); err != nil || !info.IsDir() {
+		return refused(cmp.Or(err, fmt.Errorf("%s is not a directory", base)))
+	}
+	if err := hostpath.Alone(base); err != nil {
+		return refused(fmt.Errorf("%w, and version managers obey files there", err))
+	}
+	left, err := os.ReadDir(base)
+	if err != nil {
+		return refused(err)
+	}
+	for _, e := range left {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > forgotten {
+			_ = os.RemoveAll(filepath.Join(base, e.Name())) // else the next question tries again
+		}
+	}
+	dir, err := os.MkdirTemp(base, "")
+	if err != nil {
+		return refused(err)
+	}
+	defer os.RemoveAll(dir)
 	for _, file := range q.marks(dir) {
 		if _, err := q.trust(file); err != nil {
 			return refuse(q.tool, "cannot ask "+q.tool+", which a version manager may stand for: "+text.Escape(err.Error()), "look at that file and remove it, or name the tool's hosts instead: `network.allow` HOST")

@@ -2,6 +2,7 @@ package origins
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -379,6 +380,18 @@ func TestMarks(t *testing.T) {
 			}
 			return ""
 		}, "", "", ".versions cannot be trusted: ", "remove it"},
+		{"where a link leads elsewhere", func(t *testing.T, p *place) string {
+			old := p.write(t, "elsewhere/old", "")
+			if err := errors.Join(os.MkdirAll(p.state, 0o700), os.Chtimes(old, time.Unix(0, 0), time.Unix(0, 0)), os.Symlink(filepath.Dir(old), filepath.Join(p.state, "ask"))); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if !exists(old) {
+					t.Error("it was removed there")
+				}
+			})
+			return ""
+		}, "", "", "ask is not a directory", "set PADDOCK_STATE_DIR"},
 		{"in a state directory that commands can write", func(t *testing.T, p *place) string {
 			p.state = filepath.Join(p.home, "work", "state")
 			return ""
@@ -430,7 +443,7 @@ func TestMarks(t *testing.T) {
 			if len(found) != 1 || !strings.Contains(found[0].Reason, strings.ReplaceAll(tt.want, "MARK", mark)) || !strings.Contains(found[0].Hint, tt.hint) {
 				t.Errorf("%q, %+v", rules(got), found)
 			}
-			if left, err := os.ReadDir(filepath.Join(p.state, "ask")); len(left) > 0 {
+			if left, err := filepath.Glob(filepath.Join(p.state, "ask", "[0-9]*")); len(left) > 0 || err != nil {
 				t.Errorf("%v is left, %v", left, err)
 			}
 		})
