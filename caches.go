@@ -84,6 +84,13 @@ func (o Options) stay(ctx context.Context, req *backend.Request, making bool) (*
 	if cachesFit(*spec) || !k.auto {
 		tools = cache.Chosen(words, hostpath.Real(spec.Workspace.Source))
 	}
+	if err := layerable(*spec); err != nil && len(tools) > 0 {
+		if !k.auto {
+			return nil, err
+		}
+		tools = nil
+		k.lost = append(k.lost, lostCaches(err))
+	}
 	keepHome := spec.Home == policy.HomeKeep
 	if len(tools) == 0 && !keepHome {
 		return k, nil
@@ -96,7 +103,7 @@ func (o Options) stay(ctx context.Context, req *backend.Request, making bool) (*
 	if err != nil && k.auto {
 		k.release()
 		if worthSaying(err) {
-			k.lost = append(k.lost, "caches: "+err.Error()+" ("+CacheDirEnv+" names another place for them)")
+			k.lost = append(k.lost, lostCaches(err))
 		}
 		err = nil
 	}
@@ -124,6 +131,15 @@ func lendable(spec Spec) error {
 		return hostpath.Refuse("caches", strings.Join(spec.Caches, ","), "at the landlock level root's commands are those of another user", "use level full, or leave it out")
 	}
 	return nil
+}
+
+// layerable returns why caches cannot have the fate of the workspace's changes, which end with
+// the sandbox or with a layer, or nil. A layer above them needs mounts.
+func layerable(spec Spec) error {
+	if spec.Workspace.Stays() || spec.Level != policy.LevelLandlock && !spec.Allows(policy.DegradeNamespaces) {
+		return nil
+	}
+	return hostpath.Refuse("caches", strings.Join(spec.Caches, ","), "what commands change in them would stay, and the workspace is read-only; the landlock level has no layers above caches", "use level full, or a workspace that commands may change")
 }
 
 // open finds the store, and checks that it can be used.
@@ -170,7 +186,10 @@ func (o Options) addCaches(ctx context.Context, k *stays, req *backend.Request, 
 	if len(tools) == 0 {
 		return nil
 	}
-	spec := req.Spec
+	spec, mode := req.Spec, "rw"
+	if !spec.Workspace.Stays() {
+		mode = "ro" // with a layer above it
+	}
 	spec.Mounts, spec.Env = slices.Clone(spec.Mounts), maps.Clone(spec.Env)
 	if spec.Env == nil {
 		spec.Env = map[string]string{}
@@ -191,9 +210,9 @@ func (o Options) addCaches(ctx context.Context, k *stays, req *backend.Request, 
 			return err
 		}
 		set(cache.Env(tool, dir))
-		stored = append(stored, backend.Stored{Source: dir, Tool: tool})
+		stored = append(stored, backend.Stored{Source: dir, Tool: tool, Ends: mode == "ro"})
 		if there {
-			spec.Mounts = append(spec.Mounts, Mount{Source: dir, Target: dir, Mode: "rw"})
+			spec.Mounts = append(spec.Mounts, Mount{Source: dir, Target: dir, Mode: mode})
 		}
 		if o.Caches.Host {
 			shown, vars := k.sources(req, spec, tool, dir, there)
@@ -290,8 +309,11 @@ func mappable(dir string) error {
 }
 
 // worthSaying reports whether the user should know why "auto" gives no cache: not if there
-// just is no place for one.
+// just is no place for one, unless it was named.
 func worthSaying(err error) bool {
+	if os.Getenv(CacheDirEnv) != "" {
+		return true
+	}
 	for _, no := range []error{hostpath.ErrNoHome, errUnmappable, fs.ErrPermission, unix.EROFS, fs.ErrNotExist} {
 		if errors.Is(err, no) {
 			return false
@@ -299,6 +321,22 @@ func worthSaying(err error) bool {
 	}
 	e := (*policy.FieldError)(nil)
 	return !errors.As(err, &e) || e.Field != "caches" && !strings.HasPrefix(e.Field, "mounts")
+}
+
+// lostCaches returns what an isolation says that has no caches because of this error.
+func lostCaches(err error) string {
+	err = cacheError(err)
+	why, hint := err.Error(), ""
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
+		hint = e.Hint
+		if e.Field == "caches" {
+			why = e.Reason
+		}
+	}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		hint = e.Hint
+	}
+	return "caches: " + why + " (" + hint + ")"
 }
 
 // cacheError returns an error about the store with what to do about it.

@@ -170,6 +170,10 @@ type Secret struct{ Name, Value, StandIn string }
 type Stored struct {
 	Source string // on the host, free of symbolic links
 	Tool   string // whose cache it is; empty: it is HOME
+	// Ends: what commands change in it ends with the sandbox, like what they change in the
+	// workspace. Its mount is read-only. Where the sandbox cannot have a layer above it,
+	// commands have an empty directory instead.
+	Ends bool
 	// Downloads: it is not in the store. The caller's tool has downloaded what is in it.
 	Downloads bool
 	// Over, if not empty, is the target of its mount, where there is something already: the

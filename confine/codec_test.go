@@ -22,7 +22,7 @@ func fill(v reflect.Value, n *uint64) {
 		fill(v.Elem(), n)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if !slices.Contains([]string{"Why", "Command", "LeftOut", "GroupLimits", "Toolchains", "Caches", "Home", "Downloads"}, v.Type().Field(i).Name) { // which do not cross
+			if !slices.Contains([]string{"Why", "Command", "LeftOut", "GroupLimits", "Toolchains", "Caches", "LayeredCaches", "Home", "Downloads"}, v.Type().Field(i).Name) { // which do not cross
 				fill(v.Field(i), n)
 			}
 		}

@@ -343,7 +343,7 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 	}
 	if w := s.Workspace; w.Source != "" {
 		mode := "rw"
-		if w.Access == "ro" || w.OnlyReads() {
+		if !w.Stays() {
 			mode = "ro" // its source is only read
 		}
 		c.Workspace = []Place{{w.Source, mode}}

@@ -137,7 +137,7 @@ func (a *applier) rootFS(written string) {
 
 func (a *applier) workspace(s Spec) {
 	w := s.Workspace
-	write := w.Access != "ro" && !w.OnlyReads()
+	write := w.Stays()
 	if w.Source != "" || !s.elsewhere() {
 		a.source("workspace.source", "workspace", w.Source, write, a.c.Workspace)
 	}

@@ -96,6 +96,9 @@ type Workspace struct {
 // OnlyReads reports whether commands leave the source as it is, in whatever they change.
 func (w Workspace) OnlyReads() bool { return w.Mode == ModeCopy || w.Mode == ModeOverlay }
 
+// Stays reports whether what commands change in the workspace stays in its source.
+func (w Workspace) Stays() bool { return w.Access != "ro" && !w.OnlyReads() }
+
 // Mount makes a host path visible inside.
 type Mount struct {
 	// Source is a host file or directory; it is made absolute, and "~" is
@@ -151,10 +154,13 @@ type Isolation struct {
 	Workspace string `json:"workspace"`
 	Layer     string `json:"layer,omitempty"`
 	RootFS    string `json:"rootfs"`
-	// Caches are the tools whose caches are kept for later sandboxes; Home is the host
-	// directory at HOME, empty for a private one that ends with the sandbox.
-	Caches []string `json:"caches,omitempty"`
-	Home   string   `json:"home,omitempty"`
+	// Caches are the tools whose caches are kept for later sandboxes. LayeredCaches are those
+	// for which commands have what earlier sandboxes kept, below a layer in memory: what they
+	// change ends with the sandbox. Home is the host directory at HOME, empty for a private
+	// one that ends with the sandbox.
+	Caches        []string `json:"caches,omitempty"`
+	LayeredCaches []string `json:"layered_caches,omitempty"`
+	Home          string   `json:"home,omitempty"`
 	// Downloads are the tools that can read what they have downloaded for the caller, outside
 	// of sandboxes.
 	Downloads []string `json:"downloads,omitempty"`

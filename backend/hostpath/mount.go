@@ -173,8 +173,9 @@ func writable(mounts []Mount) []Dir {
 // policy refuses them in a spec, but a link may lead there too.
 var kernelDirs = []string{"/proc", "/sys", "/dev"}
 
-// Merged reports whether the mount is merged with what is at its target already.
-func (m Mount) Merged() bool { return m.Stored != nil && m.Stored.Over != "" }
+// Merged reports whether the mount is merged with what is at its target already, for one sandbox
+// alone. A cache whose changes end is merged with an empty directory.
+func (m Mount) Merged() bool { return m.Stored != nil && (m.Stored.Over != "" || m.Stored.Ends) }
 
 // Locate resolves the source and reads its owner and type. It does not check the links
 // in it.

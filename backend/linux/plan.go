@@ -252,8 +252,14 @@ func (b *builder) userPaths(id identity) {
 			continue
 		}
 		if m.Merged() {
+			why := "what the caller's " + m.Stored.Tool + " has downloaded, below the sandbox's own cache; changes end with the sandbox"
+			if m.Stored.Ends {
+				b.add(confine.Step{Do: confine.OpTmpfs, Target: m.Target, Mode: 0o700, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(),
+					Why: "a cache of its own, bounded, which stays empty if there can be nothing below it"})
+				why = "a cache of earlier sandboxes, which stays as it is; what commands change ends with the sandbox, like their changes of the workspace"
+			}
 			b.add(confine.Step{Do: confine.OpOverlay, Source: m.Source, Target: m.Target, FD: fd, ID: m.ID.FileID, Names: m.Stored.Hidden, Size: int64(b.spec.Limits.Tmp),
-				Flags: append(slices.Clone(b.filled()), confine.FlagResolved), Optional: true, Why: "what the caller's " + m.Stored.Tool + " has downloaded, below the sandbox's own cache; changes end with the sandbox"})
+				Flags: append(slices.Clone(b.filled()), confine.FlagResolved), Optional: true, Why: why})
 			continue
 		}
 		s := confine.Step{Do: confine.OpBind, Source: m.Source, Target: m.Target, ID: m.ID.FileID, Flags: b.filled(), Why: "named in the spec, read-write"}
@@ -292,11 +298,19 @@ func mountName(i int) string { return fmt.Sprintf("mount%d", i) }
 
 // leaveOut takes the overlay at this target, which cannot be had here, out of the plan.
 func (b *builder) leaveOut(target string) {
+	h := &b.plan.Holds
 	b.plan.Setup = slices.DeleteFunc(b.plan.Setup, func(s confine.Step) bool { return s.Do == confine.OpOverlay && s.Target == target })
 	for _, m := range b.mounts {
-		if m.Merged() && m.Target == target {
-			b.plan.Holds.Downloads = slices.DeleteFunc(b.plan.Holds.Downloads, func(tool string) bool { return tool == m.Stored.Tool })
+		if !m.Merged() || m.Target != target {
+			continue
 		}
+		its := func(tool string) bool { return tool == m.Stored.Tool }
+		if !m.Stored.Ends {
+			h.Downloads = slices.DeleteFunc(h.Downloads, its)
+			continue
+		}
+		h.LayeredCaches = slices.DeleteFunc(h.LayeredCaches, its)
+		h.Lost = append(h.Lost, "the cache of "+m.Stored.Tool+": it begins empty and ends with the sandbox, since no layer in memory can be laid above a directory here (Linux 6.6 can)")
 	}
 }
 
@@ -352,6 +366,8 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		case s.Tool == "" || slices.Contains(iso.Downloads, s.Tool):
 		case s.Downloads:
 			iso.Downloads = append(iso.Downloads, s.Tool)
+		case s.Ends:
+			iso.LayeredCaches = append(iso.LayeredCaches, s.Tool)
 		default:
 			iso.Caches = append(iso.Caches, s.Tool)
 		}

@@ -234,6 +234,9 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 		if len(h.Caches) > 0 {
 			row("caches that stay", joined(h.Caches))
 		}
+		if len(h.LayeredCaches) > 0 {
+			row("caches, layered", joined(h.LayeredCaches)+": changes end with the sandbox")
+		}
 		if len(h.Downloads) > 0 {
 			row("downloads of yours", joined(h.Downloads))
 		}
