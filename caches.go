@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -152,6 +153,10 @@ func (k *stays) open(req *backend.Request, tools bool) (err error) {
 	}
 	if k.store, err = cache.Open(seenOf(req)); err != nil {
 		return err
+	}
+	ws := req.Spec.Workspace
+	if _, in := hostpath.Within(k.store.Dir, hostpath.Real(ws.Source)); in && ws.Mode == policy.ModeCopy {
+		return hostpath.Refuse("the cache directory", k.store.Dir, "it lies in the workspace, which is copied", "keep it outside: "+CacheDirEnv+"=DIR")
 	}
 	if err := mappable(k.store.Dir); err != nil {
 		return err
@@ -325,16 +330,16 @@ func worthSaying(err error) bool {
 
 // lostCaches returns what an isolation says that has no caches because of this error.
 func lostCaches(err error) string {
-	err = cacheError(err)
-	why, hint := err.Error(), ""
-	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
-		hint = e.Hint
-		if e.Field == "caches" {
-			why = e.Reason
-		}
+	const elsewhere = "choose another place for the caches with " + CacheDirEnv
+	why, hint := err.Error(), elsewhere
+	if e := (*Error)(nil); errors.As(cacheError(err), &e) {
+		why, hint = e.Message, e.Hint
 	}
-	if e := (*Error)(nil); errors.As(err, &e) {
-		hint = e.Hint
+	if all := policy.FieldErrors(err); len(all) > 0 { // the first says it
+		why, hint = all[0].Error(), cmp.Or(all[0].Hint, elsewhere)
+		if all[0].Field == "caches" {
+			why = all[0].Reason
+		}
 	}
 	return "caches: " + why + " (" + hint + ")"
 }

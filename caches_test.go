@@ -15,6 +15,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath/cache"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -112,6 +113,62 @@ func TestCachePoisoned(t *testing.T) {
 	}
 }
 
+// TestCacheEnds: what commands change in a cache ends with the sandbox if what they change in the
+// workspace does not stay there. They see what earlier sandboxes kept, or an empty cache.
+func TestCacheEnds(t *testing.T) {
+	store, ws := storeOf(t), goWorkspace(t)
+	spec := Spec{Workspace: Workspace{Source: ws}}
+	shell(t, spec, auto("ann"), `mkdir -p "$GOCACHE" && echo kept > "$GOCACHE/kept"`)
+	const hostile = `cat "$GOCACHE/kept"; cd "$GOCACHE" && echo evil > kept && echo evil > new && mv kept x && mv x kept && mkdir d && cat kept new`
+	for _, tt := range []struct {
+		name, mode, access, level string
+		layered, lands            bool
+	}{
+		{name: "an overlay", mode: "overlay", layered: true},
+		{name: "a copy", mode: "copy", layered: true},
+		{name: "read-only", access: "ro", layered: true},
+		{name: "read-only, at the landlock level", access: "ro", level: policy.LevelLandlock},
+		{name: "bind", lands: true}, // or the others prove nothing
+	} {
+		if tt.level != "" && os.Geteuid() == 0 {
+			continue // root's have none at that level anyway
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.layered {
+				testkit.RequireOverlays(t)
+			}
+			with := spec
+			with.Level, with.Workspace.Mode, with.Workspace.Access = tt.level, tt.mode, tt.access
+			if !tt.layered && !tt.lands {
+				out, iso := shell(t, with, auto("ann"), `echo "[$GOCACHE]"`)
+				told := strings.Contains(strings.Join(iso.Lost, "\n"), "caches: what commands change in them would stay, and the workspace is read-only")
+				if out != "[]\n" || !told {
+					t.Errorf("GOCACHE is %s, and the isolation loses %q", out, iso.Lost)
+				}
+				with.Caches = []string{"go"}
+				if _, err := Open(t.Context(), with, auto("ann")); err == nil || !strings.Contains(err.Error(), "landlock level") {
+					t.Errorf("a cache that was named: %v", err)
+				}
+				return
+			}
+			out, iso := shell(t, with, auto("ann"), hostile)
+			if out != "kept\nevil\nevil\n" || slices.Equal(iso.LayeredCaches, []string{"go"}) != tt.layered || slices.Equal(iso.Caches, []string{"go"}) == tt.layered {
+				t.Errorf("with caches %q and layered ones %q there is %q", iso.Caches, iso.LayeredCaches, out)
+			}
+			want := "kept\nkept\n"
+			if tt.lands {
+				want = "d\nkept\nnew\nevil\n"
+			}
+			if out, _ := shell(t, spec, auto("ann"), `cd "$GOCACHE" && ls && cat kept`); out != want {
+				t.Errorf("then the cache has %q", out)
+			}
+		})
+	}
+	if left, err := filepath.Glob(store + "/*/*/*"); err != nil || len(left) != 3 { // the cache, its record and its lock
+		t.Errorf("in the store there is %q (%v)", left, err)
+	}
+}
+
 // TestCacheStays: a cache and a HOME can be written at each level, and stay. A private HOME
 // does not.
 func TestCacheStays(t *testing.T) {
@@ -172,9 +229,17 @@ func TestCacheErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := filepath.Join(t.TempDir(), "open")
-	if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o755)); err != nil {
+	fresh, stranger := goWorkspace(t), "/usr"
+	err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o755), os.Chmod(ws, 0o700), os.Chmod(filepath.Dir(ws), 0o700))
+	if os.Geteuid() == 0 {
+		stranger = t.TempDir()
+		err = errors.Join(err, os.Chown(stranger, 65532, 65532))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	storeOf(t)
+	shell(t, Spec{Workspace: Workspace{Source: ws}}, Options{}, "true") // which can write there
 	tests := []struct {
 		name, store string
 		max         string
@@ -184,9 +249,15 @@ func TestCacheErrors(t *testing.T) {
 	}{
 		{"the store is a file", file, "", Spec{}, true, "it is not a directory", CacheDirEnv},
 		{"the store is open to others", open, "", Spec{}, true, "it is open to others (mode 0755)", "chmod 700"},
-		{"the store cannot be made", "/proc/caches", "", Spec{}, false, "cannot use the caches: mkdir /proc/caches: no such file or directory", CacheDirEnv},
+		{"the store cannot be made", "/proc/caches", "", Spec{}, true, "cannot use the caches: mkdir /proc/caches: no such file or directory", CacheDirEnv},
+		{"the store is below a file", filepath.Join(file, "caches"), "", Spec{}, true, "not a directory", ""},
+		{"the store is another user's", stranger, "", Spec{}, true, "it belongs to another user", CacheDirEnv},
+		{"the store is the workspace", ws, "", Spec{}, true, "it has files that are not Paddock's", CacheDirEnv},
+		{"the store has the workspace", filepath.Dir(ws), "", Spec{}, true, "it has files that are not Paddock's", CacheDirEnv},
+		{"the store is in a copy", filepath.Join(fresh, "caches"), "", Spec{Workspace: Workspace{Source: fresh, Mode: "copy"}}, true, "it lies in the workspace, which is copied", CacheDirEnv},
+		{"a sandbox could write there", filepath.Join(ws, "new"), "", Spec{}, true, "commands of a sandbox could have put another in its place", "move it outside"},
 		{"the bound is no size", "", "much", Spec{}, true, `cannot use PADDOCK_CACHE_MAX "much": it is not a size above 0`, "20GiB"},
-		{"a mount is in the way", filepath.Join(shown, "caches"), "", Spec{Mounts: []Mount{{Source: shown}}}, false, " is another mount inside", CacheDirEnv},
+		{"a mount is in the way", filepath.Join(shown, "caches"), "", Spec{Mounts: []Mount{{Source: shown}}}, true, " is another mount inside", CacheDirEnv},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -195,7 +266,9 @@ func TestCacheErrors(t *testing.T) {
 				t.Setenv(CacheDirEnv, tt.store)
 			}
 			t.Setenv(CacheMaxEnv, tt.max)
-			tt.spec.Workspace.Source = ws
+			if tt.spec.Workspace.Source == "" {
+				tt.spec.Workspace.Source = ws
+			}
 			out, iso := shell(t, tt.spec, auto("ann"), `echo "[$GOCACHE]"`)
 			if out != "[]\n" || len(iso.Caches) > 0 {
 				t.Errorf("auto gives %s", out)

@@ -83,6 +83,7 @@ func TestDownloads(t *testing.T) {
 		"no caches":              {change: func(_ *testing.T, _ string, s *Spec) { s.Caches = []string{"none"} }},
 		"of one tool":            {change: func(_ *testing.T, _ string, s *Spec) { s.Caches = []string{"pip"} }, want: []string{"pip"}},
 		"perhaps no namespaces":  {change: func(_ *testing.T, _ string, s *Spec) { s.AllowDegraded = []string{"namespaces"} }, want: bare},
+		"below an overlay":       {change: func(_ *testing.T, _ string, s *Spec) { s.Workspace.Mode = "overlay" }, want: []string{"npm", "pip"}},
 		"npm's in another place": {change: moved("npm_config_cache"), want: []string{"npm", "pip"}},
 		"in capitals":            {change: moved("NPM_CONFIG_CACHE"), want: []string{"npm", "pip"}},
 		"npm has none":           {change: func(_ *testing.T, home string, _ *Spec) { _ = os.RemoveAll(home + "/.npm") }, want: []string{"pip"}},

@@ -133,7 +133,7 @@ func (o Options) own() []backend.OwnFile {
 		}
 	}
 	store := func(dir, field string, err error) {
-		if err == nil {
+		if err == nil && (field == "" || !cache.Foreign(dir)) { // which has no caches that could be hidden
 			own = append(own, backend.OwnFile{Path: dir, Field: field, What: hostpath.OwnStore, Hidden: true, Dir: true, Spare: true})
 		}
 	}

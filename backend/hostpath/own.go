@@ -3,11 +3,13 @@ package hostpath
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -147,7 +149,7 @@ func (c Cover) in(way *Way, mounts []Mount, o others, scratch string) (needed bo
 		switch {
 		case c.Hidden && m.Merged():
 			return true, Refuse(field, m.Source, "it holds "+c.What+", which cannot be covered there", "keep it elsewhere"+c.elsewhere())
-		case c.Hidden && m.Copied:
+		case c.Hidden && m.Copied && !bare(c.Path):
 			return true, Refuse(field, m.Source, "it holds "+c.What+", which must not be copied", "name another directory"+c.elsewhere())
 		case !m.Writable && (!c.Hidden || !way.Exists):
 			continue
@@ -161,6 +163,17 @@ func (c Cover) in(way *Way, mounts []Mount, o others, scratch string) (needed bo
 		needed = true
 	}
 	return needed, nil
+}
+
+// bare reports whether a directory does not exist, or has nothing that could be copied.
+func bare(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	_, err = f.Readdirnames(1)
+	return errors.Is(err, io.EOF)
 }
 
 // named returns the field of a spec that names the mount.
@@ -196,7 +209,11 @@ func unusable(own backend.OwnFile, err error) error {
 		if own.Spare && own.Field == "" {
 			return Refuse(own.What, own.Path, e.Error(), "choose a workspace (-w) in which that link does not lie")
 		}
-		return Refuse(cmp.Or(own.Field, own.What), own.Path, e.Error(), "if you trust where the link leads, name that: PADDOCK_STATE_DIR="+e.Leads)
+		variable := "PADDOCK_STATE_DIR"
+		if strings.HasPrefix(own.Field, "PADDOCK_") {
+			variable = own.Field
+		}
+		return Refuse(cmp.Or(own.Field, own.What), own.Path, e.Error(), "if you trust where the link leads, name that: "+variable+"="+e.Leads)
 	}
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
 }

@@ -252,7 +252,7 @@ func (b *builder) landlock() error {
 			s.Rules = append(s.Rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
 		}
 		for _, m := range b.mounts {
-			if m.Writable || m.Copied || m.Layered || m.Merged() {
+			if m.Writable || m.Copied || m.Layered || m.Stored != nil && m.Stored.Ends {
 				s.Rules = append(s.Rules, confine.PathRule{Path: m.Target, Access: confine.AccessAll})
 			}
 		}

@@ -215,3 +215,49 @@ func TestNoOverlay(t *testing.T) {
 		})
 	}
 }
+
+// What commands change in a cache whose changes end is theirs alone, and the cache stays as it is.
+// Where the overlay cannot be had, they have an empty one.
+func TestLayeredCache(t *testing.T) {
+	testkit.RequireOverlays(t)
+	for name, tt := range map[string]struct {
+		leave func(own string) error
+		seen  bool
+	}{
+		"as it is":        {func(string) error { return nil }, true},
+		"marked opaque":   {func(own string) error { return unix.Setxattr(own+"/d", "user.overlay.opaque", []byte("y"), 0) }, true},
+		"with a pipe":     {func(own string) error { return unix.Mkfifo(own+"/pipe", 0o600) }, true},
+		"with links":      {func(own string) error { return os.Symlink("/", own+"/root") }, true},
+		"what is tried":   {func(own string) error { return os.Mkdir(own+"/.paddock-try", 0o700) }, false},
+		"a name too many": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, own := request(t), tempDir(t)
+			testkit.Write(t, own+"/d/kept", "kept", 0o644)
+			req.Spec.Mounts = append(req.Spec.Mounts, policy.Mount{Source: own, Target: "/c", Mode: "ro"})
+			req.Stored = []backend.Stored{{Source: own, Tool: "go", Ends: true}}
+			if tt.leave == nil {
+				req.Stored[0].Hidden = []string{"a/b"}
+			} else if err := tt.leave(own); err != nil {
+				t.Fatal(err)
+			}
+			before := treeOf(t, own)
+			box := launchBox(t, req)
+			got := box.Isolation()
+			lost := strings.Contains(strings.Join(got.Lost, "\n"), "the cache of go: it begins empty")
+			if slices.Equal(got.LayeredCaches, []string{"go"}) != tt.seen || lost == tt.seen || len(got.Caches) > 0 || !got.Verified {
+				t.Errorf("layered %q, caches %q, lost %q", got.LayeredCaches, got.Caches, got.Lost)
+			}
+			want := "kept\nx"
+			if !tt.seen {
+				want = "x"
+			}
+			if out, _ := sh(t, box, "cat /c/d/kept 2>/dev/null && echo; echo x > /c/new && mkdir -p /c/d && echo x > /c/d/kept && chmod 700 /c /c/d && cat /c/d/kept && rm -rf /c/d && mkdir /c/d && ls /c/d"); out != want {
+				t.Errorf("inside: %q", out)
+			}
+			if now := treeOf(t, own); now != before {
+				t.Errorf("before there was\n%s\nand then\n%s", before, now)
+			}
+		})
+	}
+}

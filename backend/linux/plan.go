@@ -297,7 +297,7 @@ func (b *builder) userPaths(id identity) {
 func mountName(i int) string { return fmt.Sprintf("mount%d", i) }
 
 // leaveOut takes the overlay at this target, which cannot be had here, out of the plan.
-func (b *builder) leaveOut(target string) {
+func (b *builder) leaveOut(target string, cause error) {
 	h := &b.plan.Holds
 	b.plan.Setup = slices.DeleteFunc(b.plan.Setup, func(s confine.Step) bool { return s.Do == confine.OpOverlay && s.Target == target })
 	for _, m := range b.mounts {
@@ -310,7 +310,7 @@ func (b *builder) leaveOut(target string) {
 			continue
 		}
 		h.LayeredCaches = slices.DeleteFunc(h.LayeredCaches, its)
-		h.Lost = append(h.Lost, "the cache of "+m.Stored.Tool+": it begins empty and ends with the sandbox, since no layer in memory can be laid above a directory here (Linux 6.6 can)")
+		h.Lost = append(h.Lost, "the cache of "+m.Stored.Tool+": it begins empty and ends with the sandbox, since no layer can be laid above what was kept: "+cause.Error()+" (that takes Linux 6.6; paddock cache rm removes what commands may have left in the way)")
 	}
 }
 

@@ -121,6 +121,9 @@ func TestPlan(t *testing.T) {
 			}
 		}, identity{kind: mapped, uid: 1234, gid: 1234}, nil},
 		"open": {func(s *policy.Spec, _ string) { s.Workspace.Unprotected = []string{"*"} }, identity{kind: mapped, uid: 1234, gid: 1234}, nil},
+		"layered": {func(s *policy.Spec, root string) {
+			s.Workspace.Access, s.Mounts = "ro", []policy.Mount{{Source: root + "/data", Target: "/c"}}
+		}, identity{kind: idmap, uid: state.LentFirst, gid: state.LentFirst}, []backend.Stored{{Source: "/data", Tool: "go", Ends: true}}},
 		"merged": {func(s *policy.Spec, root string) {
 			s.Mounts = []policy.Mount{{Source: root + "/data", Target: "/c", Mode: "rw"}, {Source: root + "/npm/_cacache", Target: "/c/_cacache"}}
 		}, identity{kind: idmap, uid: state.LentFirst, gid: state.LentFirst}, []backend.Stored{

@@ -219,7 +219,7 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 			}
 		}
 		if err != nil && m.Merged() {
-			s.plan.leaveOut(m.Target)
+			s.plan.leaveOut(m.Target, err)
 			s.plan.plan.Files = slices.DeleteFunc(s.plan.plan.Files, func(name string) bool { return name == mountName(i) })
 			continue
 		}
@@ -292,7 +292,7 @@ func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 	}
 	for _, e := range booted.Skipped {
 		if e.Op == string(confine.OpOverlay) {
-			s.plan.leaveOut(e.Object)
+			s.plan.leaveOut(e.Object, e)
 		}
 	}
 	s.isolation = s.plan.plan.Isolation(booted.Skipped)

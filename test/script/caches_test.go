@@ -146,6 +146,61 @@ func TestGoCache(t *testing.T) {
 	}
 }
 
+// poisonGo builds, writes another package lib over the compiled one in GOCACHE, and builds again.
+const poisonGo = `set -e
+go build -x -o /tmp/first . 2>&1 | grep /compile && exit 1
+kept=$(go list -export -f '{{.Export}}' ./lib)
+cp -R /workspace /tmp/other && cd /tmp/other && sed -i s/plain/POISN/ lib/lib.go
+other=$(go list -export -f '{{.Export}}' ./lib)
+chmod u+w "$kept"; cat "$other" > "$kept"
+cd /workspace && go build -o /tmp/second . && /tmp/second 2>&1`
+
+// TestGoCachePoisoned: a command that changes a compiled package in the cache of go decides what
+// later builds of an ordinary sandbox make, and so what the host runs, only if what it changes in
+// the workspace stays there, too. Builds where it does not begin with what is kept.
+func TestGoCachePoisoned(t *testing.T) {
+	ws := t.TempDir()
+	paddock := withCaches(t, ws)
+	testkit.RequireOverlays(t)
+	if err := paddock("run", "--", "sh", "-c", "command -v go").Run(); err != nil {
+		t.Skip("no go is visible inside: ", err)
+	}
+	writeFiles(t, ws, map[string]string{
+		"go.mod": "module example.com/app\n\ngo 1.21\n", "lib/lib.go": "package lib\n\nfunc Text() string { return \"plain\" }\n",
+		"main.go": "package main\n\nimport \"example.com/app/lib\"\n\nfunc main() { println(lib.Text()) }\n",
+		"ro.yaml": "workspace: {access: ro}\n",
+	})
+	build := func() string {
+		t.Helper()
+		outputOf(t, paddock("run", "-q", "--", "go", "build", "-o", "app", "."))
+		out, err := exec.Command(filepath.Join(ws, "app")).CombinedOutput() // outside
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	if out := build(); out != "plain\n" {
+		t.Fatalf("the program says %q", out)
+	}
+	for _, tt := range []struct {
+		args  []string
+		lands bool
+	}{
+		{[]string{"try", "-q"}, false},
+		{[]string{"run", "-q", "--workspace-mode", "copy"}, false},
+		{[]string{"run", "-q", "--spec", filepath.Join(ws, "ro.yaml")}, false},
+		{[]string{"run", "-q"}, true}, // or the others prove nothing
+	} {
+		cmd := paddock(append(tt.args, "--", "sh", "-c", poisonGo)...)
+		if out, err := cmd.Output(); err != nil || string(out) != "POISN\n" {
+			t.Errorf("%q: the attack: %v: %s", tt.args, err, out)
+		}
+		if out := build(); (out == "POISN\n") != tt.lands {
+			t.Errorf("after %q the host's program says %q", tt.args, out)
+		}
+	}
+}
+
 // TestGoSwitch: a module that needs another Go than the host's is built with the one that the
 // caller's go has downloaded for it, without a network, and with caches or without. The host's
 // own go downloads it here, from a proxy in files; that Go is a script.

@@ -125,6 +125,13 @@ func (s *Store) ours() error {
 	return hostpath.Refuse("the cache directory", s.Dir, "it has files that are not Paddock's", "name a directory that is empty or does not exist: "+DirEnv+"="+policy.ShellWord(filepath.Join(s.Dir, "paddock")))
 }
 
+// Foreign reports whether a directory is no store, and cannot become one, because other things
+// are in it.
+func Foreign(dir string) bool {
+	e := (*policy.FieldError)(nil)
+	return errors.As((&Store{Dir: dir}).ours(), &e)
+}
+
 // mark makes the store, if it does not exist, and marks it.
 func (s *Store) mark() error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
