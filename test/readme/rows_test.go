@@ -229,6 +229,7 @@ func rows() []row {
 		// docs/caches.md
 		{of: "paddock cache list", steps: []step{{see: []string{"TOOL ", "go ", "user:dev", "/home/dev/src/words"}}}},
 		{of: "paddock run --cache none -- go build", dir: "src/words", steps: []step{{}}},
+		{of: "paddock try -- go build ./...", dir: "src/words", steps: []step{{see: []string{"nothing changed"}}}},
 		{of: "paddock run --cache go,ccache -- make", steps: []step{{see: []string{"made one"}}}},
 		{of: "paddock run --home keep -- make", steps: []step{{see: []string{"made one"}}}},
 		{of: "paddock cache rm", steps: []step{{see: []string{"removed go of /home/dev/src/app", "removed ccache of /home/dev/src/app"}, never: []string{"removed home"}}}},
