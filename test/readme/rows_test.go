@@ -229,10 +229,10 @@ func rows() []row {
 		// docs/caches.md
 		{of: "paddock cache list", steps: []step{{see: []string{"TOOL ", "go ", "user:dev", "/home/dev/src/words"}}}},
 		{of: "paddock run --cache none -- go build", dir: "src/words", steps: []step{{}}},
-		{of: "paddock try -- go build ./...", dir: "src/words", steps: []step{{see: []string{"nothing changed"}}}},
 		{of: "paddock run --cache go,ccache -- make", steps: []step{{see: []string{"made one"}}}},
 		{of: "paddock run --home keep -- make", steps: []step{{see: []string{"made one"}}}},
 		{of: "paddock cache rm", steps: []step{{see: []string{"removed go of /home/dev/src/app", "removed ccache of /home/dev/src/app"}, never: []string{"removed home"}}}},
+		{of: "paddock try -- go build ./...", dir: "src/words", steps: []step{{see: []string{"nothing changed"}}}},
 		{of: `paddock run --home keep -- sh -c 'echo alias ll="ls -l" >>~/.bashrc'`, steps: []step{{}}},
 		{of: "paddock run --home ~/sandbox-home -- make", steps: []step{{before: "mkdir -p ~/sandbox-home", see: []string{"made one"}}}},
 		{of: "paddock cache rm --tool home", steps: []step{{see: []string{"removed home of /home/dev/src/app"}}}},
