@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/internal/lazyregexp"
+	"github.com/paddock-dev/paddock/internal/strictjson"
 )
 
 // executed returns the part of a file that is executed, or that selects what is; in doubt, all of it.
@@ -120,11 +121,12 @@ func keysOf(text []byte) (map[string]json.RawMessage, bool) {
 
 // executedPackage returns the part of a package.json that is executed, or all of it if that part
 // cannot be found. It leaves out what is known to be harmless, since every tool has a key of
-// its own; of what a package depends on, it keeps what does not come from a registry.
+// its own; of what a package depends on, it keeps what does not come from a registry. A key that
+// is there twice, or in two cases, leaves nothing out: programs differ in which they take.
 func executedPackage(text []byte) []byte {
 	// A map, since keys that differ only in case are different keys to npm.
 	var all map[string]json.RawMessage
-	if json.Unmarshal(text, &all) != nil {
+	if strictjson.Unmarshal(text, &all, strictjson.Options{Foreign: true}) != nil {
 		return text
 	}
 	var b bytes.Buffer

@@ -139,6 +139,7 @@ func TestCompare(t *testing.T) {
 		{"the dependencies of a package", `echo '{"scripts": {"a": "b"}, "dependencies": {}}' > package.json`, `echo '{"dependencies": {"x": "1"}, "scripts": { "a": "b"}}' > package.json`, "", ""},
 		{"the scripts of a package", `echo '{"scripts": {"a": "b"}}' > package.json`, `echo '{"scripts": {"a": "c"}}' > package.json`, "", "package.json"},
 		{"scripts, twice", `echo '{"scripts": {"a": "b"}}' > package.json`, `echo '{"scripts": {"a": "evil"}, "Scripts": {"a": "b"}}' > package.json`, "", "package.json"},
+		{"scripts, twice in one case", `echo '{"scripts": {"a": "b"}}' > package.json`, `echo '{"scripts": {"a": "evil"}, "scripts": {"a": "b"}}' > package.json`, "", "package.json"},
 		{"an installation", "mkdir node_modules", "for i in a b c; do mkdir -p node_modules/$i/src; echo x > node_modules/$i/Makefile; echo '{}' > node_modules/$i/package.json; echo x > node_modules/$i/src/setup.py; done", "", ""},
 		{"an installation that plants", "mkdir node_modules", "mkdir -p node_modules/a/b; echo x > node_modules/a/b/.envrc; cd node_modules/a; " + gitInit, "node_modules/a/b/.envrc", ""},
 		{"names with anything in them", "mkdir 'a\nb'", "echo x > 'a\nb/.envrc'", "a\nb/.envrc", ""},

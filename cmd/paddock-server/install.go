@@ -39,8 +39,9 @@ func installCommand() *cobra.Command {
 		Short: "Set up a client: write the configuration that starts the server",
 		Long: `Add "paddock mcp" to a client's configuration, or print what to add. The rest of the
 file stays as it is, including comments. A server that is there already is not written
-again, and another one of its name is only replaced with --force. If a file cannot be
-edited safely, what to add is printed.
+again, and another one of its name is only replaced with --force. In a project's file
+one that has more than this command and its arguments is another one. If a file cannot
+be edited safely, what to add is printed.
 
   claude-code  your ~/.claude.json, for this project alone, and approved; with
                --scope project .mcp.json here, for a team

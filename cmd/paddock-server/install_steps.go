@@ -145,7 +145,7 @@ func (f *installFlags) notWritten(c *install.Change, server install.Server, err 
 		}
 	case errors.Is(err, install.ErrOther):
 		return &paddock.Error{
-			Message: "cannot add the server " + server.Name + " to " + c.Path + ": another one has this name",
+			Message: "cannot add the server " + server.Name + " to " + c.Path + ": " + err.Error(),
 			Hint:    "replace it with --force, or choose another name with --name",
 		}
 	case errors.Is(err, install.ErrChanged):

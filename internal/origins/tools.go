@@ -16,6 +16,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/lazyregexp"
+	"github.com/paddock-dev/paddock/internal/strictjson"
 )
 
 // question is one tool, and what it has answered so far.
@@ -315,8 +316,10 @@ func (q *question) crates(home string) {
 	kept, err := filepath.Glob(filepath.Join(home, "registry", "index", "*", "config.json")) // the pattern is valid
 	found := false
 	for _, file := range kept {
-		var index struct{ DL string }
-		if text, rerr := os.ReadFile(file); rerr == nil && json.Unmarshal(text, &index) == nil && strings.HasPrefix(index.DL, "https://") {
+		var index struct {
+			DL string `json:"dl"`
+		}
+		if text, rerr := os.ReadFile(file); rerr == nil && strictjson.Unmarshal(text, &index, strictjson.Options{Foreign: true}) == nil && strings.HasPrefix(index.DL, "https://") {
 			address, _, _ := strings.Cut(index.DL, "{") // what follows depends on the package
 			if u, err := url.Parse(address); err == nil && u.Host != "" {
 				q.open(address)

@@ -6,7 +6,8 @@
 //
 // Unlike encoding/json it refuses members that appear twice, that the type does not have, or
 // that differ from a field's name in case, as well as invalid UTF-8, half surrogate pairs,
-// and text after the value. Types with UnmarshalJSON or UnmarshalText decode themselves.
+// and text after the value. Types with UnmarshalJSON or UnmarshalText decode themselves. From
+// files of other programs, whose members are not all known, [Options.Foreign] takes what it knows.
 //
 // The errors name the value by its path, and programs can distinguish them ([Error]). To
 // bound memory, the caller must bound the length of data.
@@ -21,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,6 +34,7 @@ import (
 var (
 	ErrDuplicate  = errors.New("appears twice")
 	ErrUnknown    = errors.New("unknown member")
+	ErrCase       = errors.New("differs from another member in case alone")
 	ErrNull       = errors.New("must not be null")
 	ErrIncomplete = errors.New("the text ends too early")
 )
@@ -69,6 +72,10 @@ func (e *Error) Unwrap() error { return e.Err }
 type Options struct {
 	// NoNull refuses null in place of any value.
 	NoNull bool
+	// Foreign ignores members that v's type does not have. It refuses those that differ from
+	// another member of their object in case alone, at any depth: programs that compare names
+	// without case, such as those that use encoding/json, would take either.
+	Foreign bool
 }
 
 // noNull is made when it is needed: most programs that link this package decode nothing.
@@ -83,9 +90,14 @@ var noNull = sync.OnceValue(func() json.Options {
 
 // Unmarshal decodes data, which is one value, into v. The error is an [*Error].
 func Unmarshal(data []byte, v any, o Options) error {
-	opts := []json.Options{json.RejectUnknownMembers(true)}
+	opts := []json.Options{json.RejectUnknownMembers(!o.Foreign)}
 	if o.NoNull {
 		opts = append(opts, noNull())
+	}
+	if o.Foreign {
+		if err := oneCase(data); err != nil {
+			return err
+		}
 	}
 	err := json.Unmarshal(data, v, opts...)
 	if err == nil {
@@ -116,6 +128,48 @@ func Unmarshal(data []byte, v any, o Options) error {
 		e.Err = ErrIncomplete
 	}
 	return e
+}
+
+// oneCase refuses members of one object whose names differ in case alone. The error is an [*Error];
+// what is not JSON is left to the decoder.
+func oneCase(data []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(data))
+	var open []map[string]bool // the names of each object or list that is open, folded
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return nil //nolint:nilerr // the decoder meets it, too, and names it
+		}
+		switch token.Kind() {
+		case '{', '[':
+			open = append(open, map[string]bool{})
+		case '}', ']':
+			open = open[:len(open)-1]
+		case '"':
+			kind, length := dec.StackIndex(dec.StackDepth())
+			if kind != '{' || length%2 == 0 { // a value
+				continue
+			}
+			name := foldCase(token.String())
+			if open[len(open)-1][name] {
+				e := &Error{Err: ErrCase}
+				e.at(data, dec.StackPointer(), dec.InputOffset())
+				return e
+			}
+			open[len(open)-1][name] = true
+		}
+	}
+}
+
+// foldCase returns a name that all its variants of case share, as encoding/json compares them.
+func foldCase(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
 }
 
 // at sets path and line. A pointer does not distinguish names from indexes, so a name of

@@ -96,3 +96,31 @@ func TestUnknownNamesItsObject(t *testing.T) {
 		t.Errorf("%+v", own)
 	}
 }
+
+// TestForeign: of another program's file what is known is read, exactly, and nothing that a reader
+// without regard to case would take for something else.
+func TestForeign(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"old": "a", "more": {"x": [1, {"y": 2}]}, "new": "b"}`: "",
+		`{"OLD": "a"}`: "", // another member
+		`{"more": [{"a": 1}, {"A": 1}, {"b": "B"}, ["b", "B"]]}`: "",
+		`{"old": "a", "OLD": "b"}`:                               "line 1: OLD: differs from another member in case alone",
+		`{"more": [{"a": {"k": 1, "\u212a": 2}}]}`:               "case alone",
+		`{"old": "a", "more": {"\u0073ub": 1, "\u017fub": 1}}`:   "case alone",
+		`{"old": "a", "old": "b"}`:                               "old: appears twice",
+		`{"more": {"a": 1, "a": 2}}`:                             "more.a: appears twice",
+		`{"old": "a"} {}`:                                        "after top-level value",
+		`{"old": "a"}}`:                                          "after top-level value",
+		`{"old": 1}`:                                             "must be a string",
+		``:                                                       "ends too early",
+	} {
+		var e edit
+		err := strictjson.Unmarshal([]byte(text), &e, strictjson.Options{Foreign: true})
+		switch {
+		case want == "" && (err != nil || strings.Contains(text, `"old"`) != (e.Old == "a")):
+			t.Errorf("%s: %+v, %v", text, e, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

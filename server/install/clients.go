@@ -61,7 +61,7 @@ var clients = map[string]Client{
 			{Local, userFile("CLAUDE_CONFIG_DIR", "", ".claude.json"), func(dir string) format {
 				return jsonFormat{path: []string{"projects", claudeProject(dir), "mcpServers"}, kind: "stdio"}
 			}},
-			{Project, projectFile(".mcp.json", 0o644), always(jsonFormat{path: []string{"mcpServers"}})},
+			{Project, projectFile(".mcp.json", 0o644), always(jsonFormat{path: []string{"mcpServers"}, foreign: true})},
 			{User, nil, always(jsonFormat{path: []string{"mcpServers"}})},
 		},
 		Command: func(s Server) []string {
@@ -89,7 +89,7 @@ var clients = map[string]Client{
 		Own:      "in .codex/config.toml here, which codex reads in projects it trusts: sandbox_mode = \"read-only\" and features.shell_tool = false; elsewhere: codex -c features.shell_tool=false -s read-only",
 		scopes: []place{
 			{Local, userFile("CODEX_HOME", ".codex", "config.toml"), always(tomlFormat{})},
-			{Project, projectFile(filepath.Join(".codex", "config.toml"), 0o600), always(tomlFormat{})},
+			{Project, projectFile(filepath.Join(".codex", "config.toml"), 0o600), always(tomlFormat{foreign: true})},
 			{User, userFile("CODEX_HOME", ".codex", "config.toml"), always(tomlFormat{})},
 		},
 		Below: func(string) string {
@@ -107,7 +107,7 @@ var clients = map[string]Client{
 		Own:    "in Cursor's settings, Agents: let it ask before it runs a command or edits a file; no file here says that",
 		Folder: "${workspaceFolder}",
 		scopes: []place{
-			{Project, projectFile(filepath.Join(".cursor", "mcp.json"), 0o644), always(jsonFormat{path: []string{"mcpServers"}})},
+			{Project, projectFile(filepath.Join(".cursor", "mcp.json"), 0o644), always(jsonFormat{path: []string{"mcpServers"}, foreign: true})},
 			{User, userFile("", ".cursor", "mcp.json"), always(jsonFormat{path: []string{"mcpServers"}})},
 		},
 	},
@@ -117,7 +117,7 @@ var clients = map[string]Client{
 		Own:      `in .gemini/settings.json here: {"tools": {"exclude": ["run_shell_command", "write_file", "replace"]}}`,
 		scopes: []place{
 			{Local, userFile("", ".gemini", "settings.json"), always(jsonFormat{path: []string{"mcpServers"}, trusts: true})},
-			{Project, projectFile(filepath.Join(".gemini", "settings.json"), 0o644), always(jsonFormat{path: []string{"mcpServers"}})},
+			{Project, projectFile(filepath.Join(".gemini", "settings.json"), 0o644), always(jsonFormat{path: []string{"mcpServers"}, foreign: true})},
 			{User, userFile("", ".gemini", "settings.json"), always(jsonFormat{path: []string{"mcpServers"}})},
 		},
 		Below: func(string) string {
@@ -134,7 +134,7 @@ var clients = map[string]Client{
 		Own:    "in the chat's list of tools: switch off runInTerminal and editFiles; no file here says that",
 		Folder: "${workspaceFolder}",
 		scopes: []place{
-			{Project, projectFile(filepath.Join(".vscode", "mcp.json"), 0o644), always(jsonFormat{path: []string{"servers"}, kind: "stdio"})},
+			{Project, projectFile(filepath.Join(".vscode", "mcp.json"), 0o644), always(jsonFormat{path: []string{"servers"}, kind: "stdio", foreign: true})},
 			{User, nil, always(jsonFormat{path: []string{"servers"}, kind: "stdio"})},
 		},
 		Command: func(s Server) []string {

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/internal/lazyregexp"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -43,12 +44,12 @@ func (s Server) Check() error {
 		return &policy.FieldError{Field: "--name", Value: s.Name, Reason: "it must be 1 to 64 letters, digits, _ or -"}
 	}
 	field := "--command"
-	for _, text := range append([]string{s.Command}, s.Args...) {
-		if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-			return &policy.FieldError{Field: field, Value: text, Reason: "it has characters that a configuration cannot hold"}
+	for _, word := range append([]string{s.Command}, s.Args...) {
+		if !utf8.ValidString(word) || strings.ContainsFunc(word, unicode.IsControl) {
+			return &policy.FieldError{Field: field, Value: word, Reason: "it has characters that a configuration cannot hold"}
 		}
-		if field = "an argument"; strings.HasPrefix(text, "--") {
-			field = text // the next is its value
+		if field = "an argument"; strings.HasPrefix(word, "--") {
+			field = word // the next is its value
 		}
 	}
 	return nil
@@ -81,6 +82,25 @@ func (e *UnsafeError) Unwrap() error { return e.cause }
 
 // ErrOther means that another server has the name.
 var ErrOther = errors.New("another server has this name")
+
+// otherError is [ErrOther] with what the file of a project has in its place.
+type otherError struct{ entry string }
+
+// other returns the error about an entry that a project brought, to be shown.
+func other(entry any) error {
+	const most = 300 // bytes
+	shown := encode(entry, "", "")
+	if shown = text.Escape(shown); len(shown) > most {
+		shown = strings.ToValidUTF8(shown[:most], "") + " …"
+	}
+	return &otherError{shown}
+}
+
+// Error says what the entry is.
+func (e *otherError) Error() string { return ErrOther.Error() + ": " + e.entry }
+
+// Unwrap returns [ErrOther].
+func (e *otherError) Unwrap() error { return ErrOther }
 
 // ErrChanged means that somebody else wrote the file at the same moment.
 var ErrChanged = errors.New("it was changed at the same moment")
@@ -178,17 +198,17 @@ type Found struct {
 func (t *Target) Servers(follow func(string) (string, error)) ([]Found, error) {
 	c := t.file
 	c.Follow = follow
-	text, err := c.text()
+	content, err := c.text()
 	if err != nil {
 		return nil, err
 	}
-	places, err := t.format.everywhere(text)
+	places, err := t.format.everywhere(content)
 	if err != nil {
 		return nil, c.unsafe(err)
 	}
 	var found []Found
 	for i, place := range places {
-		servers, err := place.servers(text)
+		servers, err := place.servers(content)
 		if err != nil {
 			return nil, c.unsafe(err)
 		}

@@ -104,6 +104,95 @@ func testEdit(t *testing.T, f format, input string) {
 	}
 }
 
+// TestForeign: what a project's file has beside our command and arguments makes the entry another
+// server, which is shown and replaced as a whole. In a user's own file the same is the user's.
+func TestForeign(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("CODEX_HOME", "")
+	const own = `"command": "paddock", "args": ["mcp"]`
+	server := Server{Name: "paddock", Command: "paddock", Args: []string{"mcp"}}
+	entries := []struct {
+		json, toml string // what the entry has in place of own, and what the table has after it
+		shown      string // of what is refused
+		user       bool   // it is the same server in a user's file
+	}{
+		{own, "", "", true}, // the control
+		{own + `, "env": {"PATH": "./evil:/bin"}`, "env = {PATH = \"./evil:/bin\"}", "./evil", true},
+		{own + `, "cwd": "evil"`, `cwd = "evil"`, `"cwd":"evil"`, true},
+		{own + `, "envFile": "evil"`, `envFile = "evil"`, `"envFile":"evil"`, true},
+		{own + `, "Env": {}`, `Env = {}`, `"Env"`, true},
+		{own + `, "env": null`, "", "", true},
+		{own + `, "COMMAND": "./evil/x"`, "", "./evil/x", false},
+		{`"command": "./evil/x", "COMMAND": "paddock", "args": ["mcp"]`, "", "./evil/x", false},
+		{`"command": "./evil/x", "command": "paddock", "args": ["mcp"]`, "", "./evil/x", false},
+		{`"\u0063ommand": "./evil/x", "command": "paddock", "args": ["mcp"]`, "", "./evil/x", false},
+		{`"COMMAND": "paddock", "args": ["mcp"]`, "", `"COMMAND"`, false},
+		{own + `, "arg\u017f": ["evil"]`, "", "evil", false}, // a long s, which is another case of s
+	}
+	for _, place := range []struct {
+		client string
+		scope  Scope
+		before string
+	}{
+		{"claude-code", Project, `{"mcpServers": `}, {"cursor", Project, `{"mcpServers": `}, {"cursor", User, `{"mcpServers": `},
+		{"gemini", Project, `{"mcpServers": `}, {"gemini", User, `{"mcpServers": `}, {"vscode", Project, `{"servers": `},
+		{"codex", Project, ""}, {"codex", User, ""},
+	} {
+		for i, e := range entries {
+			text := place.before + `{"paddock": {` + e.json + "}}}\n"
+			if place.before == "" {
+				if text = "[mcp_servers.paddock]\ncommand = \"paddock\"\nargs = [\"mcp\"]\n" + e.toml + "\n"; i > 0 && e.toml == "" {
+					continue
+				}
+			}
+			target, err := Find(place.client, place.scope, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.MkdirAll(filepath.Dir(target.Path), 0o700), os.WriteFile(target.Path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			same := e.user && (place.scope == User || i == 0)
+			changed, err := target.Server(server, false).Do()
+			switch {
+			case same && (changed || err != nil):
+				t.Errorf("%s %s: %s: %v, %v", place.client, place.scope, text, changed, err)
+			case !same && !errors.Is(err, ErrOther), !same && place.scope == Project && !strings.Contains(err.Error(), e.shown):
+				t.Errorf("%s %s: %s: %v", place.client, place.scope, text, err)
+			}
+			if same {
+				continue
+			}
+			if changed, err := target.Server(server, true).Do(); !changed || err != nil {
+				t.Errorf("%s %s: forced: %v, %v", place.client, place.scope, changed, err)
+			}
+			if after, err := os.ReadFile(target.Path); err != nil || strings.Contains(strings.ToLower(string(after)), "env") || strings.Contains(string(after), "evil") {
+				t.Errorf("%s %s: forced: %s, %v", place.client, place.scope, after, err)
+			}
+		}
+	}
+}
+
+// TestVariants: names of case alone beside those on the way to a server are refused, but for paths.
+func TestVariants(t *testing.T) {
+	claude := clients["claude-code"].scopes[0].format("/p")
+	for text, f := range map[string]format{
+		`{"mcpservers": {"paddock": {}}, "mcpServers": {}}`: formats["claude-code"],
+		`{"mcpServers": {"Paddock": {}}}`:                   formats["claude-code"],
+		`{"Servers": {}}`:                                   formats["vscode"],
+		`{"Projects": {}, "projects": {}}`:                  claude,
+		"[MCP_servers.paddock]\ncommand = \"x\"":            formats["codex"],
+		"[mcp_servers.PADDOCK]\ncommand = \"x\"":            formats["codex"],
+	} {
+		if got, err := f.edit([]byte(text), paddock, true); err == nil || !strings.Contains(err.Error(), "in case alone") {
+			t.Errorf("%s: %v\n%s", text, err, got)
+		}
+	}
+	if _, err := claude.edit([]byte(`{"projects": {"/P": {}, "/p": {}}}`), paddock, false); err != nil {
+		t.Errorf("the control, two paths: %v", err)
+	}
+}
+
 func TestFind(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/paddock-dev/paddock/internal/strictjson"
 )
 
 // jsonFormat is an object of servers by name, below a path of keys. Edits preserve comments and
@@ -16,6 +18,8 @@ type jsonFormat struct {
 	kind string // the value of "type", for clients that want one
 	// trusts says that the client keeps an approval beside the server, as "trust".
 	trusts bool
+	// foreign says that the file is a project's, which may have come with its entries.
+	foreign bool
 }
 
 // entry is a server in the file, its keys in the order that they are written in.
@@ -45,6 +49,8 @@ func (f jsonFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
 			return d.put(path, f.entry(s))
 		case f.holds(*was, s):
 			return nil
+		case !force && f.foreign:
+			return other(json.RawMessage(standard(*was)))
 		case !force:
 			return ErrOther
 		}
@@ -79,10 +85,8 @@ func (f jsonFormat) servers(text []byte) (map[string]Server, error) {
 		return found, err
 	}
 	for _, m := range at.Value.(*hujson.Object).Members {
-		var e entry
-		if json.Unmarshal(standard(m.Value), &e) == nil {
-			found[nameOf(m)] = Server{Name: nameOf(m), Command: e.Command, Args: e.Args}
-		}
+		e, _ := entryOf(m.Value) // one that is not clear starts nothing of ours
+		found[nameOf(m)] = Server{Name: nameOf(m), Command: e.Command, Args: e.Args}
 	}
 	return found, nil
 }
@@ -111,12 +115,28 @@ func (f jsonFormat) everywhere(text []byte) ([]format, error) {
 	return places, nil
 }
 
+// entryOf reads an entry. It refuses one that programs could read in two ways.
+func entryOf(v hujson.Value) (e entry, err error) {
+	if err = strictjson.Unmarshal(standard(v), &e, strictjson.Options{Foreign: true}); err != nil {
+		return entry{}, err
+	}
+	return e, nil
+}
+
 // holds reports whether an entry starts the same server. Its other members, such as an
-// environment, belong to the user.
+// environment, belong to the user, whose file it is; in a project's file they make it
+// another server, since they may have come with it and decide what its command is.
 func (f jsonFormat) holds(v hujson.Value, s Server) bool {
-	var e entry
-	if json.Unmarshal(standard(v), &e) != nil {
+	e, err := entryOf(v)
+	if err != nil {
 		return false
+	}
+	if f.foreign {
+		for _, m := range v.Value.(*hujson.Object).Members {
+			if !slices.Contains([]string{"type", "command", "args"}, nameOf(m)) {
+				return false
+			}
+		}
 	}
 	usual := f.kind
 	if usual == "" {

@@ -169,19 +169,29 @@ func nest(path []string, value any) any {
 	return value
 }
 
-// find returns the index of the only member with a name, or -1.
+// find returns the index of the only member with a name, or -1. It refuses a second one, and
+// names that differ from it in case alone, which are no variants where names are paths.
 func find(o *hujson.Object, key string) (int, error) {
 	found := -1
 	for i, m := range o.Members {
-		if nameOf(m) != key {
-			continue
-		}
-		if found >= 0 {
+		switch name := nameOf(m); {
+		case name == key && found >= 0:
 			return 0, errors.New(key + " appears twice")
+		case name == key:
+			found = i
+		case isVariant(name, key):
+			return 0, errVariant(name, key)
 		}
-		found = i
 	}
 	return found, nil
+}
+
+func isVariant(name, key string) bool {
+	return name != key && strings.EqualFold(name, key) && !strings.HasPrefix(key, "/")
+}
+
+func errVariant(name, key string) error {
+	return fmt.Errorf("%q differs from %q in case alone", name, key)
 }
 
 func nameOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }

@@ -17,7 +17,10 @@ import (
 
 // tomlFormat edits files that have a table [mcp_servers.NAME] for each server. Tables are
 // inserted and removed as text, which preserves comments and order.
-type tomlFormat struct{}
+type tomlFormat struct {
+	// foreign says that the file is a project's, which may have come with its tables.
+	foreign bool
+}
 
 const serversKey = "mcp_servers"
 
@@ -44,9 +47,14 @@ func tomlString(text string) string { return encode(text, "", "") }
 func (f tomlFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
 	return editTOML(old, func(text []byte, before map[string]any) ([]byte, error) {
 		snippet := f.snippet(s)
+		if err := errors.Join(variants(before, serversKey), variants(serversIn(before), s.Name)); err != nil {
+			return nil, err
+		}
 		switch got, there := serversIn(before)[s.Name]; {
-		case there && startsSame(got, s) && (!force || f.isExactly(got, s)):
+		case there && f.isExactly(got, s), there && !force && !f.foreign && startsSame(got, s):
 			return nil, nil
+		case there && !force && f.foreign:
+			return nil, other(got)
 		case there && !force:
 			return nil, ErrOther
 		case there:
@@ -124,8 +132,18 @@ func serversIn(doc map[string]any) map[string]any {
 	return servers
 }
 
+// variants refuses names that differ from a key in case alone.
+func variants(table map[string]any, key string) error {
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if isVariant(name, key) {
+			return errVariant(name, key)
+		}
+	}
+	return nil
+}
+
 // startsSame reports whether a table starts the same server. Its other settings belong to
-// the user.
+// the user, whose file it is; a project's file must hold the server exactly.
 func startsSame(got any, s Server) bool {
 	table, ok := got.(map[string]any)
 	if !ok || table["command"] != s.Command {

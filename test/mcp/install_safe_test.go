@@ -257,7 +257,7 @@ func TestInstallNames(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(other), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, said := install(t, dir, 125, "--client", "codex", "--ask", "--name", "box"); !strings.Contains(said, "another one has this name") {
+	if _, said := install(t, dir, 125, "--client", "codex", "--ask", "--name", "box"); !strings.Contains(said, "another server has this name") {
 		t.Errorf("over another program: %s", said)
 	}
 }

@@ -138,7 +138,7 @@ func TestInstallLeavesAlone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, stdout, stderr string
 	}{
-		"another server": {`{"mcpServers": {"paddock": {"command": "other"}}}`, "", "another one has this name"},
+		"another server": {`{"mcpServers": {"paddock": {"command": "other"}}}`, "", "another server has this name"},
 		"no JSON":        {`{"mcpServers": {`, `"mcpServers"`, "cannot edit " + path + " safely: line 1"},
 	} {
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {

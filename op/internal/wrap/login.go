@@ -14,6 +14,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/internal/strictjson"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -137,6 +139,9 @@ func (l login) merge(before, after []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("it is not a JSON object")
 	}
+	if err := clear(after); err != nil {
+		return nil, err
+	}
 	if err := sameShape(old, renewed, ""); err != nil {
 		return nil, err
 	}
@@ -146,7 +151,12 @@ func (l login) merge(before, after []byte) ([]byte, error) {
 		}
 	}
 	for _, at := range l.tokens {
-		if was, is := subject(member(old, at)), subject(member(renewed, at)); was != is {
+		was, _ := subject(member(old, at))
+		is, err := subject(member(renewed, at))
+		if err != nil {
+			return nil, fmt.Errorf("%s does not say clearly whose it is: %w", at, err)
+		}
+		if was != is {
 			return nil, errors.New(at + " is another account's")
 		}
 	}
@@ -156,10 +166,14 @@ func (l login) merge(before, after []byte) ([]byte, error) {
 		if was == nil || reflect.DeepEqual(was, is) {
 			continue
 		}
-		s, ok := is.(string)
-		if number, isNumber := is.(json.Number); isNumber {
-			s, ok = number.String(), true
+		if when, isTime := timeOf(was, is); isTime && (when.Before(earliest) || when.After(time.Now().Add(furthest))) {
+			return nil, fmt.Errorf("%s is no time from %d to %d years from now", at, earliest.Year(), furthest/year)
+		} else if isTime {
+			in, name := holder(old, at)
+			in[name], changed = is, true
+			continue
 		}
+		s, ok := is.(string)
 		if !ok || (s == "" || len(s) > maxToken || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })) {
 			return nil, fmt.Errorf("%s is empty, longer than %s, or has characters that no token has", at, policy.Size(maxToken))
 		}
@@ -197,20 +211,59 @@ func member(object map[string]any, at string) any {
 	return in[name]
 }
 
+// clear refuses a text that has members twice, or in two cases: what reads it on the host could
+// take others than were judged.
+func clear(text []byte) error {
+	var any map[string]any
+	if err := strictjson.Unmarshal(text, &any, strictjson.Options{Foreign: true}); err != nil {
+		return err
+	}
+	return nil
+}
+
 // subject returns whose a JSON Web Token is, "" for anything else. What signs it is not
-// checked: the same account's is all that is asked.
-func subject(token any) string {
+// checked: the same account's is all that is asked. It refuses a token that readers could
+// understand in different ways.
+func subject(token any) (string, error) {
 	s, _ := token.(string)
 	parts := strings.Split(s, ".")
 	if len(parts) != 3 {
-		return ""
+		return "", nil
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	var claims struct {
 		Sub string `json:"sub"`
 	}
-	if err != nil || json.Unmarshal(payload, &claims) != nil {
-		return ""
+	if err == nil {
+		err = strictjson.Unmarshal(payload, &claims, strictjson.Options{Foreign: true})
 	}
-	return claims.Sub
+	return claims.Sub, err
+}
+
+// Times of a login lie between these.
+var earliest = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const (
+	year     = 365 * 24 * time.Hour
+	furthest = 10 * year
+)
+
+// timeOf returns the time that a member says in place of another: a number, which must be one of
+// whole milliseconds since 1970, as agents write them, or a text where there was one of a time.
+// The zero time, which is in no bounds, is the answer for what is none.
+func timeOf(was, is any) (when time.Time, isTime bool) {
+	switch is := is.(type) {
+	case json.Number:
+		if n, err := strconv.ParseInt(is.String(), 10, 64); err == nil {
+			when = time.UnixMilli(n)
+		}
+		return when, true
+	case string:
+		before, _ := was.(string)
+		if _, err := time.Parse(time.RFC3339, before); err == nil {
+			when, _ = time.Parse(time.RFC3339, is) // zero for what is none
+			return when, true
+		}
+	}
+	return time.Time{}, false
 }

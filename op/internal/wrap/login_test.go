@@ -16,9 +16,12 @@ import (
 )
 
 // jwt returns a JSON Web Token of a subject.
-func jwt(sub, more string) string {
+func jwt(sub, more string) string { return token(fmt.Sprintf(`{"sub":%q,"more":%q}`, sub, more)) }
+
+// token returns a JSON Web Token of a payload.
+func token(payload string) string {
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
-	return part(`{"alg":"RS256"}`) + "." + part(fmt.Sprintf(`{"sub":%q,"more":%q}`, sub, more)) + "." + part("signature")
+	return part(`{"alg":"RS256"}`) + "." + part(payload) + "." + part("signature")
 }
 
 // TestMerge: only renewed tokens of the same account come back.
@@ -31,7 +34,7 @@ func TestMerge(t *testing.T) {
 		want                 string // in the result, without spaces; "" if nothing is written
 		refused              string
 	}{
-		"claude renews":                    {"claude", claude, swap(claude, `"a1"`, `"a2"`, `"r1"`, `"r2"`, `:1,`, `:12345678901234567,`), swap(claude, `"a1"`, `"a2"`, `"r1"`, `"r2"`, `:1,`, `:12345678901234567,`), ""},
+		"claude renews":                    {"claude", claude, swap(claude, `"a1"`, `"a2"`, `"r1"`, `"r2"`, `:1,`, `:1800000000000,`), swap(claude, `"a1"`, `"a2"`, `"r1"`, `"r2"`, `:1,`, `:1800000000000,`), ""},
 		"nothing is new":                   {"claude", claude, swap(claude, `{"claude`, `{ "claude`), "", ""},
 		"other members stay the host's":    {"claude", claude, swap(claude, `"a1"`, `"a2"`, `"v"`, `"evil"`, `"pro"}`, `"pro","more":{"x":1}},"hooks":"evil"`), swap(claude, `"a1"`, `"a2"`), ""},
 		"shrunk":                           {"claude", claude, `{}`, "", "claudeAiOauth is missing, or has another form"},
@@ -48,12 +51,28 @@ func TestMerge(t *testing.T) {
 		"another subscription":             {"claude", claude, swap(claude, `"a1"`, `"a2"`, `"pro"`, `"max"`), "", "claudeAiOauth.subscriptionType is another one"},
 		"more scopes":                      {"claude", claude, swap(claude, `["x"]`, `["x","y"]`), "", "claudeAiOauth.scopes is another one"},
 		"the host's is not JSON":           {"claude", "x", claude, "", "the one on this host is not a JSON object"},
+		"a number beyond reason":           {"claude", claude, swap(claude, `:1,`, `:12345678901234567,`), "", "claudeAiOauth.expiresAt is no time from 2000 to 10 years from now"},
+		"a number that overflows":          {"claude", claude, swap(claude, `:1,`, `:18446744073709551617,`), "", "claudeAiOauth.expiresAt is no time"},
+		"a number that is infinite":        {"claude", claude, swap(claude, `:1,`, `:1e400,`), "", "claudeAiOauth.expiresAt"},
+		"a fraction":                       {"claude", claude, swap(claude, `:1,`, `:1.8e12,`), "", "claudeAiOauth.expiresAt is no time"},
+		"a negative number":                {"claude", claude, swap(claude, `:1,`, `:-1800000000000,`), "", "claudeAiOauth.expiresAt is no time"},
+		"seconds in place of milliseconds": {"claude", claude, swap(claude, `:1,`, `:1800000000,`), "", "claudeAiOauth.expiresAt is no time"},
+		"a member twice":                   {"claude", claude, swap(claude, `"accessToken":"a1"`, `"accessToken":"evil","accessToken":"a2"`), "", "claudeAiOauth.accessToken: appears twice"},
+		"a member in two cases":            {"claude", claude, swap(claude, `"accessToken":"a1"`, `"AccessToken":"evil","accessToken":"a2"`), "", "claudeAiOauth.accessToken: differs from another member in case alone"},
+		"a brace too many":                 {"claude", claude, swap(claude, `"a1"`, `"a2"`) + "}", "", "after top-level value"},
+		"codex, two subjects":              {"codex", codex, swap(codex, jwt("me", "1"), token(`{"sub":"evil","SUB":"me"}`)), "", "tokens.id_token does not say clearly whose it is"},
+		"codex, a subject twice":           {"codex", codex, swap(codex, jwt("me", "1"), token(`{"sub":"evil","sub":"me"}`)), "", "tokens.id_token does not say clearly whose it is"},
+		"codex, a subject of another case": {"codex", codex, swap(codex, jwt("me", "1"), token(`{"SUB":"me"}`)), "", "tokens.id_token is another account's"},
+		"codex, opaque, then two subjects": {"codex", swap(codex, jwt("me", "1"), "opaque"), swap(codex, jwt("me", "1"), token(`{"sub":"evil","SUB":""}`)), "", "tokens.id_token does not say clearly whose it is"},
+		"codex, a refresh":                 {"codex", swap(codex, `"t1"`, `"2026-01-02T03:04:05.123456Z"`), swap(codex, `"t1"`, `"2026-02-02T03:04:05.123456Z"`), `"last_refresh":"2026-02-02T03:04:05.123456Z"`, ""},
+		"codex, a refresh in far years":    {"codex", swap(codex, `"t1"`, `"2026-01-02T03:04:05Z"`), swap(codex, `"t1"`, `"9026-02-02T03:04:05Z"`), "", "last_refresh is no time"},
+		"codex, a refresh that is no time": {"codex", swap(codex, `"t1"`, `"2026-01-02T03:04:05Z"`), swap(codex, `"t1"`, `"evil"`), "", "last_refresh is no time"},
 		"codex renews":                     {"codex", codex, swap(codex, jwt("me", "1"), jwt("me", "2"), `"r1"`, `"r2"`, `"t1"`, `"t2"`), jwt("me", "2"), ""},
 		"codex, another subject":           {"codex", codex, swap(codex, jwt("me", "1"), jwt("evil", "2")), "", "tokens.id_token is another account's"},
 		"codex, no token at all":           {"codex", codex, swap(codex, jwt("me", "1"), "opaque"), "", "tokens.id_token is another account's"},
 		"codex, another account":           {"codex", codex, swap(codex, `"acc"`, `"evil"`, `"r1"`, `"r2"`), "", "tokens.account_id is another one"},
 		"codex, a key in place of a login": {"codex", codex, swap(codex, `:null`, `:"sk-evil"`), "", "OPENAI_API_KEY is another one"},
-		"gemini renews":                    {"gemini", `{"access_token":"a1","refresh_token":"r1","scope":"s","expiry_date":1}`, `{"access_token":"a2","refresh_token":"r1","scope":"s","expiry_date":2}`, `{"access_token":"a2","expiry_date":2,"refresh_token":"r1","scope":"s"}`, ""},
+		"gemini renews":                    {"gemini", `{"access_token":"a1","refresh_token":"r1","scope":"s","expiry_date":1}`, `{"access_token":"a2","refresh_token":"r1","scope":"s","expiry_date":1800000000000}`, `{"access_token":"a2","expiry_date":1800000000000,"refresh_token":"r1","scope":"s"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := agentOf([]string{tt.agent}).login.merge([]byte(tt.before), []byte(tt.after))
