@@ -119,6 +119,9 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err = s.expectRedaction(ctx); err == nil {
 		err = writeSpec(req.StateDir, s.ID(), req.Spec)
 	}
+	if err == nil { // again: a server that has begun to listen since looks at the specs that are written
+		err = refuseOwnPorts(req.StateDir, req.Spec.Network.HostPorts)
+	}
 	if s.before != nil { // for the process that comes after this one was killed
 		var kerr error
 		if s.kept, kerr = run.KeepUnreported(req.StateDir, s.ID(), s.before.Encode()); kerr != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Ceiling is the most that a principal's specs may ask for. A field that is left out
@@ -76,8 +77,9 @@ type Ceiling struct {
 	// Redaction are rules that hold for every spec, before its own. A spec
 	// cannot take them away or replace them.
 	Redaction []Redaction `json:"redaction,omitempty"`
-	// Limits are maxima; 0 means no maximum. A spec that does not set a limit gets
-	// the maximum, or the limit's own default if that is less.
+	// Limits are maxima. One that is left out has its default as its maximum; those without a
+	// default, such as Memory and Timeout, have no maximum then. A spec that does not set a limit
+	// gets the maximum, or the limit's own default if that is less.
 	//
 	// That is safe, because each limit is enforced or the sandbox is refused: even a
 	// spec without a memory limit is refused on a host that cannot enforce the maximum.
@@ -85,7 +87,20 @@ type Ceiling struct {
 	// a bound. MemoryHigh is not set by default, and may not exceed Memory. Swap is
 	// bounded if Memory is, by 0 if it is left out.
 	Limits Limits `json:"limits,omitzero"`
+	// Idle is the longest time after which a lasting sandbox that nobody uses is ended. Default:
+	// [DefaultIdle].
+	Idle Duration `json:"idle,omitempty"`
+	// Lifetime is the longest time for which a lasting sandbox runs. Default: [DefaultLifetime].
+	Lifetime Duration `json:"lifetime,omitempty"`
 }
+
+// The times of lasting sandboxes under a ceiling.
+const (
+	DefaultIdle     = Duration(time.Hour)
+	DefaultLifetime = Duration(7 * 24 * time.Hour)
+	// MaxLasting is the most that a ceiling may say: as a lifetime it is no bound.
+	MaxLasting = Duration(10 * 365 * 24 * time.Hour)
+)
 
 // Place is a directory, or a file, of the host, with all that is below it.
 type Place struct {
@@ -190,6 +205,14 @@ func (c *Ceiling) Validate() error {
 	r.redaction(c.Redaction)
 	r.limits(c.Limits)
 	r.memory(c.Limits)
+	for _, t := range []struct {
+		field string
+		most  Duration
+	}{{"idle", c.Idle}, {"lifetime", c.Lifetime}} {
+		if t.most < 0 || t.most > MaxLasting {
+			r.refuse(t.field, t.most.String(), "it is not from 0 to "+MaxLasting.String(), "")
+		}
+	}
 	landlock := slices.Contains(c.Levels, LevelLandlock)
 	if slices.Contains(c.AllowDegraded, DegradeNamespaces) && !landlock {
 		r.refuse("allow_degraded", DegradeNamespaces, "it gives the landlock level, which levels does not allow", "name landlock in levels too")
@@ -312,6 +335,17 @@ func (r *resolver) optionLists(c *Ceiling) {
 			r.refuse(name, "", "backends does not allow backend "+name, "name it in backends too")
 		}
 	}
+}
+
+// Explicit returns the ceiling with the maxima that it leaves to defaults written out.
+func (c *Ceiling) Explicit() *Ceiling {
+	own := *c
+	own.Limits = c.Limits.explicit()
+	if slices.Contains(c.Levels, LevelLandlock) {
+		own.Limits.Tmp = c.Limits.Tmp // which that level cannot keep
+	}
+	own.Idle, own.Lifetime = cmp.Or(c.Idle, DefaultIdle), cmp.Or(c.Lifetime, DefaultLifetime)
+	return &own
 }
 
 // Ceiling returns a ceiling that allows everything that this spec asks for: its workspace

@@ -80,6 +80,28 @@ func (c *Ceiling) Holds(m Mount) bool {
 	})
 }
 
+// Lasts returns after which time without use, and after which time in all, a lasting sandbox ends
+// for which these were asked; 0 is not given, and in the answer no end. The error joins one
+// [*CeilingError] for each that is more than the ceiling allows. A nil ceiling allows everything.
+func (c *Ceiling) Lasts(idle, lifetime Duration) (Duration, Duration, error) {
+	if c == nil {
+		return cmp.Or(idle, DefaultIdle), lifetime, nil
+	}
+	a, most := applier{c: c}, c.Explicit()
+	for _, t := range []struct {
+		field       string
+		asked, most Duration
+	}{{"idle", idle, most.Idle}, {"lifetime", lifetime, most.Lifetime}} {
+		if t.asked > t.most {
+			a.refuse(t.field, t.field, t.asked.String(), "the ceiling is "+t.most.String(), "ask for "+t.most.String()+" at most, or leave it out")
+		}
+	}
+	if lifetime == 0 && most.Lifetime < MaxLasting {
+		lifetime = most.Lifetime
+	}
+	return cmp.Or(idle, min(DefaultIdle, most.Idle)), lifetime, errors.Join(a.errs...)
+}
+
 // PassEnv returns a [*CeilingError] if a variable of the caller's environment may
 // not be passed on.
 func (c *Ceiling) PassEnv(name string) error {

@@ -143,7 +143,15 @@ func TestCeilingLimits(t *testing.T) {
 		refused string
 	}{
 		{"nothing", Limits{}, Limits{}, Limits{}, ""},
-		{"no maximum", Limits{}, Limits{Timeout: 99 * minute, Memory: GiB, Swap: GiB, Processes: 1 << 20}, Limits{Timeout: 99 * minute, Memory: GiB, Swap: GiB, Processes: 1 << 20}, ""},
+		{"no maximum and no default", Limits{}, Limits{Timeout: 99 * minute, Memory: GiB, Swap: GiB}, Limits{Timeout: 99 * minute, Memory: GiB, Swap: GiB}, ""},
+		{"the defaults", Limits{}, Limits{Tmp: DefaultTmp, Processes: DefaultProcesses, Output: DefaultOutput, Disk: DefaultDisk},
+			Limits{Tmp: DefaultTmp, Processes: DefaultProcesses, Output: DefaultOutput, Disk: DefaultDisk}, ""},
+		{"tmp above the default", Limits{}, Limits{Tmp: 10 << 40}, Limits{}, "tmp"},
+		{"processes above the default", Limits{}, Limits{Processes: 100000}, Limits{}, "processes"},
+		{"output above the default", Limits{}, Limits{Output: DefaultOutput + 1}, Limits{}, "output"},
+		{"disk above the default", Limits{}, Limits{Disk: DefaultDisk + 1}, Limits{}, "disk"},
+		{"above the default, allowed", Limits{Tmp: 2 * GiB}, Limits{Tmp: 2 * GiB}, Limits{Tmp: 2 * GiB}, ""},
+		{"the default as the maximum", Limits{Processes: DefaultProcesses}, Limits{}, Limits{}, ""}, // filled in by Resolve
 		{"timeout open", Limits{Timeout: minute}, Limits{}, Limits{Timeout: minute}, ""},
 		{"timeout less", Limits{Timeout: minute}, Limits{Timeout: minute - 1}, Limits{Timeout: minute - 1}, ""},
 		{"timeout same", Limits{Timeout: minute}, Limits{Timeout: minute}, Limits{Timeout: minute}, ""},
@@ -196,6 +204,48 @@ func TestCeilingLimits(t *testing.T) {
 		if err != nil || got.Limits.Disk != want {
 			t.Errorf("a copy below %v gets %v, %v; want %v", maximum, got.Limits.Disk, err, want)
 		}
+	}
+}
+
+// TestCeilingLasts has the times of lasting sandboxes, and what a ceiling says of them once it is
+// written out.
+func TestCeilingLasts(t *testing.T) {
+	const hour = 60 * minute
+	for name, tt := range map[string]struct {
+		ceiling                *Ceiling
+		idle, lifetime         Duration
+		wantIdle, wantLifetime Duration
+		refused                string
+	}{
+		"no ceiling":              {nil, 0, 100000 * hour, hour, 100000 * hour, ""},
+		"no ceiling, open":        {nil, 0, 0, hour, 0, ""},
+		"open":                    {ceiling(nil), 0, 0, hour, DefaultLifetime, ""},
+		"below":                   {ceiling(nil), minute, hour, minute, hour, ""},
+		"idle above the default":  {ceiling(nil), hour + 1, 0, 0, 0, "idle"},
+		"lifetime above":          {ceiling(nil), 0, 100000 * hour, 0, 0, "lifetime"},
+		"idle of its own":         {ceiling(func(c *Ceiling) { c.Idle = 9 * hour }), 9 * hour, 0, 9 * hour, DefaultLifetime, ""},
+		"idle of its own, open":   {ceiling(func(c *Ceiling) { c.Idle = minute }), 0, 0, minute, DefaultLifetime, ""},
+		"lifetime of its own":     {ceiling(func(c *Ceiling) { c.Lifetime = hour }), 0, 2 * hour, 0, 0, "lifetime"},
+		"a lifetime of no bounds": {ceiling(func(c *Ceiling) { c.Lifetime = MaxLasting }), 0, 0, hour, 0, ""},
+	} {
+		idle, lifetime, err := tt.ceiling.Lasts(tt.idle, tt.lifetime)
+		if tt.refused != "" {
+			checkCeilingError(t, err, "ceiling."+tt.refused, tt.refused)
+		} else if err != nil || idle != tt.wantIdle || lifetime != tt.wantLifetime {
+			t.Errorf("%s: %v, %v, %v", name, idle, lifetime, err)
+		}
+	}
+	got := ceiling(nil).Explicit()
+	want := Limits{Output: DefaultOutput, Processes: DefaultProcesses, Tmp: DefaultTmp, Disk: DefaultDisk}
+	if diff := cmp.Diff(want, got.Limits); diff != "" || got.Idle != DefaultIdle || got.Lifetime != DefaultLifetime || got.Validate() != nil {
+		t.Errorf("written out: %v, %v, %v\n%s", got.Idle, got.Lifetime, got.Validate(), diff)
+	}
+	landlock := ceiling(func(c *Ceiling) { c.Levels = []string{LevelFull, LevelLandlock} }).Explicit()
+	if err := landlock.Validate(); err != nil || landlock.Limits.Tmp != 0 {
+		t.Errorf("with landlock: %v, %v", landlock.Limits.Tmp, err)
+	}
+	if err := ceiling(func(c *Ceiling) { c.Lifetime = MaxLasting + 1 }).Validate(); err == nil {
+		t.Error("a lifetime beyond reason is taken")
 	}
 }
 

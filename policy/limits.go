@@ -261,6 +261,9 @@ func (a *applier) limits(l Limits, copied bool) Limits {
 	for _, row := range limitTable() {
 		value, most := row.of(&l), row.of(&c)
 		n, m := value.int64(), most.int64()
+		if m == 0 {
+			m = row.byDefault
+		}
 		switch row.name {
 		case "max_timeout":
 			continue
@@ -288,10 +291,21 @@ func (a *applier) limits(l Limits, copied bool) Limits {
 		case m == 0:
 		case n < 0 || n > m:
 			a.exceeds(row.name, value.String(), value.like(m))
+		case n == 0 && row.byDefault == m: // as without a ceiling: a backend that has no such limit leaves it out
 		case n == 0 && (row.byDefault == 0 || row.byDefault > m):
 			value.set(m)
 		case n == 0:
 			value.set(row.byDefault)
+		}
+	}
+	return l
+}
+
+// explicit returns the limits with the default for each that has one and is left out.
+func (l Limits) explicit() Limits {
+	for _, row := range limitTable() {
+		if v := row.of(&l); v.int64() == 0 {
+			v.set(row.byDefault)
 		}
 	}
 	return l

@@ -127,6 +127,11 @@ func (f *mcpFlags) serveHTTP(named bool) error {
 	defer forget()
 	ctx, stop := untilSignal()
 	defer stop()
+	if h.noAuth {
+		if err := paddock.RefuseReached(ctx, paddock.Options{}, guard.Addr()); err != nil {
+			return errors.Join(err, guard.Close(), server.Close())
+		}
+	}
 	fmt.Fprintf(os.Stderr, "paddock: listening on %s\n", guard.URL())
 	if h.noAuth {
 		fmt.Fprintln(os.Stderr, "paddock: note: no token is needed: everybody who can connect may do what models may do for you")

@@ -247,6 +247,7 @@ func (f *mcpFlags) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error)
 	if err != nil {
 		return nil, err
 	}
+	ceiling.Idle, ceiling.Lifetime = policy.MaxLasting, policy.MaxLasting // no spec says them, and it is the user's own
 	env.LookupEnv, env.Default, env.Ceiling = nil, &spec, ceiling
 	env.Principal = privilege.ModelOf(env.Principal)
 	env.Warn = func(err error) { log.Warn(err.Error()) }

@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/admin"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/token"
 )
@@ -68,6 +69,9 @@ func TestTokens(t *testing.T) {
 		t.Errorf("made %+v", made)
 	}
 	who, err := store.Check(made.Token, time.Now())
+	if l := who.Bounds.Ceiling.Limits; l.Tmp != policy.DefaultTmp || l.Processes != policy.DefaultProcesses || l.Disk != policy.DefaultDisk || who.Bounds.Ceiling.Lifetime != policy.DefaultLifetime {
+		t.Errorf("its ceiling leaves to defaults: %+v", who.Bounds.Ceiling)
+	}
 	if err != nil || who.Principal.Name != "agent:ann" || who.Bounds.Ceiling.Workspace[0].Source != work || who.Bounds.Ceiling.Workspace[0].Mode != "rw" {
 		t.Errorf("it lets in %+v, %v", who, err)
 	}
@@ -122,12 +126,34 @@ func TestTokenRefusals(t *testing.T) {
 	nobody.Privileges = func() (privilege.Store, error) {
 		return privilege.OpenFile(filepath.Join(dir, "privileges.json"))
 	}
+	grants := *env
+	grants.Privileges = nobody.Privileges
+	store, err := grants.Privileges()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Update(t.Context(), "agent:host", func(s privilege.Set) privilege.Set { return s | privilege.UnsandboxedExec }); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"agent:host", "user:x"} { // the control
+		if _, err := callToken(t, &grants, "token_create", in{"principal": name, "workspaces": []string{dir}, "with_privileges": true}); err != nil {
+			t.Errorf("%s, meant: %v", name, err)
+		}
+	}
+	broken := *env
+	broken.Privileges = func() (privilege.Store, error) { return nil, errors.New("broken") }
 	for name, tt := range map[string]struct {
 		env  *op.Env
 		op   string
 		in   in
 		want string
 	}{
+		"who holds privileges": {&grants, "token_create", in{"principal": "agent:host"}, "it holds UNSANDBOXED_EXEC, and whoever has the token would too choose a name"},
+		"a local user":         {&grants, "token_create", in{"principal": "user:x"}, "it is the name of a local user or its models"},
+		"root":                 {env, "token_create", in{"principal": "root", "workspaces": []string{dir}}, "or say that this is meant: --with-privileges"},
+		"a user by number":     {env, "token_create", in{"principal": "uid:0", "workspaces": []string{dir}}, "it is the name of a local user"},
+		"models of a user":     {env, "token_create", in{"principal": "model:op", "workspaces": []string{dir}}, "it is the name of a local user"},
+		"a store that fails":   {&broken, "token_create", in{"principal": "b", "workspaces": []string{dir}}, "broken"},
 		"no privilege":         {&nobody, "token_create", in{"principal": "a", "workspaces": []string{dir}}, "ALTER_PRIVILEGES"},
 		"no privilege to end":  {&nobody, "token_revoke", in{"principal": "a"}, "ALTER_PRIVILEGES"},
 		"no principal":         {env, "token_create", in{"workspaces": []string{dir}}, "cannot use the principal"},

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
@@ -56,8 +57,15 @@ for url in sys.argv[1:]:
 	if iso := box.Isolation(); iso.Egress == nil || !slices.Contains(iso.Egress.Allow, name+":"+strconv.Itoa(port)) {
 		t.Errorf("isolation says %+v", iso.Egress)
 	}
+	reached := func(l net.Listener) error { return paddock.RefuseReached(t.Context(), w.options(), l.Addr()) }
+	if err := reached(l); err == nil || !strings.Contains(err.Error(), "sandbox "+box.ID()+" may reach this port of the host") || reached(closed) != nil {
+		t.Errorf("a server without tokens: %v, at the other port %v", err, reached(closed))
+	}
 	if err := box.SetNetwork(t.Context(), policy.Network{HostPorts: []policy.Port{policy.Port(other)}}); err != nil {
 		t.Fatal(err)
+	}
+	if reached(l) != nil || reached(closed) == nil {
+		t.Errorf("a server without tokens, after a change: %v, at the other port %v", reached(l), reached(closed))
 	}
 	if out := python(t, box, get, url(name, port), url(name, other)); !strings.HasPrefix(out, "no:") || !has(out, "hello from "+name) {
 		t.Errorf("after a change commands get\n%s", out)

@@ -26,6 +26,7 @@ type TokenCreateInput struct {
 	CeilingFile string   `json:"ceiling_file,omitempty" flag:"ceiling" arg:"FILE" complete:"file" help:"read the most that sandboxes may ask for from a YAML or JSON file (default: the workspaces, and what the spec has)"`
 	SpecFile    string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the default sandbox's spec from a YAML or JSON file"`
 	Expires     Lifetime `json:"expires,omitempty" flag:"expires" arg:"TIME" help:"end the token after this time, 30d or 12h (default: never)"`
+	Privileged  bool     `json:"with_privileges,omitempty" flag:"with-privileges" help:"also for a name that holds privileges on the host, or that is a local user's: the token gives them to whoever has it"`
 }
 
 // TokenOutput describes a token, without the token itself.
@@ -57,12 +58,15 @@ The principal's sandboxes can use the directories that are named with --workspac
 and what is below them, and nothing else of the host: no mounts, no network, no other
 backend. The first directory is the workspace of the default sandbox. --spec FILE
 describes that sandbox further, and all sandboxes may have what it has; --ceiling FILE
-says, field by field, what else they may ask for.
+says, field by field, what else they may ask for. What it leaves out of limits, idle and
+lifetime is written down as it is by default, and asking for more is refused.
 
 All tokens of a principal have the same bounds, since they share its sandboxes. For
 another token of the same principal, leave out the bounds. Privileges beyond sandboxes
-are granted to the principal: paddock privilege grant PRINCIPAL NAME. Creating a token
-needs ALTER_PRIVILEGES too.`,
+are granted to the principal: paddock privilege grant PRINCIPAL NAME. A token for a
+name that holds some already, or that local users and their models have (root,
+user:NAME, uid:N, model:NAME), needs --with-privileges. Creating a token needs
+ALTER_PRIVILEGES too.`,
 		Examples: `  paddock token create agent:ann --workspace ~/project
   paddock token create ci --workspace /srv/ci --ceiling ci.yaml --expires 30d
   TOKEN=$(paddock token create bob --workspace . --json | jq -r .token)`,
@@ -75,6 +79,9 @@ func (in TokenCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (T
 	n := token.New{Principal: in.Principal}
 	if in.Expires > 0 {
 		n.Expires = now.Add(time.Duration(in.Expires))
+	}
+	if err := in.privileged(ctx, env); err != nil {
+		return TokenCreateOutput{}, err
 	}
 	var err error
 	if n.Bounds, err = in.bounds(ctx, env); err != nil {
@@ -89,6 +96,36 @@ func (in TokenCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (T
 		return TokenCreateOutput{}, err
 	}
 	return TokenCreateOutput{text, tokenOutput(made, now)}, nil
+}
+
+// privileged refuses, unless it is said, a principal that may act on the host itself.
+func (in TokenCreateInput) privileged(ctx context.Context, env *op.Env) error {
+	if in.Privileged || privilege.CheckName(in.Principal) != nil { // the store of tokens refuses that one
+		return nil
+	}
+	refuse := func(reason string) error {
+		return &policy.FieldError{Field: "principal", Value: in.Principal, Reason: reason,
+			Hint: "choose a name of its own, agent:NAME say, or say that this is meant: --with-privileges"}
+	}
+	kind, _, of := strings.Cut(in.Principal, ":")
+	if in.Principal == "root" || of && slices.Contains([]string{"user", "uid", "model"}, kind) {
+		return refuse("it is the name of a local user or its models: what is granted to them would hold for whoever has the token")
+	}
+	if env.Privileges == nil {
+		return nil
+	}
+	store, err := privileges(env)
+	if err != nil {
+		return err
+	}
+	held, err := store.Get(ctx, in.Principal)
+	if err != nil {
+		return storeError(err)
+	}
+	if held != 0 {
+		return refuse("it holds " + strings.Join(held.Names(), ", ") + ", and whoever has the token would too")
+	}
+	return nil
 }
 
 // bounds returns the bounds in the input, or nil if there are none.
@@ -136,7 +173,7 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 				Hint: "where that is meant, put " + policy.ShellWord(m.Source) + " into the mounts of a ceiling: --ceiling FILE; else name another directory"}
 		}
 	}
-	return &token.Bounds{Ceiling: *ceiling, Default: spec}, nil
+	return &token.Bounds{Ceiling: *ceiling.Explicit(), Default: spec}, nil
 }
 
 // ceiling returns the file's ceiling. Without a file it makes one from the default sandbox and

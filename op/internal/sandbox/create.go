@@ -18,7 +18,7 @@ type SandboxCreateInput struct {
 	op.SpecInput
 	Name   string           `json:"name,omitempty" help:"the sandbox's name (default: a random one)" max:"64"`
 	Idle   *policy.Duration `json:"idle,omitempty" help:"end it once nothing was done in it for this long (default: 1h)"`
-	Life   *policy.Duration `json:"lifetime,omitempty" help:"end it once it has run for this long"`
+	Life   *policy.Duration `json:"lifetime,omitempty" help:"end it once it has run for this long (default: as long as the operator allows, 168h if nothing says more)"`
 	Labels []string         `json:"labels,omitempty" help:"labels NAME=VALUE, for the operator's lists" max:"64"`
 }
 
@@ -31,9 +31,6 @@ type SandboxCreateOutput struct {
 	Limits    policy.Limits    `json:"limits"`
 	Isolation policy.Isolation `json:"isolation"`
 }
-
-// idleDefault is how long a sandbox stays that nobody uses, if the call does not say.
-const idleDefault = time.Hour
 
 func (SandboxCreateInput) Desc() op.Desc {
 	return op.Desc{
@@ -66,7 +63,7 @@ func (in SandboxCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 		return out, &policy.FieldError{Field: "name", Value: in.Name, Reason: "the default sandbox is made at its first use", Hint: "choose another name"}
 	}
 	keeps := env.Keeps(spec)
-	what, err := in.lasting(spec, keeps)
+	what, err := in.lasting(env, keeps)
 	if err != nil {
 		return out, err
 	}
@@ -96,7 +93,7 @@ func (in SandboxCreateInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 }
 
 // lasting returns how long the sandbox lasts. keeps says that it can outlive the server.
-func (in SandboxCreateInput) lasting(spec policy.Spec, keeps bool) (what paddock.Lasting, err error) {
+func (in SandboxCreateInput) lasting(env *op.Env, keeps bool) (what paddock.Lasting, err error) {
 	if !keeps {
 		var field string
 		switch {
@@ -111,10 +108,16 @@ func (in SandboxCreateInput) lasting(spec policy.Spec, keeps bool) (what paddock
 		}
 		return what, &policy.FieldError{Field: field, Reason: "this sandbox ends with the server: its backend is another than linux, or it publishes ports", Hint: "leave it out"}
 	}
-	what.Idle, what.Remove = idleDefault, true
-	if err = keep.SetTimes(&what, in.Idle, in.Life); err == nil {
-		what.Labels, err = keep.Labels(in.Labels)
+	what.Remove = true
+	if err = keep.SetTimes(&what, in.Idle, in.Life); err != nil {
+		return what, err
 	}
+	idle, life, err := env.Ceiling.Lasts(policy.Duration(what.Idle), policy.Duration(what.Life))
+	if err != nil {
+		return what, err
+	}
+	what.Idle, what.Life = time.Duration(idle), time.Duration(life)
+	what.Labels, err = keep.Labels(in.Labels)
 	return what, err
 }
 
