@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 )
 
@@ -171,32 +170,6 @@ func (c *container) text(t tmpfs) string {
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
-// ours are the flags of "run" that Paddock needs to control a container, with the reason
-// why users cannot give them.
-var ours = map[string]string{
-	"--name": "Paddock finds its containers by it", "--cidfile": "Paddock finds its containers by name",
-	"--entrypoint": "the agent is what runs first", "--init": "the agent is process 1",
-	"-i": "", "--interactive": "", "-t": "the agent speaks through the pipe; commands get terminals inside", "--tty": "the agent speaks through the pipe; commands get terminals inside",
-	"-d": "the container ends with its client", "--detach": "the container ends with its client",
-	"-a": "the agent speaks through standard input and output", "--attach": "the agent speaks through standard input and output",
-	"--rm": "remove_container_on_exit says it", "--restart": "a container that has ended must stay ended",
-	"--detach-keys": "the agent's bytes are not keys", "--sig-proxy": "", "--help": "nothing would run",
-}
-
-// reserved refuses extra arguments that only Paddock may give.
-func reserved(extra []string) error {
-	for i, arg := range extra {
-		flag, _, _ := strings.Cut(arg, "=")
-		if why, taken := ours[flag]; taken {
-			if why == "" {
-				why = "Paddock gives it"
-			}
-			return hostpath.Refuse("docker.extra_run_args["+strconv.Itoa(i)+"]", arg, why, "leave it out")
-		}
-	}
-	return nil
-}
 
 // says reports whether the user's own arguments contain one of these flags, with two
 // dashes, or with one dash if the flag is one letter.

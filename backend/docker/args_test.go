@@ -87,6 +87,22 @@ func TestReserved(t *testing.T) {
 		{[]string{"--restart", "always"}, "--restart"},
 		{[]string{"--rm=false"}, "--rm"},
 		{[]string{"-i=false"}, "-i"},
+		{[]string{"-Pd"}, "-Pd"},
+		{[]string{"-itv/:/x"}, "-itv"},
+		{[]string{"--label", "dev.paddock.sandbox=x"}, "--label"},
+		{[]string{"--label=dev.paddock.sandbox"}, "--label=dev.paddock.sandbox"},
+		{[]string{"-l", "dev.paddock.sandbox=x"}, "-l"},
+		{[]string{"-ldev.paddock.sandbox=x"}, "-ldev"},
+		{[]string{"-Pldev.paddock.sandbox=x"}, "-Pl"},
+		{[]string{"--label", "dev.paddock.other=x", "-lx"}, ""},
+		{[]string{"evil"}, "evil"},
+		{[]string{"--env=A=b", "evil"}, "evil"},
+		{[]string{"--env", "A=b", "evil"}, "evil"},
+		{[]string{"--privileged", "evil"}, "evil"},
+		{[]string{"-P", "evil"}, "evil"},
+		{[]string{"--", "evil"}, "--"},
+		{[]string{""}, "run_args[0]"},
+		{[]string{"-e", "A=b", "-m64m", "-u", "1", "--memory-swap", "-1"}, ""},
 	} {
 		err := reserved(tt.extra)
 		if (err == nil) != (tt.bad == "") || err != nil && !strings.Contains(err.Error(), tt.bad) {
@@ -94,6 +110,39 @@ func TestReserved(t *testing.T) {
 		}
 		if err != nil && policy.FieldErrors(err)[0].Hint == "" {
 			t.Errorf("%q: no remedy", tt.extra)
+		}
+	}
+}
+
+// What is not known to be harmless is told by name, whatever its form; what is harmless is not.
+func TestUnknown(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "--ulimit nofile=64 -e A=b -eA=--privileged --env=X -m 64m -h x -w /x --pull never -q --pids-limit=5": "", // the control
+		"--group-add=0":                         "--group-add=0",
+		"--group-add 0 --memory 1g":             "--group-add=0",
+		"--security-opt=systempaths=unconfined": "--security-opt=systempaths=unconfined",
+		"--security-opt systempaths=unconfined": "--security-opt=systempaths=unconfined",
+		"--log-driver json-file":                "--log-driver=json-file",
+		"--device-cgroup-rule=c":                "--device-cgroup-rule=c",
+		"--cgroupns=host":                       "--cgroupns=host",
+		"--cgroupns host -e A --privileged":     "--cgroupns=host --privileged",
+		"--label a=b":                           "--label=a=b",
+		"--label-file /x":                       "--label-file=/x",
+		"--env --privileged":                    "--privileged",
+		"-v/:/x":                                "--volume=/:/x",
+		"-qPv /:/x":                             "--publish-all --volume=/:/x",
+		"-u0":                                   "--user=0",
+		"--of-the-future":                       "--of-the-future",
+		"-Z":                                    "-Z",
+		"--ulimits=x":                           "--ulimits=x",
+		"--privileged --privileged --group-add=0=1": "--privileged --group-add=0=1",
+	} {
+		var names []string
+		for _, lost := range unknown(strings.Fields(text)) {
+			names = append(names, strings.TrimSuffix(strings.TrimPrefix(lost, "what "), " changes is not known to be harmless (docker.extra_run_args)"))
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

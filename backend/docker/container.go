@@ -76,6 +76,7 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 	case o.NetworkEnabled:
 		b.network = ""
 	}
+	b.lost = append(b.lost, unknown(o.ExtraRunArgs)...)
 	return b, errors.Join(b.fits(e, img), b.place(req, e, img), b.limit(spec, e), reserved(o.ExtraRunArgs), b.identify(e))
 }
 

@@ -37,6 +37,13 @@ func (b *build) verifyWall(ctx context.Context, spec policy.Spec, e *engine, r p
 		return iso, err
 	}
 	iso.Verified = true
+	if len(kernel.groups) > 0 {
+		whence := "the image's"
+		if b.says("group-add") {
+			whence = "docker.extra_run_args"
+		}
+		iso.Lost = append(iso.Lost, "commands have the groups "+strings.Join(kernel.groups, " ")+" of this host ("+whence+")")
+	}
 	if n, err := strconv.ParseUint(kernel.uid, 10, 32); err == nil {
 		iso.UIDHost = uint32(n)
 	}

@@ -18,6 +18,7 @@ import (
 // seen is what the kernel says about the agent in a container.
 type seen struct {
 	uid        string
+	groups     []string // beside its own, as this host counts them
 	namespaces []string // that it does not share with this process
 }
 
@@ -56,7 +57,9 @@ func (b *build) readProcess(pid int) (*seen, error) {
 		}
 	}
 	uid, _, _ := strings.Cut(status["Uid"], "\t")
-	return &seen{uid: uid, namespaces: ns}, nil
+	gids := strings.Fields(status["Gid"])
+	groups := slices.DeleteFunc(strings.Fields(status["Groups"]), func(g string) bool { return slices.Contains(gids, g) })
+	return &seen{uid: uid, groups: groups, namespaces: ns}, nil
 }
 
 // readOnlyMounts checks that nothing writable is mounted at or below a mount that must

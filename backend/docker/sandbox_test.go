@@ -364,6 +364,45 @@ func TestExtraArguments(t *testing.T) {
 	})
 }
 
+// Arguments that weaken are in what is lost, and groups as the kernel has them.
+func TestWeakeningArguments(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e *engines.Engine) {
+		for _, tt := range []struct {
+			args []string
+			want []string // in what is lost
+		}{
+			{nil, nil}, // the control
+			{[]string{"--group-add=4242"}, []string{"--group-add=4242", "commands have the groups 4242"}},
+			{[]string{"--security-opt", unmasked(e), "--log-driver", "k8s-file", "--cgroupns=host", "--device-cgroup-rule=c 1:1 r", "--label", "a=b"},
+				[]string{unmasked(e), "log driver", "--cgroupns=host", "--device-cgroup-rule=c 1:1 r", "--label=a=b"}},
+		} {
+			args := slices.Clone(tt.args)
+			if i := slices.Index(args, "k8s-file"); i >= 0 && !strings.HasSuffix(e.Binary, "podman") {
+				args[i] = "json-file"
+			}
+			b := start(t, request(t, e, func(s *policy.Spec) { s.Docker.ExtraRunArgs = append(slices.Clone(s.Docker.ExtraRunArgs), args...) }))
+			lost := slices.DeleteFunc(b.Isolation().Lost, func(s string) bool { return strings.Contains(s, "--cgroup-parent") })
+			text := strings.Join(lost, "\n")
+			for _, want := range tt.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("with %q %s is not among\n%s", args, want, text)
+				}
+			}
+			if tt.args == nil && strings.Contains(text, "extra_run_args") || strings.Contains(text, "groups") != (len(tt.args) == 1) {
+				t.Errorf("with %q is lost\n%s", args, text)
+			}
+		}
+	})
+}
+
+// unmasked is the security option of an engine that shows all of /proc and /sys.
+func unmasked(e *engines.Engine) string {
+	if strings.HasSuffix(e.Binary, "podman") {
+		return "unmask=ALL"
+	}
+	return "systempaths=unconfined"
+}
+
 func TestKeptContainer(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e *engines.Engine) {
 		keep := false

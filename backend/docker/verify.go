@@ -52,7 +52,13 @@ type inspected struct {
 		CgroupMode     string // podman's word for it
 		Tmpfs          map[string]string
 		Devices        []json.RawMessage
-		LogConfig      struct{ Type string }
+		DeviceRequests []json.RawMessage
+		// DeviceCgroupRules allow devices that mknod could make, or that are in a mount.
+		DeviceCgroupRules []string
+		GroupAdd          []string
+		LogConfig         struct{ Type string }
+		// MaskedPaths are those of the kernel that a docker hides; nil for a podman.
+		MaskedPaths *[]string
 	}
 }
 
@@ -160,11 +166,25 @@ func (b *build) rights(got *inspected) (found []finding) {
 	add(!dropsAll(got), "it keeps capabilities: "+strings.Join(got.EffectiveCaps, " "), "commands have capabilities: "+keeps(got), "cap-drop", "cap-add")
 	add(!slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges), "no-new-privileges is not set", "programs can gain privileges", "security-opt")
 	for _, o := range h.SecurityOpt {
-		add(strings.HasPrefix(o, "seccomp") && strings.HasSuffix(o, "unconfined"), "the engine's seccomp profile is off", "the engine's seccomp profile is off", "security-opt")
+		off := strings.HasPrefix(o, "seccomp") && strings.HasSuffix(o, "unconfined")
+		add(off, "the engine's seccomp profile is off", "the engine's seccomp profile is off", "security-opt")
+		add(!off && !confines(o), "its security options have "+o, "the container's security options have "+o, "security-opt")
 	}
-	add(len(h.Devices) > 0, "it has devices of the host", "commands have devices of the host", "device")
+	add(h.MaskedPaths != nil && len(*h.MaskedPaths) == 0, "no path of the kernel is masked", "the kernel's paths that the engine masks are open", "security-opt")
+	add(len(h.Devices)+len(h.DeviceRequests) > 0, "it has devices of the host", "commands have devices of the host", "device", "gpus")
+	add(len(h.DeviceCgroupRules) > 0, "it may use devices: "+strings.Join(h.DeviceCgroupRules, ", "), "commands may use devices: "+strings.Join(h.DeviceCgroupRules, ", "), "device-cgroup-rule")
+	add(len(h.GroupAdd) > 0, "groups were added: "+strings.Join(h.GroupAdd, " "), "commands have more groups: "+strings.Join(h.GroupAdd, " "), "group-add")
+	add(b.kind != nerdctl && h.LogConfig.Type != "none", fmt.Sprintf("its log is %q, not none", h.LogConfig.Type), "the engine keeps what the agent writes, by its log driver "+h.LogConfig.Type, "log-driver")
+	add(got.Config.Labels[label] != b.id, "its label "+label+" is another's", "Paddock cannot find the container by its label", "label-file")
 	add(got.Config.User != b.user, fmt.Sprintf("it runs as %q, not as %q", got.Config.User, b.user), "commands run as "+got.Config.User, "user", "u")
 	return found
+}
+
+// confines reports whether a security option takes nothing away from the engine's defaults: it is
+// no-new-privileges, or names a profile or label. Engines may add such ones by themselves.
+func confines(option string) bool {
+	kind, of, named := strings.Cut(strings.Replace(option, ":", "=", 1), "=")
+	return isNoNewPrivileges(option) || named && slices.Contains([]string{"apparmor", "label", "seccomp"}, kind) && of != "" && of != "unconfined" && !strings.HasPrefix(of, "disable")
 }
 
 // dropsAll reports whether no capability is left. docker repeats the word; podman lists

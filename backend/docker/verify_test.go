@@ -16,10 +16,10 @@ func made() (*build, map[string]string) {
 	b.mounts = append(b.mounts, mount{kind: mountBind, source: "/host/agent", target: agentFile, readOnly: true})
 	b.tmpfs = []tmpfs{{"/tmp", 1 << 20}}
 	mounts := `"Mounts":[{"Type":"bind","Source":"/w","Destination":"/w","RW":true},{"Type":"bind","Source":"/host/agent","Destination":"/.paddock-agent","RW":false}]`
-	host := `"Privileged":false,"NetworkMode":"none","ReadonlyRootfs":true,"PidsLimit":4096,"Memory":67108864,"MemorySwap":67108864,"IpcMode":"private","SecurityOpt":["no-new-privileges"],"Tmpfs":{"/tmp":"rw"}`
+	host := `"Privileged":false,"NetworkMode":"none","ReadonlyRootfs":true,"PidsLimit":4096,"Memory":67108864,"MemorySwap":67108864,"IpcMode":"private","SecurityOpt":["no-new-privileges"],"LogConfig":{"Type":"none"},"Tmpfs":{"/tmp":"rw"}`
 	return b, map[string]string{
-		"docker": `{"Config":{"User":"0:0"},` + mounts + `,"HostConfig":{` + host + `,"CapAdd":null,"CapDrop":["ALL"],"NanoCpus":500000000,"PidMode":""}}`,
-		"podman": `{"Config":{"User":"0:0"},` + mounts + `,"EffectiveCaps":null,"BoundingCaps":null,"HostConfig":{` + host +
+		"docker": `{"Config":{"User":"0:0","Labels":{"dev.paddock.sandbox":"ID"}},` + mounts + `,"HostConfig":{` + host + `,"MaskedPaths":["/proc/acpi"],"DeviceCgroupRules":null,"GroupAdd":null,"CapAdd":null,"CapDrop":["ALL"],"NanoCpus":500000000,"PidMode":""}}`,
+		"podman": `{"Config":{"User":"0:0","Labels":{"dev.paddock.sandbox":"ID"}},` + mounts + `,"EffectiveCaps":null,"BoundingCaps":null,"HostConfig":{` + host +
 			`,"CapAdd":[],"CapDrop":["CAP_CHOWN","CAP_KILL"],"CpuPeriod":100000,"CpuQuota":50000,"PidMode":"private"}}`,
 	}
 }
@@ -50,6 +50,14 @@ func TestVerifyFinds(t *testing.T) {
 		{`"CapDrop":["ALL"]`, `"CapDrop":null`, "keeps capabilities", "--cap-add=ALL"},
 		{`"SecurityOpt":["no-new-privileges"]`, `"SecurityOpt":null`, "no-new-privileges", "--security-opt=no-new-privileges=false"},
 		{`["no-new-privileges"]`, `["no-new-privileges","seccomp=unconfined"]`, "seccomp", "--security-opt=seccomp=unconfined"},
+		{`["no-new-privileges"]`, `["no-new-privileges","apparmor=unconfined"]`, "apparmor=unconfined", "--security-opt=apparmor=unconfined"},
+		{`["no-new-privileges"]`, `["no-new-privileges","label=disable"]`, "label=disable", "--security-opt=label=disable"},
+		{`["no-new-privileges"]`, `["no-new-privileges","unmask=ALL"]`, "unmask=ALL", "--security-opt=unmask=ALL"},
+		{`"MaskedPaths":["/proc/acpi"]`, `"MaskedPaths":[]`, "masked", "--security-opt=systempaths=unconfined"},
+		{`"DeviceCgroupRules":null`, `"DeviceCgroupRules":["c 1:1 rwm"]`, "c 1:1 rwm", "--device-cgroup-rule=c 1:1 rwm"},
+		{`"GroupAdd":null`, `"GroupAdd":["0"]`, "groups were added: 0", "--group-add=0"},
+		{`"Type":"none"`, `"Type":"json-file"`, "its log is", "--log-driver=json-file"},
+		{`"dev.paddock.sandbox":"ID"`, `"dev.paddock.sandbox":"x"`, "its label", "--label-file=x"},
 		{`"NetworkMode":"none"`, `"NetworkMode":"host"`, "network", "--net=host"},
 		{`"ReadonlyRootfs":true`, `"ReadonlyRootfs":false`, "root file system", "--read-only=false"},
 		{`"PidsLimit":4096`, `"PidsLimit":null`, "processes is 0", "--pids-limit=-1"},
