@@ -26,6 +26,9 @@ type Changes struct {
 	// Programs are files that the host runs when a person asks for it: Makefiles,
 	// scripts of packages, configuration that runs tests.
 	Programs []Change
+	// Sockets are those that a program outside has begun to listen at since the start, so that
+	// commands could connect to it.
+	Sockets []string `json:",omitempty"`
 	// Unseen lists what could not be compared, and why. Empty: everything was compared.
 	Unseen []string
 	// Git is how commands have changed their copies of git's configuration.
@@ -53,7 +56,7 @@ type Change struct {
 }
 
 // Empty reports whether there is nothing to report.
-func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Unseen)+len(c.Git) == 0 }
+func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Sockets)+len(c.Unseen)+len(c.Git) == 0 }
 
 // unreportedTime is how long a start may compare for owners that were killed.
 const unreportedTime = 10 * time.Second
@@ -86,11 +89,17 @@ func before(ctx context.Context, req backend.Request, p obeyed.Protection) (wait
 // newChanges returns the result of a comparison as Changes.
 func newChanges(id, workspace string, found obeyed.Changes) Changes {
 	c := Changes{Sandbox: id, Workspace: workspace, Unseen: found.Unseen}
-	for _, f := range found.List {
-		one := Change{Path: f.Path, Made: f.Made, Tool: f.By.Tool, Why: f.By.Why}
-		if rel, in := hostpath.Within(f.Path, workspace); in && rel != "" {
-			one.Path = rel
+	shown := func(at string) string {
+		if rel, in := hostpath.Within(at, workspace); in && rel != "" {
+			return rel
 		}
+		return at
+	}
+	for _, at := range found.Sockets {
+		c.Sockets = append(c.Sockets, shown(at))
+	}
+	for _, f := range found.List {
+		one := Change{Path: shown(f.Path), Made: f.Made, Tool: f.By.Tool, Why: f.By.Why}
 		if f.By.Class == policy.WhenNamed {
 			c.Programs = append(c.Programs, one)
 		} else {

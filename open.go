@@ -171,7 +171,10 @@ func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Req
 			err = errors.Join(err, b.layer.Remove(context.WithoutCancel(ctx)))
 		}
 	}()
-	if b.protection, err = o.protect(ctx, req); err != nil {
+	if b.protection, err = o.protect(ctx, req); err == nil {
+		err = coverSockets(ctx, req, &b.protection)
+	}
+	if err != nil {
 		return b, err
 	}
 	if err := o.remember(*req); err != nil {

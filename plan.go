@@ -35,6 +35,9 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	}
 	opts.showToolchains(&req)
 	protection, err := opts.protect(ctx, &req)
+	if err == nil {
+		err = coverSockets(ctx, &req, &protection)
+	}
 	if err != nil {
 		return nil, Spec{}, err
 	}

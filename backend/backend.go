@@ -87,6 +87,9 @@ type Request struct {
 	// Guards are paths in writable mounts that commands must not change. They do not
 	// apply to mounts of such a path itself, or of something in it.
 	Guards []Guard
+	// Sockets are those of the host that commands must not connect to, although mounts show them. A
+	// backend covers them.
+	Sockets []Socket
 	// Stored are the mounts of the spec, and its home, that are caches or what stays between
 	// sandboxes. The host executes and obeys nothing in them.
 	Stored []Stored
@@ -164,6 +167,12 @@ type Interception struct {
 // Secret is a secret of the network's rules, by its name, with its value and with what commands
 // have in its place, if anything.
 type Secret struct{ Name, Value, StandIn string }
+
+// Socket is a Unix socket of the host that a process has bound.
+type Socket struct {
+	Path string // absolute, free of symbolic links
+	ID   confine.FileID
+}
 
 // Stored is a directory of Paddock's own store, for the commands of one sandbox after another, or
 // one with the caller's own downloads.

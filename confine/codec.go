@@ -225,6 +225,8 @@ func (c *coder) isolation(i *policy.Isolation) {
 	if c.reading && len(ssh) > 0 {
 		i.SSHAgent = &ssh[0]
 	}
+	list(c, &i.HostSockets, text)
+	list(c, &i.CoveredSockets, text)
 	list(c, &i.Published, func(c *coder, p *policy.PublishedPort) {
 		text(c, &p.Address)
 		number(c, &p.Port)

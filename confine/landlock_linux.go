@@ -29,15 +29,16 @@ const (
 
 	// landlockFiles are the rights that apply to files, not only to directories.
 	landlockFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
-		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 )
 
 // landlockAccess maps the access of a rule to rights. None allows making devices.
 var landlockAccess = map[Access]uint64{
-	AccessRead:   unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR,
-	AccessExec:   unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE,
-	AccessChange: landlockABI5 &^ (unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK),
-	AccessAll:    landlockABI5 &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK),
+	AccessRead:    unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR,
+	AccessExec:    unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE,
+	AccessChange:  landlockABI5 &^ (unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK),
+	AccessAll:     landlockABI5 &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK),
+	AccessConnect: unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX,
 	AccessUse: unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
 }
@@ -58,8 +59,11 @@ func LandlockABI() int {
 func restrict(s *Step) error {
 	abi := LandlockABI()
 	var attr rulesetAttr
+	sockets := false
 	for _, f := range s.Flags {
 		switch f {
+		case FlagSockets:
+			sockets = true
 		case FlagAbstract:
 			attr.scoped |= unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 		case FlagSignal:
@@ -77,6 +81,9 @@ func restrict(s *Step) error {
 			return fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed", abi, LandlockFilesABI)
 		}
 		attr.handledFS = handledFiles(abi)
+	}
+	if sockets {
+		attr.handledFS |= unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 	}
 	fd, err := newRuleset(attr, s.Rules)
 	if err != nil {

@@ -166,6 +166,7 @@ const (
 	FlagNotify     = "notify"               // seccomp: the agent is notified of what commands are denied
 	FlagAbstract   = "abstract_unix_socket" // landlock
 	FlagSignal     = "signal"               // landlock
+	FlagSockets    = "unix_socket"          // landlock: no socket with a path that was made outside of the domain, but where a rule grants AccessConnect
 	FlagTCP        = "tcp"                  // landlock: no port can be bound or connected to
 )
 
@@ -194,14 +195,18 @@ const (
 	AccessUse    Access = "use"    // read and write files that exist, devices among them
 	AccessChange Access = "change" // everything but executing and making devices
 	AccessAll    Access = "all"    // everything but making devices
+	// AccessConnect allows connecting to Unix sockets there that processes outside of the domain
+	// have made. It matters only with FlagSockets.
+	AccessConnect Access = "connect"
 )
 
 // The ABIs of Landlock that plans need: the first one that can restrict files
-// without breaking programs, and the first one that can isolate signals and
-// abstract sockets.
+// without breaking programs, the first one that can isolate signals and
+// abstract sockets, and the first one that can isolate sockets with paths.
 const (
-	LandlockFilesABI  = 2
-	LandlockScopesABI = 6
+	LandlockFilesABI   = 2
+	LandlockScopesABI  = 6
+	LandlockSocketsABI = 9
 )
 
 // FileID identifies a file of the host by its device and inode.

@@ -66,7 +66,7 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	}
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	found.List = shorten(found.List, repositories, until)
-	found.Unseen = s.unlooked(now)
+	found.Unseen, found.Sockets = s.unlooked(now), s.newSockets(now, until)
 	if left > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d of %d paths that programs run or obey were not compared: time ran out", left, len(now.items)))
 	}

@@ -104,6 +104,8 @@ type look struct {
 	// aliases are directories that tools fill, or are in one, and to which a link elsewhere leads.
 	aliases []string
 	texts   map[string]string // of links, by the paths that enter has met; "": it is not one
+	// sockets are the paths of all that were met, in use or not.
+	sockets []string
 	// repositories are directories that git's own files name.
 	repositories []string
 	unseen       map[string]string
@@ -252,6 +254,22 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		l.read(p, name, &st, &i)
 	}
 	l.add(full, i)
+}
+
+// meetSockets records the sockets in a directory.
+func (l *look) meetSockets(root, rel string, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		if len(l.sockets) >= maxItems {
+			l.unseen[filepath.Join(root, rel)] = "there are too many sockets"
+			return
+		}
+		l.sockets = append(l.sockets, filepath.Join(root, rel, name))
+	}
 }
 
 // add adds an item. An entry of class [policy.Unasked] takes precedence over others at its

@@ -139,6 +139,14 @@ func (n *Names) Below(ctx context.Context, root string, open int) func(rel strin
 	return top.find
 }
 
+// Sockets returns the paths of all sockets that the walk has met, in use or not.
+func (n *Names) Sockets(ctx context.Context) []string {
+	if n == nil || !n.await(ctx) {
+		return nil
+	}
+	return n.look.sockets
+}
+
 // await waits until all names are read. It reports false if ctx ends first.
 func (n *Names) await(ctx context.Context) bool {
 	select {
@@ -173,7 +181,7 @@ func (n *Names) begin(ctx context.Context) *look {
 	if !n.await(ctx) {
 		return nil
 	}
-	l := &look{began: n.look.began, items: map[string]item{}, unseen: maps.Clone(n.look.unseen), depth: n.look.depth, why: n.look.why}
+	l := &look{began: n.look.began, items: map[string]item{}, unseen: maps.Clone(n.look.unseen), depth: n.look.depth, why: n.look.why, sockets: slices.Clip(n.look.sockets)}
 	l.entries.Store(n.look.entries.Load())
 	l.dirs.Store(n.look.dirs.Load())
 	return l

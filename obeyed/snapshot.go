@@ -46,6 +46,8 @@ type Snapshot struct {
 	why    string
 	seen   int64
 	trees  map[string]*node // by root; nil if the snapshot was read from a file
+	// sockets are the paths of all sockets, in use or not.
+	sockets []string
 }
 
 // Change is a path that programs of the host execute or obey, and that was made or changed.
@@ -59,6 +61,9 @@ type Change struct {
 // Changes is the result of a comparison.
 type Changes struct {
 	List []Change
+	// Sockets are those of the host that a program has begun to listen at since, so that commands
+	// could connect to them.
+	Sockets []string
 	// Unseen lists what was not compared, and why. Empty: everything was compared.
 	Unseen []string
 }
@@ -159,7 +164,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 	l.search(watch.Search, roots, files)
 	l.meetAliases(ctx, roots)
 	l.followAll(ctx, roots, files)
-	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
+	s.items, s.unseen, s.depth, s.why, s.seen, s.sockets = l.items, l.unseen, l.depth, l.why, l.entries.Load(), l.sockets
 	return s
 }
 

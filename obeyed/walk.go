@@ -57,6 +57,7 @@ type node struct {
 	kids   []*node
 	byName map[string]*node // the kids, made when it is needed
 	hits   []string         // names with which paths of the inventory begin
+	socks  []string         // names of sockets
 	links  []Symlink
 }
 
@@ -186,12 +187,13 @@ func (w *walk) directory(ctx context.Context, t task) []task {
 		return nil
 	}
 	if t.was.unchanged(&st) && (t.was.what == t.what || t.what == written && t.was.what == modules) {
-		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, whole: t.was.whole, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
+		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, whole: t.was.whole, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, socks: t.was.socks, links: t.was.links}
 	} else if err := w.read(t, fd, &st); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
 	}
 	t.what = t.now.what
+	w.meetSockets(w.path, t.rel, t.now.socks)
 	if !w.namesOnly {
 		w.entriesIn(ctx, place{fd: fd, root: w.path, rel: t.rel, dev: w.dev, trusted: w.files}, t)
 	}
@@ -223,6 +225,8 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 			n.kids = append(n.kids, &node{name: string(name)})
 		case unix.DT_LNK:
 			n.links = append(n.links, Symlink{string(name), readLink(fd, string(name))})
+		case unix.DT_SOCK:
+			n.socks = append(n.socks, string(name))
 		}
 		return w.entries.Add(1) <= maxEntries
 	})
@@ -352,5 +356,6 @@ func (w *walk) idle(parent int, t task) bool {
 	for full, i := range items {
 		w.add(full, i)
 	}
+	w.meetSockets(w.path, t.rel, was.socks)
 	return true
 }

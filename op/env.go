@@ -187,7 +187,7 @@ func (e *Env) introduce(h *registry.Sandbox) {
 		e.note("sandbox " + h.Called() + ": " + IsolationNote(iso))
 		return
 	}
-	e.note(strings.Trim(publishedNote(iso)+"\n"+LostNote(iso), "\n"))
+	e.note(notes(iso))
 }
 
 // IsolationNote returns what isolation holds, in one line.
@@ -249,6 +249,25 @@ func publishedNote(iso policy.Isolation) string {
 	return strings.Join(lines, "\n")
 }
 
+// toldSockets is how many covered sockets of the host a note names.
+const toldSockets = 8
+
+// socketsNote returns, in lines, which sockets of the host are covered, and which commands reach.
+func socketsNote(iso policy.Isolation) string {
+	var lines []string
+	if list := iso.CoveredSockets; len(list) > 0 {
+		words := PathNames(list[:min(len(list), toldSockets)])
+		if more := len(list) - toldSockets; more > 0 {
+			words += fmt.Sprintf(" and %d more", more)
+		}
+		lines = append(lines, "covered, since programs of the host listen there: "+words+" (--host-socket PATH, host_sockets in a spec, lets commands connect to one that they cannot replace)")
+	}
+	if len(iso.HostSockets) > 0 {
+		lines = append(lines, "open: "+PathNames(iso.HostSockets)+": commands can do there whatever the host's programs let you do")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // LostNote returns, in lines, which guarantees of a default sandbox do not hold.
 func LostNote(iso policy.Isolation) string {
 	lines := make([]string, 0, len(iso.Lost))
@@ -258,10 +277,21 @@ func LostNote(iso policy.Isolation) string {
 	return strings.Join(lines, "\n")
 }
 
-// TellLost writes where ports are published, and which guarantees of a default sandbox do not
-// hold, if w is not nil.
+// StartNote returns, in lines, what a start tells of sockets of the host, and which guarantees of a
+// default sandbox do not hold.
+func StartNote(iso policy.Isolation) string {
+	return strings.Trim(socketsNote(iso)+"\n"+LostNote(iso), "\n")
+}
+
+// notes returns, in lines, all that a start tells of isolation.
+func notes(iso policy.Isolation) string {
+	return strings.Trim(publishedNote(iso)+"\n"+StartNote(iso), "\n")
+}
+
+// TellLost writes where ports are published, which sockets of the host are covered or open, and which
+// guarantees of a default sandbox do not hold, if w is not nil.
 func TellLost(w io.Writer, iso policy.Isolation) error {
-	text := strings.Trim(publishedNote(iso)+"\n"+LostNote(iso), "\n")
+	text := notes(iso)
 	if w == nil || text == "" {
 		return nil
 	}

@@ -176,6 +176,8 @@ func offered(f reflect.StructField, c *policy.Ceiling) bool {
 		return len(c.NetworkRules) > 0
 	case "ssh":
 		return c.SSHAgent != nil
+	case "host_sockets":
+		return len(c.HostSockets) > 0
 	case "host_ports":
 		return len(c.HostPorts) > 0
 	case "publish":

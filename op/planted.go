@@ -154,6 +154,9 @@ func ChangesNote(c paddock.Changes) string {
 	if len(git) > 0 {
 		lines = append(lines, "the commands made or changed "+PathNames(git)+": look at it first, git goes on with it")
 	}
+	if len(c.Sockets) > 0 {
+		lines = append(lines, "programs outside have begun to listen at "+PathNames(c.Sockets)+" since the start: commands could connect to them")
+	}
 	lines = append(lines, gitNote(c)...)
 	for _, why := range c.Unseen {
 		lines = append(lines, "not all could be compared with what was there before: "+text.Truncate(why, 2*maxPlantedName))
@@ -191,6 +194,9 @@ type Left struct {
 	// ChangedPrograms are paths that commands made or changed and that run only when a
 	// person runs them: Makefiles, scripts of packages.
 	ChangedPrograms []string `json:"changed_programs,omitempty"`
+	// NewSockets are sockets that programs outside have begun to listen at since the start, so that
+	// commands could connect to them.
+	NewSockets []string `json:"new_sockets,omitempty"`
 	// NotCompared lists the paths that were not compared, and why.
 	NotCompared []string `json:"not_compared,omitempty"`
 	// GitAdded are settings that commands added to their copy of git's configuration.
@@ -211,7 +217,7 @@ func NewLeft(s *paddock.Sandbox) Left { return LeftOf(s.Changes()) }
 
 // LeftOf returns changes as the part of an output.
 func LeftOf(c paddock.Changes) Left {
-	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}
+	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NewSockets: c.Sockets, NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}
 }
 
 // Warn writes the findings for people, if there are any and w is not nil.

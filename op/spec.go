@@ -44,6 +44,7 @@ type SpecInput struct {
 	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
 	SSHAgent      *string  `json:"ssh_agent,omitempty" flag:"ssh-agent" arg:"USE" bare:"login" choices:"login,sign" help:"let commands use the keys of the caller's SSH agent, which stay there: login (at hosts that rules open and known_hosts has; the default) or sign (that, and to sign commits of git)" within:"ssh"`
 	SSHKeys       []string `json:"ssh_keys,omitempty" flag:"ssh-key" arg:"FINGERPRINT" help:"with ssh-agent, let commands use this key alone: SHA256:…, as ssh-add -l prints it (may be repeated)" within:"ssh"`
+	HostSockets   []string `json:"host_sockets,omitempty" flag:"host-socket" arg:"PATH" complete:"file" help:"let commands connect to this Unix socket of the host, at the same path inside; others that mounts show are covered (may be repeated)" within:"host_sockets"`
 	HostPorts     []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"let commands reach this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
 	Publish       []string `json:"publish,omitempty" flag:"publish" short:"p" arg:"[IP:]HOST:GUEST" help:"publish a port of the sandbox on a loopback address of its own: 8080:3000, or 3000 for any free port (or at another address: 127.0.0.1:8080:3000); any lets callers publish every port later (may be repeated)" within:"publish"`
 	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
@@ -105,6 +106,7 @@ func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (polic
 	}
 	spec.NoToolchains = spec.NoToolchains || in.NoTools
 	spec.Workspace.Unprotected = append(spec.Workspace.Unprotected, in.Unprotect...)
+	spec.HostSockets = slices.Concat(spec.HostSockets, in.HostSockets)
 	for _, text := range in.Redact {
 		spec.Redaction = append(spec.Redaction, policy.ParseRedaction(text))
 	}
@@ -428,7 +430,7 @@ func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
-	spec.Workspace.Source, spec.Mounts = resolved.Workspace.Source, resolved.Mounts
+	spec.Workspace.Source, spec.Mounts, spec.HostSockets = resolved.Workspace.Source, resolved.Mounts, resolved.HostSockets
 	if spec.RootFS != "" && spec.RootFS != policy.RootHost {
 		spec.RootFS = resolved.RootFS
 		if err := resolveLinks("rootfs", &spec.RootFS); err != nil {
@@ -437,6 +439,11 @@ func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 	}
 	for i := range spec.Mounts {
 		if err := resolveLinks("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
+			return spec, err
+		}
+	}
+	for i := range spec.HostSockets {
+		if err := resolveLinks("host_sockets["+strconv.Itoa(i)+"]", &spec.HostSockets[i]); err != nil {
 			return spec, err
 		}
 	}

@@ -55,6 +55,8 @@ type Ceiling struct {
 	// SSHAgent is the most that specs may have of the caller's SSH agent. Default: none of
 	// it.
 	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
+	// HostSockets are the sockets of the host that [Spec].HostSockets may name. Default: none.
+	HostSockets []string `json:"host_sockets,omitempty"`
 	// HostPorts are the ports of the host's loopback that [Network].HostPorts may name, where
 	// Network has "allow". Default: none.
 	HostPorts []Port `json:"host_ports,omitempty"`
@@ -178,6 +180,7 @@ func (c *Ceiling) Validate() error {
 	if len(c.HostPorts) > 0 && !slices.Contains(c.Network, NetworkAllow) {
 		r.refuse("host_ports", "", "network does not allow them", "name allow in network too")
 	}
+	r.hostSocketPaths("host_sockets", c.HostSockets)
 	r.publish("publish", c.Publish)
 	r.roots(c.RootFS)
 	r.places("workspace", c.Workspace)
@@ -369,6 +372,7 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Network:       words("none", s.asksNetwork()),
 		NetworkRules:  s.Network.Clone().Allow,
 		SSHAgent:      s.SSHAgent.Clone(),
+		HostSockets:   slices.Clone(s.HostSockets),
 		HostPorts:     slices.Clone(s.Network.HostPorts),
 		Publish:       slices.Clone(s.Network.Publish),
 		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),

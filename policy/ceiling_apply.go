@@ -53,6 +53,7 @@ func (c *Ceiling) Apply(s Spec) (Spec, error) {
 		a.rootFS(cmp.Or(s.RootFS, RootHost))
 	}
 	a.sshAgent(s.SSHAgent)
+	a.hostSockets(s.HostSockets)
 	a.options(s)
 	a.workspace(s)
 	for i, m := range s.Mounts {

@@ -102,6 +102,13 @@ func wallFields() []FieldRow {
 			}},
 		{Field: "ssh_agent", written: func(s Spec) []writtenValue { return present("ssh_agent", s.SSHAgent != nil) },
 			By: others(Support{Reason: "this backend hands no socket of the SSH agent in", Remedy: "leave it out, or use backend linux or docker"}, BackendLinux, BackendDocker)},
+		{Field: "host_sockets", written: func(s Spec) []writtenValue {
+			var all []writtenValue
+			for i, at := range s.HostSockets {
+				all = append(all, writtenValue{index("host_sockets", i), at})
+			}
+			return all
+		}, By: others(Support{Reason: "this backend hands no socket of the host in", Remedy: "leave it out, or use backend linux or docker"}, BackendLinux, BackendDocker)},
 		{Field: "hostname", written: text("hostname", func(s Spec) string { return s.Hostname }),
 			By: others(Support{Reason: "this backend sets no host name", Remedy: remedy}, BackendLinux, BackendDocker)},
 		{Field: "commands", written: func(s Spec) []writtenValue { return present("commands", s.Commands != nil) },

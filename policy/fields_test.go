@@ -112,7 +112,7 @@ func written(backend string) Spec {
 		Mounts:    []Mount{{Source: "/a"}, {Source: "/b"}},
 		Limits: Limits{Timeout: Duration(time.Minute), MaxTimeout: Duration(time.Hour), Output: MiB, CPUTime: Duration(time.Minute),
 			FileSize: MiB, OpenFiles: 64, Processes: 64, Tmp: MiB, Memory: GiB, MemoryHigh: MiB * 8, Swap: MiB, CPUs: 1500, Disk: MiB},
-		Env: map[string]string{"A": "b"}, SSHAgent: &SSHAgent{}, Commands: &Commands{Allow: []string{"ls"}}, Caches: []string{"go"}, Home: "/h",
+		Env: map[string]string{"A": "b"}, SSHAgent: &SSHAgent{}, HostSockets: []string{"/s/a", "/s/b"}, Commands: &Commands{Allow: []string{"ls"}}, Caches: []string{"go"}, Home: "/h",
 		Docker: &Docker{}, Codex: &Codex{}, Wrapper: &Wrapper{Command: []string{"bwrap"}},
 	}
 }
@@ -128,6 +128,10 @@ func TestWhatABackendCannotKeepIsRefused(t *testing.T) {
 		if want["mounts"] {
 			delete(want, "mounts")
 			want["mounts[0]"], want["mounts[1]"] = true, true
+		}
+		if want["host_sockets"] {
+			delete(want, "host_sockets")
+			want["host_sockets[0]"], want["host_sockets[1]"] = true, true
 		}
 		_, err := written(backend).Resolve(testBase)
 		got := map[string]bool{}

@@ -42,6 +42,11 @@ type Spec struct {
 	Home string `json:"home,omitempty"`
 	// Network is what commands can reach. Default: nothing but loopback.
 	Network Network `json:"network,omitzero"`
+	// HostSockets are Unix sockets of the host that commands may connect to, at the same paths
+	// inside, at most 16. Nobody but the host's programs may have been able to put them there.
+	// Default: none: sockets that programs of the host listen at are covered, wherever a
+	// mount shows them.
+	HostSockets []string `json:"host_sockets,omitempty"`
 	// SSHAgent, if not nil, lets commands use the caller's SSH agent, within bounds. It
 	// implies network "allow". Default: none.
 	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
@@ -136,6 +141,10 @@ type Isolation struct {
 	Egress *IsolationEgress `json:"egress,omitempty"`
 	// SSHAgent is what commands may use of the caller's SSH agent, nil for nothing.
 	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
+	// HostSockets are the sockets of the host that commands may connect to, and CoveredSockets
+	// those that mounts would show, and that are covered.
+	HostSockets    []string `json:"host_sockets,omitempty"`
+	CoveredSockets []string `json:"covered_sockets,omitempty"`
 	// Published are the ports of the sandbox that the host listens for.
 	Published    []PublishedPort `json:"published,omitempty"`
 	Capabilities string          `json:"capabilities"` // of commands: "none"

@@ -68,6 +68,7 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 	s.Caches = r.caches(s.Caches)
 	s.Home = r.home(s.Home)
 	r.network(&s)
+	r.hostSockets(&s)
 	r.sshAgent(&s)
 	if s.Workspace.Mode == ModeCopy && s.Limits.Disk == 0 && r.keeps("limits.disk") {
 		s.Limits.Disk = DefaultDisk

@@ -49,6 +49,7 @@ type build struct {
 	agent   string // its path inside
 	home    string
 	shown   []hostpath.Mount
+	covered []string // sockets of the host
 	// degraded and lost are for the isolation.
 	degraded, lost []string
 }
@@ -65,7 +66,7 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 	if err != nil {
 		return nil, err
 	}
-	b := &build{options: o, shown: shown, container: container{
+	b := &build{options: o, shown: shown, covered: bound.covered, container: container{
 		id: id, image: o.Image, keep: o.RemoveContainerOnExit != nil && !*o.RemoveContainerOnExit,
 		network: networkNone, hostname: spec.Hostname, shm: int64(spec.Limits.Tmp), mounts: bound.list,
 		dir: shown[0].Target, readOnly: o.ReadOnlyRootFS, extra: o.ExtraRunArgs, kind: e.kind,

@@ -59,6 +59,7 @@ func (b *build) plannedIsolation(spec policy.Spec, e *engine) policy.Isolation {
 		Backend: policy.BackendDocker, Level: "engine", Namespaces: []string{"mount", "pid", "ipc"},
 		Identity: "engine", Network: b.network, Capabilities: "none", NoNewPrivs: true, Seccomp: spec.Seccomp, Landlock: "none", Cgroup: "none",
 		Workspace: spec.Workspace.Mode, RootFS: b.image, NestedUserns: "seccomp", Death: "engine",
+		HostSockets: spec.HostSockets, CoveredSockets: b.covered,
 		Degraded: slices.Clone(b.degraded), Lost: slices.Clone(b.lost), Limits: map[string]string{},
 	}
 	if b.network == "" {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,6 +19,8 @@ type binds struct {
 	shown []hostpath.Mount // mounts that the user named, the workspace first
 	list  []mount
 	at    map[string]int // the index in list, by target
+	// covered are the sockets of the host that are covered.
+	covered []string
 	// below returns the host's mount points below a directory. Tests replace it.
 	below func(dir string) []string
 }
@@ -62,6 +65,9 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 		if g.Except == "" && g.Text == "" {
 			b.protectAt(hostpath.ShowingBelow(b.shown, g.File), g.File, g.Why)
 		}
+	}
+	for _, s := range req.Sockets {
+		b.coverSocket(s)
 	}
 	if len(b.list) > maxMounts {
 		return nil, hostpath.Refuse("mounts", "", "the container would have more than 1024 mounts", "name fewer, or make them writable")
@@ -111,6 +117,20 @@ func (b *binds) hide(c hostpath.Cover) {
 			cover.kind, cover.source = mountBind, os.DevNull
 		}
 		b.add(cover)
+	}
+}
+
+// coverSocket covers a socket of the host in every bind that would show it.
+func (b *binds) coverSocket(s backend.Socket) {
+	for _, m := range b.shown {
+		rel, ok := hostpath.Within(s.Path, m.Source)
+		if _, other := hostpath.CoveredIn(m, b.shown, rel); !ok || m.Copied || other {
+			continue
+		}
+		b.add(mount{kind: mountBind, source: os.DevNull, target: path.Join(m.Target, rel), readOnly: true, why: "a program of the host listens there, and commands are kept from it"})
+		if !slices.Contains(b.covered, s.Path) {
+			b.covered = append(b.covered, s.Path)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type Mount struct {
 	Layered  bool            // what commands change goes to a layer above it
 	Stored   *backend.Stored // what the request says of it; nil: it is another mount
 	Dir      bool
+	Socket   bool   // it is a Unix socket
 	UID, GID uint32 // its owner
 	ID       dirfd.Identity
 	Index    int   // among the spec's mounts
@@ -109,6 +110,19 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 		mounts, ways = slices.Insert(mounts, 1, home), slices.Insert(ways, 1, way)
 		written, fields = slices.Insert(written, 1, spec.Home), slices.Insert(fields, 1, home.Field)
 	}
+	for i, at := range spec.HostSockets {
+		m := Mount{Field: "host_sockets", Target: at, Index: i}
+		way, err := m.locate(at)
+		if err != nil {
+			return nil, err
+		}
+		if !m.Socket {
+			return nil, Refuse(m.named(), at, "it is not a socket", "name one that a program of the host listens at")
+		}
+		toolchains := len(mounts) - req.Toolchains.Mounts // they stay the last ones
+		mounts, ways = slices.Insert(mounts, toolchains, m), slices.Insert(ways, toolchains, way)
+		written, fields = slices.Insert(written, toolchains, at), slices.Insert(fields, toolchains, m.named())
+	}
 	for i := range mounts {
 		m := &mounts[i]
 		at := slices.IndexFunc(req.Stored, func(s backend.Stored) bool {
@@ -129,6 +143,9 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 		ways, written, fields = append(ways, way), append(written, spec.RootFS), append(fields, "rootfs")
 	}
 	if err := s.judge(req, mounts, ways, written, fields); err != nil {
+		return mounts, err
+	}
+	if err := s.trustSockets(mounts); err != nil {
 		return mounts, err
 	}
 	return mounts, noKernelBelow(mounts, s.host())
@@ -205,7 +222,7 @@ func (m *Mount) locate(source string) (*Way, error) {
 		return nil, Refuse(m.named(), source, "it is neither a file nor a directory", "")
 	}
 	m.Source, m.Dir, m.UID, m.GID, m.ID = way.Path, kind == unix.S_IFDIR, way.UID, way.GID, way.Identity
-	m.dirs = way.Dirs
+	m.dirs, m.Socket = way.Dirs, kind == unix.S_IFSOCK
 	mask := uint32(unix.R_OK)
 	if m.Dir {
 		mask |= unix.X_OK

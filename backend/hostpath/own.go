@@ -178,10 +178,13 @@ func bare(dir string) bool {
 
 // named returns the field of a spec that names the mount.
 func (m Mount) named() string {
-	if m.Field != "mounts" {
-		return m.Field
+	switch m.Field {
+	case "mounts":
+		return "mounts[" + strconv.Itoa(m.Index) + "].source"
+	case "host_sockets":
+		return "host_sockets[" + strconv.Itoa(m.Index) + "]"
 	}
-	return "mounts[" + strconv.Itoa(m.Index) + "].source"
+	return m.Field
 }
 
 // what returns the file's path, a description, and the field that names it.

@@ -5,12 +5,15 @@ package linux
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -67,7 +70,75 @@ func (b *builder) guard(req backend.Request) error {
 			b.ownCopy(f.guard, targets)
 		}
 	}
+	b.coverSockets(req.Sockets)
 	return nil
+}
+
+// coverSockets covers sockets of the host wherever a bind shows them, in read-only ones too, since a
+// socket can be connected to through those as well. An overlay's sockets are others than the
+// host's. A step that fails is judged by uncovered: the host's program may have removed the
+// socket meanwhile.
+//
+// The directories above need not stay in place: the cover moves along with what it covers, and
+// what commands put in the old place is reported at the end.
+func (b *builder) coverSockets(sockets []backend.Socket) {
+	b.sockets = map[string]backend.Socket{}
+	for _, socket := range sockets {
+		for _, s := range slices.Clone(b.plan.Setup) {
+			rel, ok := hostpath.Within(socket.Path, s.Source)
+			target := path.Join(s.Target, rel)
+			if s.Do != confine.OpBind || !ok || b.sockets[target] != (backend.Socket{}) || slices.ContainsFunc(b.mounts, func(m hostpath.Mount) bool {
+				return m.Target != s.Target && hostpath.Under(m.Target, s.Target) && hostpath.Under(target, m.Target)
+			}) {
+				continue
+			}
+			b.sockets[target] = socket
+			b.add(confine.Step{Do: confine.OpSelf, Source: os.DevNull, Target: target, Optional: true, Why: "a program of the host listens there, and commands are kept from it",
+				Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}})
+			if h := &b.plan.Holds; !slices.Contains(h.CoveredSockets, socket.Path) {
+				h.CoveredSockets = append(h.CoveredSockets, socket.Path)
+			}
+		}
+	}
+}
+
+// uncovered takes the cover of a socket out of the plan if nothing is there any more that commands
+// could connect to, or returns why the start must fail.
+func (b *builder) uncovered(e *confine.Error) error {
+	socket, ok := b.sockets[e.Object]
+	if !ok {
+		return nil
+	}
+	gone := !hostpath.Bound(socket.Path)
+	apart := e.Errno == int(unix.EACCES) && !b.opens(socket.Path)
+	if !gone && !apart {
+		return &backend.StartError{Stage: "setup", Op: "cover", Object: socket.Path, Errno: e.Errno, Cause: e.Cause,
+			Hint: "a program of the host listens there: start again, or name a directory without it"}
+	}
+	b.plan.Setup = slices.DeleteFunc(b.plan.Setup, func(s confine.Step) bool { return s.Do == confine.OpSelf && s.Target == e.Object })
+	delete(b.sockets, e.Object)
+	if !slices.Contains(slices.Collect(maps.Values(b.sockets)), socket) {
+		h := &b.plan.Holds
+		h.CoveredSockets = slices.DeleteFunc(h.CoveredSockets, func(at string) bool { return at == socket.Path })
+	}
+	return nil
+}
+
+// opens reports whether commands could make a closed directory above a path of a mount passable, by
+// changing its mode.
+func (b *builder) opens(at string) bool {
+	return slices.ContainsFunc(b.mounts, func(m hostpath.Mount) bool {
+		for dir := path.Dir(at); hostpath.Under(dir, m.Source); dir = path.Dir(dir) {
+			var st unix.Stat_t
+			if err := unix.Lstat(dir, &st); err != nil || st.Uid == m.UID {
+				return true
+			}
+			if dir == "/" {
+				break
+			}
+		}
+		return false
+	})
 }
 
 // protectAllBut makes a directory read-only except for one name in it. That name becomes a

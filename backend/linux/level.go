@@ -269,12 +269,31 @@ func (b *builder) landlock() error {
 	case b.spec.Network.Mode == policy.NetworkHost:
 		b.degrade(policy.DegradeSockets)
 	}
+	b.ownSockets(&s)
 	b.holdsLandlock(s)
 	if len(s.Rules)+len(s.Flags) > 0 {
 		b.plan.Spawn = append(b.plan.Spawn, s)
 	}
 	b.apart()
 	return nil
+}
+
+// ownSockets keeps commands from Unix sockets of the host, by name, where the kernel can: from those
+// that programs begin to listen at later, too. What commands bind themselves is in their own domain.
+// In the sandbox's own directories the agent, or the egress process, may listen.
+func (b *builder) ownSockets(s *confine.Step) {
+	if b.abi < confine.LandlockSocketsABI {
+		return
+	}
+	s.Flags = append(s.Flags, confine.FlagSockets)
+	for _, dir := range append([]string{"/dev/shm", "/run"}, b.tmp...) {
+		s.Rules = append(s.Rules, confine.PathRule{Path: dir, Access: confine.AccessConnect})
+	}
+	for _, m := range b.mounts {
+		if m.Socket {
+			s.Rules = append(s.Rules, confine.PathRule{Path: m.Target, Access: confine.AccessConnect})
+		}
+	}
 }
 
 // apart keeps commands from each other's memory, environments and descriptors.

@@ -46,11 +46,13 @@ type builder struct {
 	pinned map[string]bool // directories that are mount points, so that they cannot be renamed
 	fixed  map[string]bool // paths that are read-only with everything in them
 	copies []ownCopy       // files that commands have a copy of
-	links  []string        // to the workspace, by its paths on the host
-	tmp    []string        // directories for temporary files
-	last   []confine.Step  // steps that follow the pivot
-	abi    int             // of Landlock
-	groups hierarchy
+	// sockets are the sockets of the host that are covered, by where they are inside.
+	sockets map[string]backend.Socket
+	links   []string       // to the workspace, by its paths on the host
+	tmp     []string       // directories for temporary files
+	last    []confine.Step // steps that follow the pivot
+	abi     int            // of Landlock
+	groups  hierarchy
 }
 
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
@@ -270,6 +272,8 @@ func (b *builder) userPaths(id identity) {
 		switch {
 		case m.Field == "workspace.source":
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
+		case m.Field == "host_sockets":
+			s.Why = "a socket of the host that the spec names"
 		case m.Field == "home":
 			s.Why = "a home that stays, read-write"
 		case m.Stored != nil && m.Writable:
@@ -351,6 +355,7 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		Layer:        layerMarksOf(req),
 		RootFS:       spec.RootFS,
 		Home:         spec.Home,
+		HostSockets:  spec.HostSockets,
 		NestedUserns: "sysctl+seccomp",
 		Death:        "pidns+uts",
 	}

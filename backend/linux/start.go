@@ -294,6 +294,9 @@ func (s *sandbox) boot(ctx context.Context, req backend.Request) error {
 		if e.Op == string(confine.OpOverlay) {
 			s.plan.leaveOut(e.Object, e)
 		}
+		if err := s.plan.uncovered(e); err != nil {
+			return err
+		}
 	}
 	s.isolation = s.plan.plan.Isolation(booted.Skipped)
 	var seen seenMounts

@@ -52,6 +52,8 @@ func TypeOf(dir int, name string) byte {
 			return unix.DT_DIR
 		case unix.S_IFLNK:
 			return unix.DT_LNK
+		case unix.S_IFSOCK:
+			return unix.DT_SOCK
 		}
 	}
 	return unix.DT_UNKNOWN

@@ -339,7 +339,7 @@ func (out RunOutput) Tell(w io.Writer) error {
 		says string
 	}{
 		{out.StdoutTruncated, "some of stdout left out"}, {out.StderrTruncated, "some of stderr left out"},
-		{op.LostNote(out.Isolation) != "", op.LostNote(out.Isolation)}, {out.Left.Note() != "", out.Left.Note()},
+		{op.StartNote(out.Isolation) != "", op.StartNote(out.Isolation)}, {out.Left.Note() != "", out.Left.Note()},
 	} {
 		if one.is {
 			said = append(said, one.says)

@@ -139,7 +139,7 @@ func (out CreateOutput) Render(w io.Writer) error {
 	default:
 		t.Line("sandbox %s is ready (%s)", out.Name, out.ID)
 	}
-	if lost := op.LostNote(out.Isolation); lost != "" && !out.quiet {
+	if lost := op.StartNote(out.Isolation); lost != "" && !out.quiet {
 		t.Line("%s", lost)
 	}
 	return t.Err

@@ -231,6 +231,12 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 		if h.SSHAgent != nil {
 			row("SSH agent", h.SSHAgent.String())
 		}
+		for _, at := range h.HostSockets {
+			row("socket of the host", text.Escape(at))
+		}
+		for _, at := range h.CoveredSockets {
+			row("covered socket", text.Escape(at))
+		}
 		if len(h.Caches) > 0 {
 			row("caches that stay", joined(h.Caches))
 		}

@@ -1,0 +1,260 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/dirfd"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Bounds of the search for sockets.
+const (
+	// MaxSockets is how many sockets of the host one sandbox may have to be kept from.
+	MaxSockets = 256
+	// fewNames is how many names of each read-only mount are always read, and manyNames how many if a
+	// socket may be there whose own name does not say where it is.
+	fewNames, manyNames = 1 << 12, 1 << 16
+)
+
+// shownDirs are directories of the host, besides the mounts, that sandboxes show. No user makes files
+// there, so that only sockets whose names say so are looked for.
+var shownDirs = []string{"/usr", "/opt", "/nix/store"}
+
+// socketFinder finds sockets.
+type socketFinder struct {
+	all     map[string]mounted // the host's mounts
+	shown   []shownDir
+	bound   []boundSocket
+	partial bool            // bound may not have all of this network namespace
+	found   map[string]bool // paths of sockets, in use or not
+	lost    []string
+}
+
+// shownDir is a directory, or a file, of the host that becomes visible.
+type shownDir struct {
+	path          string
+	device, place string // where its file system has it
+	walk          bool   // nobody else reads its names
+}
+
+// boundSocket is a socket of this network namespace that is bound to a file.
+type boundSocket struct {
+	name   string // as it was bound: it may be relative, of another mount namespace, or old
+	device string // of the file's system, as mountinfo has it; "" if it is unknown
+	ino    uint32 // the low part of the file's inode
+}
+
+// Sockets returns the sockets of this host that would be visible through these mounts of a request,
+// and that a process has bound, so that commands could connect to it. walked are the paths of all
+// sockets that a walk through the writable mounts has found, in use or not. lost says where sockets
+// may be that were not found. Sockets that the spec names are not among them.
+//
+// A kernel that is asked for the sockets that are bound has those of the caller's network namespace
+// alone, by the names that they were bound by. What is at a path is judged by its inode, whoever has
+// bound it, and by whatever name.
+func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked []string) (list []backend.Socket, lost []string, err error) {
+	f := &socketFinder{all: seenBy(req).host(), found: map[string]bool{}}
+	named := map[confine.FileID]bool{}
+	for i, m := range mounts {
+		switch {
+		case m.Socket:
+			named[m.ID.FileID] = true
+		case m.Copied || m.Layered || m.Merged(): // nothing in it can be connected to
+		default:
+			tools := i >= len(mounts)-req.Toolchains.Mounts
+			f.show(m.Source, m.Dir && !m.Writable && m.Stored == nil && !tools)
+		}
+	}
+	dirs := shownDirs
+	if req.Spec.RootFS != policy.RootHost && req.Spec.RootFS != "" {
+		dirs = []string{Real(req.Spec.RootFS)}
+	}
+	for _, dir := range dirs {
+		f.show(dir, false)
+	}
+	for _, at := range walked {
+		f.found[at] = true
+	}
+	f.bound, f.partial = boundSockets()
+	lonely := f.byName()
+	for _, d := range f.shown {
+		if d.walk {
+			f.below(ctx, d, lonely)
+		}
+	}
+	covers, _ := Covers(req, mounts) // an error refuses the start
+	for at := range f.found {
+		if slices.ContainsFunc(covers, func(c Cover) bool { return c.Hidden && Under(at, c.Path) }) {
+			continue
+		}
+		id, state := socketAt(at)
+		switch {
+		case state == socketClosed && int(Barrier(at).UID) == os.Geteuid():
+			return nil, nil, Refuse("workspace.source", at, "it may be a socket of the host, and "+Barrier(at).Path+" cannot be entered, so that commands cannot be kept from it",
+				"look at it, and give it back: chmod u+rwx "+policy.ShellWord(Barrier(at).Path))
+		case state == socketBound && !named[id]:
+			list = append(list, backend.Socket{Path: at, ID: id})
+		}
+	}
+	if len(list) > MaxSockets {
+		return nil, nil, Refuse("workspace.source", mounts[0].Source, "programs of the host listen at "+strconv.Itoa(len(list))+" sockets in it and in the mounts, and commands can be kept from 256",
+			"use `workspace.mode` overlay or copy, in which there are none, or name directories without them")
+	}
+	slices.SortFunc(list, func(a, b backend.Socket) int { return comparePaths(a.Path, b.Path) })
+	return list, f.lost, nil
+}
+
+func comparePaths(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// show adds a directory or file that becomes visible.
+func (f *socketFinder) show(at string, walk bool) {
+	base := mountOf(f.all, at)
+	rel, _ := Within(at, base.at)
+	f.shown = append(f.shown, shownDir{path: at, device: base.device, place: path.Join(base.root, rel), walk: walk})
+}
+
+// byName finds the sockets whose names lead to what becomes visible. It returns the devices of
+// sockets whose names do not say where they are: bound by a relative name, renamed since, or seen
+// by another name in another mount namespace. "" among them stands for any device.
+func (f *socketFinder) byName() (lonely map[string]bool) {
+	lonely = map[string]bool{}
+	devices := map[string]bool{"": true}
+	for _, d := range f.shown {
+		devices[d.device] = true
+	}
+	for at, m := range f.all { // what the host has mounted below comes along
+		devices[m.device] = devices[m.device] || slices.ContainsFunc(f.shown, func(d shownDir) bool { return Under(at, d.path) })
+	}
+	for _, s := range f.bound {
+		if !devices[s.device] {
+			continue
+		}
+		var st unix.Stat_t
+		at := s.name
+		if path.IsAbs(at) {
+			at = filepath.Join(Future(filepath.Dir(at)), filepath.Base(at))
+		}
+		err := error(unix.ENOENT)
+		if path.IsAbs(at) {
+			err = unix.Lstat(at, &st)
+		}
+		if err != nil && !errors.Is(err, unix.EACCES) || err == nil && s.device != "" && uint32(st.Ino) != s.ino {
+			lonely[s.device] = true
+			continue
+		}
+		base := mountOf(f.all, at)
+		rel, _ := Within(at, base.at)
+		place := path.Join(base.root, rel)
+		for _, d := range f.shown {
+			if Under(at, d.path) {
+				f.found[at] = true
+			} else if rel, ok := Within(place, d.place); ok && d.device == base.device {
+				f.found[path.Join(d.path, rel)] = true // the host shows the same directory at two places
+			}
+		}
+	}
+	if f.partial {
+		lonely[""] = true
+	}
+	return lonely
+}
+
+// below finds the sockets in a read-only mount by the names in it: all of them in a small one, in
+// a large one those that are not too deep, and more if one of the lonely sockets may be there.
+func (f *socketFinder) below(ctx context.Context, d shownDir, lonely map[string]bool) {
+	most, may := fewNames, lonely[d.device] || lonely[""]
+	if may {
+		most = manyNames
+	}
+	names := 0
+	for queue := []string{d.path}; len(queue) > 0; queue = queue[1:] {
+		dir, err := dirfd.Open(unix.AT_FDCWD, queue[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		if err != nil {
+			continue // commands cannot list it either, and a socket that has a name is found by it
+		}
+		_ = dirfd.EachName(dir, func(name []byte, kind byte) bool {
+			if kind == unix.DT_UNKNOWN {
+				kind = dirfd.TypeOf(dir, string(name))
+			}
+			switch kind {
+			case unix.DT_DIR:
+				queue = append(queue, path.Join(queue[0], string(name)))
+			case unix.DT_SOCK:
+				f.found[path.Join(queue[0], string(name))] = true
+			}
+			names++
+			return names < most
+		})
+		_ = unix.Close(dir)
+		if names >= most || ctx.Err() != nil {
+			if may {
+				f.lost = append(f.lost, "not all of "+d.path+" was searched for sockets: one of the host's, whose own name does not tell where it is, may be there, and commands can connect to it")
+			}
+			return
+		}
+	}
+}
+
+// trustSockets refuses sockets named by the spec that commands, of this sandbox or of an earlier one,
+// could have put in their places: connecting there would reach whatever else they chose.
+func (s *Seen) trustSockets(mounts []Mount) error {
+	for _, m := range mounts {
+		if m.Field != "host_sockets" {
+			continue
+		}
+		for _, o := range mounts {
+			if o.Writable && Under(m.Source, o.Source) {
+				return Refuse(m.named(), m.Source, "commands could put another in its place: "+o.Source+" is writable for them",
+					"let the server listen outside of what commands can write, in $XDG_RUNTIME_DIR say, or use `workspace.mode` overlay")
+			}
+		}
+		if _, err := s.Trust(backend.OwnFile{Path: m.Source, What: "the socket", Field: m.named()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MountedSockets returns a sentence for each mount that is a socket, which specs could name before
+// they had a field for it.
+func MountedSockets(mounts []Mount) (notices []string) {
+	for _, m := range mounts {
+		if m.Socket && m.Field == "mounts" {
+			notices = append(notices, "commands can connect to "+m.Source+", a socket of the host that is mounted: the next release refuses such a mount, and --host-socket "+policy.ShellWord(m.Source)+" (host_sockets) takes its place")
+		}
+	}
+	return notices
+}
+
+// socketState says whether something can be connected to.
+type socketState int
+
+const (
+	socketNone   socketState = iota // it is no socket, or nobody has bound it: what a server left that has ended
+	socketBound                     // a process has bound it, or it cannot be told
+	socketClosed                    // the caller cannot reach it
+)
+
+// Bound reports whether a path is a socket that a process has bound.
+func Bound(at string) bool {
+	_, state := socketAt(at)
+	return state == socketBound
+}
