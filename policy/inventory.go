@@ -36,6 +36,9 @@ type Obeyed struct {
 	// siblings is compared and never read-only: where all of them exist they are in
 	// daily use.
 	With []string
+	// Remade says that a program of the host makes it anew as it runs, so that it is compared and
+	// never read-only.
+	Remade bool
 	// Source means that people write it as they write programs, and run it by its name. A
 	// change of one is marked, and not held back, when changes are committed from a layer. With
 	// Everywhere a tool writes it, once: a change of one that was there is held back.
@@ -82,7 +85,7 @@ func (o Obeyed) Name() string {
 }
 
 // ReadOnly reports whether it is made read-only if it exists.
-func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil && !o.Ending }
+func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil && !o.Ending && !o.Remade }
 
 // ProtectedPaths returns the names of the paths that are read-only inside a sandbox unless
 // [Workspace].Unprotected opens them: first those of a repository's own directory, then of
@@ -228,6 +231,7 @@ func gitDirEntries() []Obeyed {
 		unasked(GitDir, "git", "git reads it like config where worktrees have their own configuration", "config.worktree"),
 		unasked(GitDir, "git", "git takes its whole configuration from where it leads", "commondir"),
 		[]Obeyed{
+			{Path: "fsmonitor--daemon.ipc", Under: GitDir, Remade: true, Class: Unasked, Tool: "git", Why: "git status connects to it, and believes what it says of changes"},
 			{Path: "modules", Under: GitDir, Dir: true, Repositories: true, Class: Unasked, Tool: "git", Why: "git reads the configuration and hooks of submodules here, also for a status of the whole"},
 			{Path: "worktrees", Under: GitDir, Dir: true, Repositories: true, Class: Unasked, Tool: "git", Why: "git finds the configuration of linked worktrees, which lie elsewhere, through it"},
 		},

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(ownerEnv); spec != "" {
 		os.Exit(ownSandbox(spec))
 	}
+	if os.Getenv(connectEnv) != "" {
+		os.Exit(connectAll(os.Args[1:]))
+	}
 	os.Exit(testMain(m))
 }
 
