@@ -138,3 +138,46 @@ func TestLandlockThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// With the kernel's right to resolve sockets, those that processes outside have made answer only where a
+// rule says so, and own ones everywhere.
+func TestLandlockSockets(t *testing.T) {
+	if landlockAccess[AccessConnect] != 1<<16 { // include/uapi/linux/landlock.h
+		t.Errorf("the right to resolve sockets is %#x", landlockAccess[AccessConnect])
+	}
+	requireLandlock(t, LandlockSocketsABI)
+	dir := t.TempDir()
+	for _, name := range []string{"closed", "open"} {
+		if err := os.Mkdir(dir+"/"+name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("unix", dir+"/"+name+"/s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	dial := func(at string) error {
+		c, err := net.Dial("unix", at)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err
+	}
+	if err := errors.Join(dial(dir+"/closed/s"), dial(dir+"/open/s")); err != nil {
+		t.Fatal(err)
+	}
+	step := Step{Flags: []string{FlagSockets}, Rules: []PathRule{{Path: dir, Access: AccessAll}, {Path: dir + "/open", Access: AccessConnect}}}
+	var closed, open, own error
+	inDomain(t, step, func() {
+		closed, open = dial(dir+"/closed/s"), dial(dir+"/open/s")
+		l, err := net.Listen("unix", dir+"/closed/own")
+		if own = err; err == nil {
+			own = dial(dir + "/closed/own")
+			_ = l.Close()
+		}
+	})
+	if !errors.Is(closed, unix.EACCES) || open != nil || own != nil {
+		t.Errorf("closed: %v, open: %v, its own: %v", closed, open, own)
+	}
+}

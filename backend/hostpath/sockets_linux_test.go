@@ -1,0 +1,116 @@
+package hostpath
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// listenAt listens until the test ends.
+func listenAt(t *testing.T, at string) {
+	t.Helper()
+	l, err := net.Listen("unix", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+}
+
+// To look whether a socket is bound reaches no server.
+func TestBound(t *testing.T) {
+	dir := t.TempDir()
+	stream, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "stream"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !Bound(filepath.Join(dir, "stream")) {
+		t.Error("a server is taken for stale")
+	}
+	if err := unix.SetNonblock(fdOf(t, stream), true); err != nil {
+		t.Fatal(err)
+	}
+	if fd, _, err := unix.Accept(fdOf(t, stream)); err == nil {
+		_ = unix.Close(fd)
+		t.Error("a server was told")
+	}
+	stream.SetUnlinkOnClose(false)
+	_ = stream.Close()
+	datagram, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "datagram"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer datagram.Close()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"stream": false, "datagram": true, "file": false, "absent": false} {
+		if Bound(filepath.Join(dir, name)) != want {
+			t.Errorf("%s: bound is %v", name, !want)
+		}
+	}
+}
+
+// fdOf returns the number of a listener's own file.
+func fdOf(t *testing.T, l *net.UnixListener) (fd int) {
+	t.Helper()
+	raw, err := l.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(n uintptr) { fd = int(n) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// The kernel names what is bound, and where; without it there are the names alone.
+func TestBoundSockets(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "s")
+	listenAt(t, at)
+	list, partial := boundSockets()
+	i := slices.IndexFunc(list, func(s boundSocket) bool { return s.name == at })
+	if i < 0 {
+		t.Fatalf("it is not among %d", len(list))
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(at, &st); err != nil {
+		t.Fatal(err)
+	}
+	if !partial && list[i].ino != uint32(st.Ino) {
+		t.Errorf("inode %d, want %d", list[i].ino, st.Ino)
+	}
+}
+
+// A socket that commands could have put there is not opened by its name.
+func TestTrustSockets(t *testing.T) {
+	ws, apart := realTemp(t), realTemp(t)
+	for _, dir := range []string{ws, apart} {
+		listenAt(t, filepath.Join(dir, "s"))
+	}
+	request := func(socket string) backend.Request {
+		return backend.Request{Spec: policy.Spec{RootFS: policy.RootHost, Workspace: policy.Workspace{Source: ws}, HostSockets: []string{socket}}, Seen: NewSeen(unlisted())}
+	}
+	mounts, err := Mounts(request(filepath.Join(apart, "s")), "/workspace")
+	if err != nil || len(mounts) != 2 || !mounts[1].Socket || mounts[1].Writable {
+		t.Errorf("apart: %+v, %v", mounts, err)
+	}
+	for socket, says := range map[string]string{filepath.Join(ws, "s"): "commands could put another in its place", ws: "it is not a socket"} {
+		if _, err := Mounts(request(socket), "/workspace"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", socket, err)
+		}
+	}
+}
+
+// realTemp returns a temporary directory by a path without links.
+func realTemp(t *testing.T) string {
+	t.Helper()
+	return Real(t.TempDir())
+}
