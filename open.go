@@ -112,7 +112,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	s := newSandbox(begun.wall, req.Spec)
 	s.layer, s.keepsLayer = begun.layer, opts.Layer.Keep
 	s.search, s.discreet, s.stays = opts.Path, opts.NoLinks, stays
-	s.planted, s.lost, s.before, s.state = opts.Planted, append(losses(begun.protection), stays.lost...), begun.before, req.StateDir
+	s.planted, s.lost, s.before, s.state = opts.Planted, slices.Concat(losses(begun.protection), openings(req), stays.lost), begun.before, req.StateDir
 	keeping, cancel := context.WithCancel(context.Background())
 	s.upkeep = cancel
 	stays.upkeep(keeping)

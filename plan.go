@@ -47,7 +47,7 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 			plan.Holds.Home, req.Spec.Home = policy.HomeKeep, policy.HomeKeep
 		}
 		plan.Holds.Lost = append(plan.Holds.Lost, kept.lost...)
-		plan.Holds.Lost = append(plan.Holds.Lost, losses(protection)...)
+		plan.Holds.Lost = slices.Concat(plan.Holds.Lost, losses(protection), openings(req))
 	}
 	return plan, req.Spec, err
 }
@@ -183,6 +183,18 @@ func losses(p obeyed.Protection) []string {
 		lost = append(lost, "git's configuration "+text.Escape(file)+" cannot be read: git may obey whatever commands change")
 	}
 	return append(lost, p.Lost...)
+}
+
+// openings says what the request opens that nobody may have meant.
+func openings(req backend.Request) []string {
+	if req.Spec.Backend == policy.BackendHost || req.Spec.Workspace.Source == "" {
+		return nil
+	}
+	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return nil // the backend reports it
+	}
+	return hostpath.Openings(mounts)
 }
 
 // gitParser runs git on configuration in a separate sandbox, since the configuration may

@@ -47,6 +47,9 @@ type Desc struct {
 	Lasting bool
 	// Local operations are only on the command line.
 	Local bool
+	// OfUser lists are also to be had of another user's state. The command line becomes that user
+	// first: --of.
+	OfUser bool
 	// Opens means that the operation opens a new sandbox. Its first audit record then has
 	// the sandbox's id.
 	Opens bool

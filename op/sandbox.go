@@ -132,7 +132,8 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 }
 
 // CheckImpliedWorkspace refuses to use the current directory as the workspace by default, if it
-// is or holds a home directory, or belongs to the system.
+// is or holds a home directory, belongs to the system, holds everybody's files, or can be changed by
+// others (see [hostpath.Unasked]).
 func CheckImpliedWorkspace(spec policy.Spec, dir string) error {
 	if spec.Workspace.Source != "" || spec.Backend == policy.BackendWrapper {
 		return nil

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // Users are the homes of this host's users.
@@ -82,35 +81,6 @@ func eachUser(visit func(name, uid, home string)) {
 			visit(f[0], f[2], f[5])
 		}
 	}
-}
-
-// hostOwn are the host's own directories, with everything in them.
-var hostOwn = []string{"/etc", "/usr", "/var", "/opt", "/boot", "/run", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/proc", "/sys", "/dev"}
-
-// Unasked says why a directory must not become the workspace only because it is the current
-// directory: it "is or holds" a home or one of the system's directories, or "lies in" one
-// of the latter. An ordinary user may use a directory of their own there. It returns "" for
-// other directories. dir is absolute, without symbolic links.
-func Unasked(dir string) (why string) {
-	if home := Home(dir); home != "" {
-		return "is or holds " + home
-	}
-	for _, system := range hostOwn {
-		if _, inside := Within(system, dir); inside {
-			return "is or holds " + system
-		}
-		if _, inside := Within(dir, system); !inside {
-			continue
-		}
-		if _, temporary := Within(dir, "/var/tmp"); temporary {
-			continue
-		}
-		info, err := os.Stat(dir)
-		if uid := os.Geteuid(); uid == 0 || err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(uid) {
-			return "lies in " + system
-		}
-	}
-	return ""
 }
 
 // Home returns which home a directory is or holds: the caller's, or another user's. It

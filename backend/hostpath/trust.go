@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,21 +53,29 @@ func (s *Seen) TrustProgram(own backend.OwnFile) (*Way, error) {
 // ofStranger refuses a program that another user owns or could replace, by the owners of
 // the directories above it and above the links to it.
 func (w *Way) ofStranger(own backend.OwnFile) error {
-	found := Dir{Path: w.Path, UID: w.UID}
-	known := func(uid uint32) bool {
-		return uid == 0 || uid == uint32(os.Geteuid()) || uid == programOwner() || uid == nobody && nobodyUnmapped()
-	}
-	for _, dirs := range w.walked() {
-		if i := slices.IndexFunc(dirs, func(d Dir) bool { return !known(d.UID) }); i >= 0 {
-			found = dirs[i]
-			break
-		}
-	}
-	if known(found.UID) {
+	found, ok := w.strange(w.UID)
+	if !ok {
 		return nil
 	}
 	return refuseOwn(own, fmt.Sprintf("%s belongs to uid %d, whose sandboxes could have put another in its place", found.Path, found.UID),
 		"copy it to a directory of your own or root's, as a file of your own, and name that")
+}
+
+// strange returns the first of the directories above the file, and above the links to it, that belongs
+// to somebody else than root, the caller and the owner of the running program, or else the file, if its
+// owner does.
+func (w *Way) strange(owner uint32) (d Dir, ok bool) {
+	known := func(d Dir) bool {
+		return d.UID == 0 || d.UID == uint32(os.Geteuid()) || d.UID == programOwner() || d.UID == nobody && nobodyUnmapped()
+	}
+	for _, dirs := range append(w.walked(), []Dir{{Path: w.Path, UID: owner}}) {
+		for _, d := range dirs {
+			if !known(d) {
+				return d, true
+			}
+		}
+	}
+	return Dir{}, false
 }
 
 // nobodyUnmapped reports whether this process's user namespace does not have the user
@@ -104,6 +113,9 @@ func (s *Seen) locateOwn(own backend.OwnFile) (*Way, error) {
 // with the directory's list or a nil list. named is true if a variable or an option chose
 // the directory.
 //
+// A directory of another user is refused before anything in it is read, and so is one in a
+// directory of another user, who could put another in its place.
+//
 // The list that decides about the links in the path is itself reached over these links. An
 // attacker who could replace a link could choose an empty list. So the list in the usual
 // place counts too: every start writes there as well, and covers that place, or refuses a
@@ -114,6 +126,9 @@ func TrustState(own backend.OwnFile, named bool) (string, *Seen, error) {
 	s := NewSeen(nil)
 	way, err := s.locateOwn(own)
 	if err != nil {
+		return "", nil, err
+	}
+	if err := way.ofOwner(own); err != nil {
 		return "", nil, err
 	}
 	list, err := readLists(way.Path)
@@ -131,6 +146,43 @@ func TrustState(own backend.OwnFile, named bool) (string, *Seen, error) {
 		return "", nil, err
 	}
 	return way.Path, s, nil
+}
+
+// ofOwner refuses a state directory that another user owns, or in the place of which another user
+// could put something: what is in it is believed. Nothing in it has been read yet.
+func (w *Way) ofOwner(own backend.OwnFile) error {
+	me := os.Geteuid()
+	if w.Exists && int(w.UID) != me {
+		owner, known := nameOf(w.UID)
+		why := "it belongs to " + owner + ", and you are another user: nothing in it is read or changed"
+		hint := "choose a directory of your own with PADDOCK_STATE_DIR, or unset that"
+		if known {
+			hint = "become that user: su - " + policy.ShellWord(owner) + "; or " + hint
+			if me == 0 {
+				hint += "; paddock list --of " + policy.ShellWord(owner) + " lists what it holds, as that user"
+			}
+		}
+		return refuseOwn(own, why, hint)
+	}
+	if d, ok := w.strange(uint32(me)); ok {
+		owner, _ := nameOf(d.UID)
+		return refuseOwn(own, d.Path+" belongs to "+owner+", who could put another in its place",
+			"choose a directory in which no other user owns a directory above it, with PADDOCK_STATE_DIR")
+	}
+	return nil
+}
+
+// nameOf returns the name that the host's list of users has for a user, or else "uid N".
+func nameOf(id uint32) (name string, known bool) {
+	eachUser(func(of, uid, _ string) {
+		if name == "" && uid == strconv.FormatUint(uint64(id), 10) {
+			name = of
+		}
+	})
+	if name == "" {
+		return fmt.Sprintf("uid %d", id), false
+	}
+	return name, true
 }
 
 // trust checks the way to an own file by these lists and by modes.
@@ -166,8 +218,8 @@ func (w *Way) guarded(own backend.OwnFile) error {
 		if i > 0 {
 			owner = w.Links[i-1].UID
 		}
-		// A later check ensures that a state directory belongs to this user: an attacker
-		// who replaced it would gain nothing.
+		// A state directory belongs to this user, or does not exist yet ([Way.ofOwner]):
+		// an attacker who replaced it would gain nothing.
 		if why, hint := openToAll(dirs, owner, w.Exists || i > 0, own.Dir); why != "" {
 			return refuseOwn(own, why, hint)
 		}

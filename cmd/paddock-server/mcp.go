@@ -330,7 +330,7 @@ func currentDir() (string, error) {
 	}
 	if why := hostpath.Unasked(dir); why != "" {
 		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory " + why + ": models should not change that unasked",
-			Hint: "name a directory: --workspace DIR"}
+			Hint: "name a directory: --workspace DIR, or this one, if you mean it: --workspace " + policy.ShellWord(dir)}
 	}
 	return dir, nil
 }

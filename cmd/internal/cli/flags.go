@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/table"
@@ -105,6 +106,23 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot encode the flags: %w", err)
 	}
 	return data, nil
+}
+
+// absolute returns the flags that were given, for a program in another directory.
+func (in *Input) absolute() ([]string, error) {
+	words := slices.Clone(in.Words)
+	for i, word := range words {
+		name, value, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		if !slices.ContainsFunc(in.fields, func(f op.Field) bool { return f.Flag == name && f.Complete == "dir" }) {
+			continue
+		}
+		path, err := hostpath.Abs(value)
+		if err != nil {
+			return nil, &policy.FieldError{Field: "--" + name, Value: value, Reason: hostpath.Reason(err)}
+		}
+		words[i] = "--" + name + "=" + path
+	}
+	return words, nil
 }
 
 // takesCommand reports whether a command runs another one in a sandbox: NAME -- CMD.

@@ -98,10 +98,21 @@ func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
 		help = "read and print JSON objects, one a line"
 	}
 	asJSON := cmd.Flags().Bool("json", false, help)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	var of *string
+	if o.OfUser {
+		of = cmd.Flags().String("of", "", "ask as `USER`, of what is that user's (for root)")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		input, err := in.Encode(args)
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("of") {
+			words, err := in.absolute()
+			if err != nil {
+				return err
+			}
+			return a.asUser(*of, slices.Concat(o.CLI, words, []string{"--json=" + strconv.FormatBool(*asJSON), "--"}, args))
 		}
 		return a.call(o, input, *asJSON)
 	}

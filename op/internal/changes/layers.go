@@ -43,8 +43,9 @@ A layer that ends with its sandbox, and whose owner was killed, is "left": the n
 start with an overlay removes it.`,
 		Examples: `  paddock layers
   paddock layers --json | jq -r '.layers[].id'`,
-		Local: true,
-		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+		Local:  true,
+		OfUser: true,
+		Hints:  op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 

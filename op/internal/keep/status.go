@@ -53,6 +53,7 @@ func (StatusInput) Desc() op.Desc {
 what runs in it, its times, and how it ended the last time and why.`,
 		Examples: "  paddock status web",
 		Local:    true,
+		OfUser:   true,
 		Hints:    op.Hints{ReadOnly: true, Idempotent: true, Control: true},
 	}
 }

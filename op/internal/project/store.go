@@ -59,6 +59,9 @@ type document struct {
 // directory it fails: a list in the current directory could be anybody's.
 func Open(state string) (*Store, error) {
 	if state == "" {
+		if _, err := paddock.DefaultStateDir(); err != nil {
+			return nil, err
+		}
 		return nil, &paddock.Error{Message: "cannot use the list of trusted projects: there is no state directory", Hint: "choose a directory of your own with " + paddock.StateDirEnv}
 	}
 	own, err := ownfile.New(filepath.Join(state, FileName), maxFile, func(data []byte) ([]Trusted, error) {

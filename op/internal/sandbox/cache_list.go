@@ -51,8 +51,9 @@ All together may have 10GiB, or PADDOCK_CACHE_MAX. Beyond that, those that were 
 least recently are removed while a sandbox runs. A HOME is never removed so.`,
 		Examples: `  paddock cache list
   paddock cache list --json -w . | jq '[.caches[].bytes] | add'`,
-		Local: true,
-		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+		Local:  true,
+		OfUser: true,
+		Hints:  op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 

@@ -69,7 +69,7 @@ func (in InitInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (InitOutput
 		return InitOutput{}, op.FieldError("dir", dir, err)
 	}
 	if why := hostpath.Unasked(way.Path); in.Dir == nil && why != "" && !in.Print {
-		return InitOutput{}, &policy.FieldError{Field: "dir", Value: way.Path, Reason: "the current directory " + why, Hint: "go to a project's directory, or name one"}
+		return InitOutput{}, &policy.FieldError{Field: "dir", Value: way.Path, Reason: "the current directory " + why, Hint: "go to a project's directory, or name one; if you mean this one: paddock init ."}
 	}
 	out := InitOutput{Found: []string{}, dir: named(in.Dir)}
 	var langs []language

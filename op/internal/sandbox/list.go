@@ -91,8 +91,9 @@ ones, too.`,
 		Examples: `  paddock list
   paddock ps --json | jq -r '.sandboxes[].id'
   paddock exec "$(paddock ps --json | jq -r '.sandboxes[0].id')" -- ps aux`,
-		Local: true,
-		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+		Local:  true,
+		OfUser: true,
+		Hints:  op.Hints{ReadOnly: true, Idempotent: true},
 	}
 }
 
