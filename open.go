@@ -177,9 +177,14 @@ func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Req
 	if err != nil {
 		return b, err
 	}
-	if err := o.remember(*req); err != nil {
+	if req.ID == "" {
+		req.ID = backend.NewID()
+	}
+	started, err := o.remember(*req)
+	if err != nil {
 		return b, err
 	}
+	defer started()
 	wait := before(ctx, *req, b.protection)
 	b.wall, err = be.Start(ctx, *req)
 	b.before = wait()

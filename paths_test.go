@@ -95,7 +95,7 @@ func TestStateDirBehindLinks(t *testing.T) {
 			t.Errorf("%q leads to %q, %v, want %s", env, got, err, want)
 		}
 		req := requestIn(t, root+"/ws")
-		if err := (Options{}).remember(req); err != nil {
+		if _, err := (Options{}).remember(req); err != nil {
 			t.Fatal(err)
 		}
 		if list := hostpath.List(want); req.StateDir != want || list == nil || !strings.Contains(list.String(), root+"/ws") {
@@ -108,7 +108,7 @@ func TestStateDirBehindLinks(t *testing.T) {
 func TestStateDirsShareTheList(t *testing.T) {
 	root, usual := ownHome(t)
 	t.Setenv(StateDirEnv, root+"/a")
-	if err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
+	if _, err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.Mkdir(root+"/evil", 0o700), os.Symlink("../evil", root+"/ws/link")); err != nil {
@@ -116,7 +116,7 @@ func TestStateDirsShareTheList(t *testing.T) {
 	}
 	for _, env := range []string{"", root + "/b"} {
 		t.Setenv(StateDirEnv, env)
-		err := (Options{}).remember(requestIn(t, root+"/ws/link"))
+		_, err := (Options{}).remember(requestIn(t, root+"/ws/link"))
 		if err == nil || !strings.Contains(err.Error(), root+"/ws was writable for them") {
 			t.Errorf("PADDOCK_STATE_DIR=%s: %v", env, err)
 		}
@@ -141,7 +141,7 @@ func TestStateDirLinkInWorkspace(t *testing.T) {
 	root, _ := ownHome(t)
 	for _, env := range []string{"", root + "/named", root + "/link/named"} {
 		t.Setenv(StateDirEnv, env)
-		err := (Options{}).remember(requestIn(t, root))
+		_, err := (Options{}).remember(requestIn(t, root))
 		if err == nil || !strings.Contains(err.Error(), "link is a symbolic link to real, and commands can make such links: "+root+" is writable for them") {
 			t.Errorf("PADDOCK_STATE_DIR=%s: %v", env, err)
 		}
@@ -149,7 +149,7 @@ func TestStateDirLinkInWorkspace(t *testing.T) {
 		if want := "choose a workspace (-w) in which that link does not lie"; !strings.HasPrefix(env, root+"/link") && (!errors.As(err, &e) || e.Hint != want) {
 			t.Errorf("PADDOCK_STATE_DIR=%s: the hint is %+v", env, e)
 		}
-		if err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
+		if _, err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
 			t.Errorf("PADDOCK_STATE_DIR=%s: the hint leads to %v", env, err)
 		}
 	}
@@ -174,13 +174,13 @@ func TestStateDirWithoutUsual(t *testing.T) {
 		t.Fatalf("the hint is %q", e.Hint)
 	}
 	t.Setenv(name, value)
-	if err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
+	if _, err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
 		t.Errorf("the hint leads to %v", err)
 	}
 	if f := (Options{}).probeState(); !f.OK || !strings.Contains(f.Detail, "it alone lists what sandboxes could write") {
 		t.Errorf("doctor says %+v", f)
 	}
-	if err := (Options{}).remember(requestIn(t, root)); err == nil || !strings.Contains(err.Error(), "commands could make "+root+"/file/x/paddock") {
+	if _, err := (Options{}).remember(requestIn(t, root)); err == nil || !strings.Contains(err.Error(), "commands could make "+root+"/file/x/paddock") {
 		t.Errorf("a workspace that holds the usual place: %v", err)
 	}
 }

@@ -105,14 +105,14 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 }
 
 // remember adds what commands will be able to change to the list of what commands of
-// sandboxes ever could, see [hostpath.Written].
-func (o Options) remember(req backend.Request) error {
+// sandboxes ever could, see [hostpath.Written]. started is called once the sandbox runs, or has failed.
+func (o Options) remember(req backend.Request) (started func(), err error) {
 	if w := req.Spec.Wrapper; req.Spec.Backend == policy.BackendWrapper && w != nil && w.Agent == policy.AgentUpload {
-		return nil // the spec names nothing on this host
+		return func() {}, nil // the spec names nothing on this host
 	}
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return hostpath.Remember(req, mounts, o.StateDir == "")
 }

@@ -40,7 +40,7 @@ func TestAgentOfAnother(t *testing.T) {
 			}
 			usualIn(t, t.TempDir())
 			t.Setenv(StateDirEnv, t.TempDir())
-			if err := (Options{}).remember(requestIn(t, t.TempDir())); err != nil { // so that there is a list
+			if _, err := (Options{}).remember(requestIn(t, t.TempDir())); err != nil { // so that there is a list
 				t.Fatal(err)
 			}
 			for _, name := range tt.give {

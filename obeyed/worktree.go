@@ -83,7 +83,7 @@ func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, 
 	// Commands in the repository can forge the way back, and commands around the worktree
 	// a way there. So no commands may have been able to write the worktree's own file.
 	if d, ok := list.Keeps(back.Dirs, back.Path); !ok {
-		return nil, refuse("and commands of a sandbox could have written that: "+d.Path+" was writable for them", "look at "+at+"; "+mount)
+		return nil, refuse("and commands of a sandbox could have written that: "+hostpath.WasWritable(d.Path), "look at "+at+"; "+mount)
 	}
 	tree := &Worktree{Common: common, Target: filepath.Dir(filepath.Dir(filepath.Clean(to)))}
 	if !filepath.IsAbs(to) {

@@ -49,7 +49,7 @@ func TestRememberOnAFullDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Remember(req, mounts, true)
+		_, err = Remember(req, mounts, true)
 		var e *backend.StartError
 		if tt.hint == "" && err != nil || tt.hint != "" && (!errors.As(err, &e) || e.Hint != tt.hint || !strings.HasPrefix(e.Object, full)) {
 			t.Errorf("%s: %v, %+v", name, err, e)

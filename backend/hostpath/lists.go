@@ -167,16 +167,9 @@ func unlisted() *Written {
 	return w
 }
 
-// lend adds directories that belong to other users to the file lent, for a start by root, whose
-// usual state directory is given. It makes that directory accessible to everybody; its other
+// openLent makes root's usual state directory accessible to everybody, for the file lent; its other
 // content stays private.
-func lend(usual string, lent []entry) error {
-	if len(lent) == 0 {
-		return nil
-	}
-	if err := remember(usual, LentName, 0o644, nil, lent); err != nil {
-		return err
-	}
+func openLent(usual string) error {
 	info, err := os.Stat(usual)
 	if err == nil && info.Mode().Perm() != 0o711 {
 		err = os.Chmod(usual, 0o711)

@@ -136,7 +136,7 @@ func TestSearchDirOtherPaths(t *testing.T) {
 		req := requestOver(root+"/state", dirs...)
 		mounts, err := Mounts(req, "/workspace")
 		if err == nil {
-			err = Remember(req, mounts, false)
+			_, err = Remember(req, mounts, false)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -238,21 +239,27 @@ func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 // Remember adds the directories, and single files, that commands of a request's sandbox can
 // change to the list in the state directory, before there are such commands. It adds
 // nothing if commands have no walls, because they can change all that their user can.
-// shared also adds them to the list in the usual state directory, if that can have one.
-func Remember(req backend.Request, mounts []Mount, shared bool) error {
+// shared also adds them to the list in the usual state directory, if that can have one. Until the
+// function that it returns is called, no entry is taken off these lists: the caller calls it once the
+// sandbox is known to run, or has failed to start.
+func Remember(req backend.Request, mounts []Mount, shared bool) (started func(), err error) {
 	if req.Spec.Backend == policy.BackendHost {
-		return nil
+		return func() {}, nil
 	}
 	covers, err := Covers(req, mounts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Only this wall surely keeps commands from changing guarded paths: those that lead
 	// from a worktree to its repository, and from there to the other worktrees.
 	guards := req.Spec.Backend == policy.BackendLinux && req.Spec.Level == policy.LevelFull && !req.Spec.Allows(policy.DegradeNamespaces)
 	var dirs []entry
-	for _, d := range writable(mounts) {
-		e := entry{Identity: d.Identity, path: d.Path}
+	for _, m := range mounts {
+		if !m.Writable || !m.Dir {
+			continue
+		}
+		d := Dir{Path: m.Source, Identity: m.ID}
+		e := entry{Identity: d.Identity, path: d.Path, field: m.named()}
 		for _, c := range covers {
 			if rel, ok := Within(c.Path, d.Path); ok && rel != "" {
 				e.kept = append(e.kept, rel)
@@ -268,7 +275,7 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	}
 	for _, m := range mounts {
 		if m.Writable && !m.Dir && !slices.ContainsFunc(covers, func(c Cover) bool { return c.Path == m.Source }) {
-			dirs = append(dirs, entry{Identity: m.ID, path: m.Source})
+			dirs = append(dirs, entry{Identity: m.ID, path: m.Source, field: m.named()})
 		}
 	}
 	for _, c := range covers {
@@ -277,7 +284,7 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 		}
 	}
 	if err != nil {
-		return listError(req.StateDir, req.StateDir, err)
+		return nil, listError(req.StateDir, req.StateDir, err)
 	}
 	var lent []entry
 	for _, d := range dirs {
@@ -288,7 +295,7 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 			lent = append(lent, d)
 		}
 	}
-	return seenBy(req).remember(req.StateDir, dirs, lent, shared)
+	return seenBy(req).remember(req, dirs, lent, shared)
 }
 
 // committedName is the file of the state directory that says that the sources of layers which were
@@ -315,7 +322,7 @@ func (c Committed) entry(s *Seen, own []backend.OwnFile) (e entry, lent bool, er
 	if err != nil {
 		return e, false, &fs.PathError{Op: "look at", Path: c.Source, Err: err}
 	}
-	e = entry{Identity: st.Identity, path: c.Source}
+	e = entry{Identity: st.Identity, path: c.Source, field: "commit"}
 	keep := func(rel string) {
 		if rel != "" && c.Landed != nil && !c.Landed(rel) && !slices.Contains(e.kept, rel) {
 			e.kept = append(e.kept, rel)
@@ -345,9 +352,9 @@ func RememberCommit(req backend.Request, shared bool, c Committed) error {
 	}
 	dirs := []entry{e}
 	if !lent {
-		return s.rememberDurably(req.StateDir, dirs, nil, shared)
+		return s.rememberDurably(req, dirs, nil, shared)
 	}
-	return s.rememberDurably(req.StateDir, dirs, dirs, shared)
+	return s.rememberDurably(req, dirs, dirs, shared)
 }
 
 // RememberCommitted adds directories to the lists in which commits of versions have landed something
@@ -378,7 +385,7 @@ func RememberCommitted(state string, s *Seen, shared bool, find func() ([]Commit
 		_ = os.WriteFile(mark, nil, 0o600) // else the next start looks again
 		return nil
 	}
-	if err := s.rememberDurably(state, dirs, lent, shared); err != nil {
+	if err := s.rememberDurably(backend.Request{StateDir: state}, dirs, lent, shared); err != nil {
 		return err
 	}
 	if s.list, err = readLists(state); err == nil {
@@ -390,11 +397,15 @@ func RememberCommitted(state string, s *Seen, shared bool, find func() ([]Commit
 	return nil
 }
 
-// rememberDurably is remember, after which a crash of the machine loses nothing.
-func (s *Seen) rememberDurably(state string, dirs, lent []entry, shared bool) error {
-	if err := s.remember(state, dirs, lent, shared); err != nil {
+// rememberDurably is remember, after which a crash of the machine loses nothing. A commit has the lock of
+// its layer meanwhile, which shows that it is at work.
+func (s *Seen) rememberDurably(req backend.Request, dirs, lent []entry, shared bool) error {
+	state := req.StateDir
+	done, err := s.remember(req, dirs, lent, shared)
+	if err != nil {
 		return err
 	}
+	defer done()
 	places := []string{state}
 	if usual, err := s.usualList(); shared && err == nil && usual != state {
 		places = append(places, usual)
@@ -413,27 +424,47 @@ func (s *Seen) rememberDurably(state string, dirs, lent []entry, shared bool) er
 	return nil
 }
 
-// remember adds directories to the lists of a state directory. lent are those of them that belong to
-// users other than root.
-func (s *Seen) remember(state string, dirs, lent []entry, shared bool) error {
-	own := state
-	err := remember(state, writtenName, 0o600, s.list, dirs)
+// remember adds directories to the lists of a request's state directory. lent are those of them that
+// belong to users other than root. Until done is called, no entry is taken off these lists.
+func (s *Seen) remember(req backend.Request, dirs, lent []entry, shared bool) (done func(), err error) {
+	var held []*os.File
+	done = func() {
+		for _, f := range held {
+			_ = f.Close()
+		}
+	}
+	by := Writer{ID: req.ID, State: req.StateDir, At: time.Now()}
+	state := req.StateDir
+	add := func(dir, list string, mode fs.FileMode, dirs []entry) error {
+		f, err := remember(dir, list, mode, s.list, dirs, by)
+		if err == nil {
+			held = append(held, f)
+		}
+		return err
+	}
+	err = add(state, writtenName, 0o600, dirs)
 	if usual, uerr := s.usualList(); shared && err == nil && uerr == nil {
 		if usual != state {
-			state, err = usual, remember(usual, writtenName, 0o600, s.list, dirs)
+			state, err = usual, add(usual, writtenName, 0o600, dirs)
 		}
-		if err == nil && os.Geteuid() == 0 {
-			err = lend(usual, lent)
+		if err == nil && os.Geteuid() == 0 && len(lent) > 0 {
+			if err = add(usual, LentName, 0o644, lent); err == nil {
+				err = openLent(usual)
+			}
 		}
 	}
-	if _, lerr := readLent(); err == nil && lerr != nil && !errors.Is(lerr, fs.ErrNotExist) {
-		return &backend.StartError{Stage: "state", Op: "read", Object: filepath.Join(RootState, LentName), Cause: Reason(lerr),
+	_, lerr := readLent()
+	switch {
+	case err != nil:
+		err = listError(req.StateDir, state, err)
+	case lerr != nil && !errors.Is(lerr, fs.ErrNotExist):
+		err = &backend.StartError{Stage: "state", Op: "read", Object: filepath.Join(RootState, LentName), Cause: Reason(lerr),
 			Hint: "it lists what root's sandboxes could write of other users' directories: have root look at it, and remove it where it cannot be mended"}
+	default:
+		return done, nil
 	}
-	if err != nil {
-		return listError(own, state, err)
-	}
-	return nil
+	done()
+	return nil, err
 }
 
 // listError returns the error of a list in a state directory that cannot be written. own is the state

@@ -214,7 +214,7 @@ func ToolDir(req backend.Request, home, dir string) (string, error) {
 		}
 	}
 	if at := cmp.Or(list.below(way.Path), list.moved(way.Path)); at != "" {
-		return "", errors.New("commands of a sandbox could have changed what is in it: " + at + " was writable for them")
+		return "", errors.New("commands of a sandbox could have changed what is in it: " + WasWritable(at))
 	}
 	return way.Path, nil
 }
@@ -242,7 +242,7 @@ func ToolFile(req backend.Request, home, file string) (string, error) {
 		}
 	}
 	if d, ok := list.above(at); ok {
-		return "", errors.New("commands of a sandbox could have changed it: " + d.Path + " was writable for them")
+		return "", errors.New("commands of a sandbox could have changed it: " + WasWritable(d.Path))
 	}
 	if err := list.Judge(way, writable(mounts)); err != nil {
 		return "", err
@@ -329,7 +329,7 @@ func (w *Way) searchable(list *Written, mounts []Mount) error {
 		}
 	}
 	if listed {
-		return errors.New("commands of a sandbox could have changed what is in it: " + at.Path + " was writable for them")
+		return errors.New("commands of a sandbox could have changed what is in it: " + WasWritable(at.Path))
 	}
 	return nil
 }

@@ -274,7 +274,7 @@ func (w *Written) Judge(way *Way, more []Dir) error {
 	for _, l := range way.Links {
 		refuse := func(why string) error { return way.refused(l, why) }
 		if d, ok := w.above(l.Dirs); ok {
-			return refuse("and commands of a sandbox could have made it: " + d.Path + " was writable for them")
+			return refuse("and commands of a sandbox could have made it: " + WasWritable(d.Path))
 		}
 		if err := way.changeable(l, more); err != nil {
 			return err

@@ -99,7 +99,7 @@ func started(t *testing.T, req backend.Request) {
 	t.Helper()
 	mounts, err := Mounts(req, "/workspace")
 	if err == nil {
-		err = Remember(req, mounts, false)
+		_, err = Remember(req, mounts, false)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestWritten(t *testing.T) {
 		if err := judge("app/link"); err == nil && os.Geteuid() != 0 {
 			t.Error("a damaged list is taken for an empty one")
 		}
-		if err := Remember(requestOver(state, root+"/app"), nil, false); err == nil {
+		if _, err := Remember(requestOver(state, root+"/app"), nil, false); err == nil {
 			t.Errorf("a start goes on over %q", text)
 		}
 	}
@@ -343,7 +343,7 @@ func TestWrittenIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e *backend.StartError
-	if err := Remember(req, mounts, false); !errors.As(err, &e) || !strings.Contains(e.Cause, "more directories than are listed: 65537") || !strings.HasPrefix(e.Hint, "remove directories") {
+	if _, err := Remember(req, mounts, false); !errors.As(err, &e) || !strings.Contains(e.Cause, "more directories than are listed: 65537") || !strings.HasPrefix(e.Hint, "remove directories") {
 		t.Errorf("a full list: %+v", err)
 	}
 	w.entries[7].path += "/gone"

@@ -44,14 +44,17 @@ const (
 // entry is one directory that commands could change.
 type entry struct {
 	dirfd.Identity
-	path string
-	kept []string // own files in it, relative to it, that were always covered
+	path  string
+	kept  []string // own files in it, relative to it, that were always covered
+	field string   // of the spec that named it, for the file of writers
 }
 
 // Written is the list of directories that commands of sandboxes could ever change. With a
 // nil list, nothing is known.
 type Written struct {
 	state   string // the directory of the list
+	name    string // of its file there
+	read    stamp  // of that file, before it was read
 	entries []entry
 	more    *Written // the next list that counts, the usual one or root's "lent", or nil
 }
@@ -64,11 +67,12 @@ func ReadWritten(state string) (*Written, error) {
 
 // readList reads the list of this name. owner must accept its owner.
 func readList(state, name string, owner func(uid uint32) bool) (*Written, error) {
+	read := stampOf(state, name)
 	text, err := readOwned(state, name, owner)
 	if err != nil {
 		return nil, err
 	}
-	w := &Written{state: state, entries: make([]entry, 0, min(bytes.Count(text, []byte("\n")), maxListed))}
+	w := &Written{state: state, name: name, read: read, entries: make([]entry, 0, min(bytes.Count(text, []byte("\n")), maxListed))}
 	rest, ok := strings.CutPrefix(string(text), writtenHead)
 	if !ok {
 		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, name))
@@ -292,18 +296,20 @@ func (w *Written) holds(dirs []entry) bool {
 	})
 }
 
+// gone reports whether nothing is at the path of an entry any more, or something else.
+func (e entry) gone() bool {
+	var st dirfd.Stat
+	if err := st.Of(unix.AT_FDCWD, e.path); err != nil {
+		return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
+	}
+	return !st.Same(e.Identity)
+}
+
 // prune removes the oldest entries whose directory is gone, if there are many entries.
 func (w *Written) prune() error {
-	gone := func(e entry) bool {
-		var st dirfd.Stat
-		if err := st.Of(unix.AT_FDCWD, e.path); err != nil {
-			return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
-		}
-		return !st.Same(e.Identity)
-	}
 	kept, spare := w.entries[:0], len(w.entries)-roomy
 	for _, e := range w.entries {
-		if spare > 0 && gone(e) {
+		if spare > 0 && e.gone() {
 			spare--
 			continue
 		}
@@ -319,34 +325,58 @@ func (w *Written) prune() error {
 var errTooMany = errors.New("more directories than are listed")
 
 // remember adds directories to the list of this name in a state directory, before
-// commands can change them. It writes nothing if the list, as this start has read it, has
-// them already: an entry is never removed while its directory exists.
-func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry) error {
-	for w != nil && w.state != state {
+// commands can change them, and notes who writes there. It writes nothing to the list if that, as this
+// start has read it, has them already: only [Forget] removes an entry whose directory exists, and
+// waits until the file that remember returns is closed.
+func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry, by Writer) (starting *os.File, err error) {
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, err
+	}
+	if starting, err = lockFile(state, startsName, unix.LOCK_SH); err != nil {
+		return nil, err
+	}
+	if err = enter(state, list, mode, w, dirs); err != nil {
+		_ = starting.Close()
+		return nil, err
+	}
+	if list == writtenName && by.ID != "" {
+		_ = note(state, dirs, by) // without it the writer is unknown
+	}
+	return starting, nil
+}
+
+// lockFile opens a file of the state directory and locks it, as flock(2) does. Closing it ends the lock.
+func lockFile(state, name string, how int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(state, name), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(f.Fd()), how)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return f, nil
+}
+
+// enter does what [remember] does to the list.
+func enter(state, list string, mode fs.FileMode, w *Written, dirs []entry) error {
+	for w != nil && (w.state != state || w.name != list) {
 		w = w.more
 	}
-	if w == nil {
+	if w == nil || w.read != stampOf(state, list) {
 		w, _ = readList(state, list, ownedByCaller) // an error is returned below
 	}
 	if w != nil && w.holds(dirs) {
 		return nil
 	}
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return err
-	}
-	lock, err := os.OpenFile(filepath.Join(state, writtenName+".lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	lock, err := lockFile(state, writtenName+".lock", unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // releases the lock
-	for {
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			if err != nil {
-				return err
-			}
-			break
-		}
-	}
+	defer lock.Close()
 	w, err = readList(state, list, ownedByCaller)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

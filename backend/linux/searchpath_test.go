@@ -124,7 +124,7 @@ func TestPathThatWasWritable(t *testing.T) {
 		req := backend.Request{Spec: spec, StateDir: root + "/state"}
 		mounts, err := hostpath.Mounts(req, workspaceDir)
 		if err == nil {
-			err = hostpath.Remember(req, mounts, false)
+			_, err = hostpath.Remember(req, mounts, false)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -154,6 +154,8 @@ func operators() []op.Op {
 		op.Of[sandbox.InitInput](),
 		op.Of[sandbox.TrustInput](),
 		op.Of[sandbox.GitAcceptInput](),
+		op.Of[sandbox.WrittenInput](),
+		op.Of[sandbox.WrittenForgetInput](),
 		op.Of[sandbox.CacheListInput](),
 		op.Of[sandbox.CacheRemoveInput](),
 		op.Of[sandbox.DoctorInput](),

@@ -151,7 +151,7 @@ func TestWrittenOnce(t *testing.T) {
 			req := request(t, root, "", func(s *policy.Spec) { s.Mounts = []policy.Mount{{Source: root + "/" + tt.written, Mode: "rw"}} })
 			mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 			if err == nil {
-				err = hostpath.Remember(req, mounts, false)
+				_, err = hostpath.Remember(req, mounts, false)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -183,7 +183,7 @@ func TestMovedThere(t *testing.T) {
 			req := request(t, root, "", func(s *policy.Spec) { s.Mounts = []policy.Mount{{Source: root + "/" + tt.from, Mode: "rw"}} })
 			mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 			if err == nil {
-				err = hostpath.Remember(req, mounts, false)
+				_, err = hostpath.Remember(req, mounts, false)
 			}
 			if err != nil {
 				t.Fatal(err)
