@@ -159,7 +159,7 @@ func (w *Way) ofOwner(own backend.OwnFile) error {
 		if known {
 			hint = "become that user: su - " + policy.ShellWord(owner) + "; or " + hint
 			if me == 0 {
-				hint += "; paddock list --of " + policy.ShellWord(owner) + " lists what it holds, as that user"
+				hint += "; paddock list, layers and status also list what it holds, as that user (paddock help list)"
 			}
 		}
 		return refuseOwn(own, why, hint)
