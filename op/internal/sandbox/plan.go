@@ -195,7 +195,7 @@ func object(s confine.Step) string {
 	if s.FD != "" {
 		words = append(words, "fd="+s.FD)
 	}
-	if s.Do == confine.OpOverlay {
+	if s.Do == confine.OpOverlay && len(s.Names) > 0 {
 		words = append(words, "without="+text.Escape(strings.Join(s.Names, ",")))
 	}
 	words = append(words, s.Flags...)
