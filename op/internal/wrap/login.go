@@ -139,7 +139,7 @@ func (l login) merge(before, after []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("it is not a JSON object")
 	}
-	if err := clear(after); err != nil {
+	if err := oneMeaning(after); err != nil {
 		return nil, err
 	}
 	if err := sameShape(old, renewed, ""); err != nil {
@@ -211,14 +211,11 @@ func member(object map[string]any, at string) any {
 	return in[name]
 }
 
-// clear refuses a text that has members twice, or in two cases: what reads it on the host could
+// oneMeaning refuses a text that has members twice, or in two cases: what reads it on the host could
 // take others than were judged.
-func clear(text []byte) error {
-	var any map[string]any
-	if err := strictjson.Unmarshal(text, &any, strictjson.Options{Foreign: true}); err != nil {
-		return err
-	}
-	return nil
+func oneMeaning(text []byte) error {
+	var whole map[string]any
+	return strictjson.Unmarshal(text, &whole, strictjson.Options{Foreign: true})
 }
 
 // subject returns whose a JSON Web Token is, "" for anything else. What signs it is not
