@@ -56,7 +56,9 @@ type Change struct {
 }
 
 // Empty reports whether there is nothing to report.
-func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Sockets)+len(c.Unseen)+len(c.Git) == 0 }
+func (c Changes) Empty() bool {
+	return len(c.Planted)+len(c.Programs)+len(c.Sockets)+len(c.Unseen)+len(c.Git) == 0
+}
 
 // unreportedTime is how long a start may compare for owners that were killed.
 const unreportedTime = 10 * time.Second

@@ -238,7 +238,7 @@ func (s *Seen) trustSockets(mounts []Mount) error {
 func MountedSockets(mounts []Mount) (notices []string) {
 	for _, m := range mounts {
 		if m.Socket && m.Field == "mounts" {
-			notices = append(notices, "commands can connect to "+m.Source+", a socket of the host that is mounted: the next release refuses such a mount, and --host-socket "+policy.ShellWord(m.Source)+" (host_sockets) takes its place")
+			notices = append(notices, "commands can connect to "+m.Source+", a socket of the host that is mounted: the next release refuses such a mount, and host_sockets of a spec, or the flag of this name, takes its place")
 		}
 	}
 	return notices

@@ -34,6 +34,7 @@ network: none
 limits: {timeout: 120s, max_timeout: 5m, output: 1.5MiB, cpu_time: 1m30s, file_size: 4096, open_files: 256, processes: 128, tmp: "1GB",
   memory: 512MiB, memory_high: 400MiB, swap: 1MiB, cpus: 1.5, disk: 2GiB}
 env: {LANG: C.UTF-8, PORT: 8080, MODE: 0644, DEBUG: true, RATIO: 1.50, EMPTY: "", NO: no, DAY: 2024-01-02}
+host_sockets: [/run/db.sock]
 ssh_agent: {keys: [SHA256:x], sign: true}
 no_toolchains: true
 hostname: box
@@ -56,7 +57,7 @@ func fullSpec() policy.Spec {
 			Memory: 512 << 20, MemoryHigh: 400 << 20, Swap: 1 << 20, CPUs: 1500, Disk: 2 << 30},
 		Env: map[string]string{"LANG": "C.UTF-8", "PORT": "8080", "MODE": "0644", "DEBUG": "true",
 			"RATIO": "1.50", "EMPTY": "", "NO": "no", "DAY": "2024-01-02"},
-		SSHAgent:     &policy.SSHAgent{Keys: []string{"SHA256:x"}, Sign: true},
+		HostSockets: []string{"/run/db.sock"}, SSHAgent: &policy.SSHAgent{Keys: []string{"SHA256:x"}, Sign: true},
 		NoToolchains: true,
 		Hostname:     "box",
 		Commands:     &policy.Commands{Allow: []string{"git", "go", "python3"}, Subcommands: map[string][]string{"pip": {"install", "uninstall"}}},
@@ -154,13 +155,13 @@ func TestDecodeErrors(t *testing.T) {
 		{"limits: {processes: 99999999999999999999}", `f:1: cannot use limits.processes "99999999999999999999": it is too large`, ""},
 		{"limits: []", `f:1: cannot use limits: it must be a mapping of keys to values`, ""},
 		{"limits: 5", `f:1: cannot use limits "5": it must be a mapping of keys to values`, ""},
-		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, hostname, level, limits, mounts, network, no_toolchains, redaction, rootfs, seccomp, ssh_agent, workspace, wrapper"},
+		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, host_sockets, hostname, level, limits, mounts, network, no_toolchains, redaction, rootfs, seccomp, ssh_agent, workspace, wrapper"},
 		{"\nnetwrok: none", `f:2: cannot use netwrok: unknown key`, `did you mean "network"?`},
 		{"timeout: 30s", `f:1: cannot use timeout: unknown key`, `did you mean "limits.timeout"?`},
 		{"Network: none", `f:1: cannot use Network: unknown key`, `did you mean "network"?`},
 		{"limits:\n  tmp: 1MiB\n  cputime: 1s", `f:3: cannot use limits.cputime: unknown key`, `did you mean "cpu_time"?`},
 		{"mounts: [{source: a, targte: /b}]", `f:1: cannot use mounts[0].targte: unknown key`, `did you mean "target"?`},
-		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, hostname, level, limits, mounts, network, no_toolchains, redaction, rootfs, seccomp, ssh_agent, workspace, wrapper"},
+		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, caches, codex, commands, docker, env, home, host_sockets, hostname, level, limits, mounts, network, no_toolchains, redaction, rootfs, seccomp, ssh_agent, workspace, wrapper"},
 		{"network: none\n\nnetwork: host\n", `f:3: cannot use network: it is given twice, first on line 1`, ""},
 		{"env:\n  A: 1\n  A: 2\n", `f:3: cannot use env.A: it is given twice, first on line 2`, ""},
 		{"network:\nhostname: a", `f:1: cannot use network: it is null`, absent},
