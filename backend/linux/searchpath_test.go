@@ -131,8 +131,8 @@ func TestPathThatWasWritable(t *testing.T) {
 		}
 	}
 	search, left := pathInside(t, root, callers, ro)
-	want := "$ROOT/tools/bin: commands of a sandbox could have changed what is in it: $ROOT/tools was writable for them\n" +
-		"$ROOT/more/bin: commands of a sandbox could have changed what is in it: $ROOT/more/bin/tool was writable for them"
+	want := "$ROOT/tools/bin: commands of a sandbox could have changed what is in it: $ROOT/tools was writable for them (paddock written forget $ROOT/tools shows what is in it, and takes it off the list)\n" +
+		"$ROOT/more/bin: commands of a sandbox could have changed what is in it: $ROOT/more/bin/tool was writable for them (paddock written forget $ROOT/more/bin/tool shows what is in it, and takes it off the list)"
 	if search != "" || strings.Join(left, "\n") != want {
 		t.Errorf("PATH begins with %q; left out:\n%s", search, strings.Join(left, "\n"))
 	}

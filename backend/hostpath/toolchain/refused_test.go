@@ -134,12 +134,12 @@ func TestSomethingElse(t *testing.T) {
 func TestWrittenOnce(t *testing.T) {
 	const node = "$HOME/.nvm/versions/node/v1/bin"
 	for name, tt := range map[string]struct{ written, files, path, want string }{
-		"above": {"home/.nvm", "", node, "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands of a sandbox could have changed what is in it: $HOME/.nvm was writable for them"},
-		"in it": {"home/.nvm/versions/node/v1/lib/a/b", "", node, "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands of a sandbox could have changed what is in it: $HOME/.nvm/versions/node/v1/lib/a/b was writable for them"},
+		"above": {"home/.nvm", "", node, "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands of a sandbox could have changed what is in it: $HOME/.nvm was writable for them (paddock written forget $HOME/.nvm shows what is in it, and takes it off the list)"},
+		"in it": {"home/.nvm/versions/node/v1/lib/a/b", "", node, "left " + node + ": the toolchain nvm: $HOME/.nvm/versions/node/v1: commands of a sandbox could have changed what is in it: $HOME/.nvm/versions/node/v1/lib/a/b was writable for them (paddock written forget $HOME/.nvm/versions/node/v1/lib/a/b shows what is in it, and takes it off the list)"},
 		"a single file": {"home/.pyenv/version", "home/.pyenv/version; home/.pyenv/libexec/pyenv; home/.pyenv/bin/x", "$HOME/.pyenv/bin",
-			"left $HOME/.pyenv/bin: the toolchain pyenv: $HOME/.pyenv/version: commands of a sandbox could have changed it: $HOME/.pyenv/version was writable for them"},
+			"left $HOME/.pyenv/bin: the toolchain pyenv: $HOME/.pyenv/version: commands of a sandbox could have changed it: $HOME/.pyenv/version was writable for them (paddock written forget $HOME/.pyenv/version shows what is in it, and takes it off the list)"},
 		"where a link lies": {"home/links", "home/links/current -> $ROOT/home/.nvm/versions/node/v1", "$HOME/links/current/bin",
-			"left $HOME/links/current/bin: the toolchain nvm: $HOME/links/current is a symbolic link to $HOME/.nvm/versions/node/v1, and commands of a sandbox could have made it: $HOME/links was writable for them"},
+			"left $HOME/links/current/bin: the toolchain nvm: $HOME/links/current is a symbolic link to $HOME/.nvm/versions/node/v1, and commands of a sandbox could have made it: $HOME/links was writable for them (paddock written forget $HOME/links shows what is in it, and takes it off the list)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := newRoot(t)
@@ -198,7 +198,7 @@ func TestMovedThere(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := find(t, root, tt.path, nil, nil)
-			want := tt.refused + ": commands of a sandbox could have changed what is in it: " + strings.Replace(tt.to, "home", "$HOME", 1) + " was writable for them"
+			want := tt.refused + ": commands of a sandbox could have changed what is in it: " + strings.ReplaceAll(hostpath.WasWritable(tt.to), "home", "$HOME")
 			if !strings.HasPrefix(got, "left ") || !strings.HasSuffix(got, want) {
 				t.Errorf("found %s\nwant …%s", got, want)
 			}
