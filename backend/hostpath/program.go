@@ -80,7 +80,7 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 	more := writable(mounts)
 	for _, l := range way.Links {
 		if d, ok := list.above(l.Dirs); ok {
-			return way.refused(l, "and commands of a sandbox could have made it: "+d.Path+" was writable for them")
+			return way.refused(l, "and commands of a sandbox could have made it: "+WasWritable(d.Path))
 		}
 		if err := way.changeable(l, more); err != nil {
 			return err

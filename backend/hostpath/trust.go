@@ -201,11 +201,11 @@ func trust(way *Way, own backend.OwnFile, lists ...*Written) error {
 // placed refuses a file that, by a list, commands could have written or put there.
 func (w *Way) placed(own backend.OwnFile, list *Written) error {
 	if d, ok := list.Keeps(w.Dirs, w.Path); !ok {
-		return refuseOwn(own, "commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
-			"look at it, and move it outside of "+d.Path+", or take that off the list: "+Unlist(d.Path))
+		return refuseOwn(own, "commands of a sandbox could have put another in its place: "+WasWritable(d.Path)+", and it was not covered each time",
+			"look at it, and move it outside of "+d.Path+"; or "+Unlist(d.Path))
 	}
 	if w.Exists && !w.IsDir() && list.has(Dir{Path: w.Path, Identity: w.Identity}) {
-		return refuseOwn(own, "commands of a sandbox could have written it, as a mount of its own", "make it anew, or look at it and copy it, or take it off the list: "+Unlist(w.Path))
+		return refuseOwn(own, "commands of a sandbox could have written it, as a mount of its own: "+WasWritable(w.Path), "make it anew, or look at it and copy it; or "+Unlist(w.Path))
 	}
 	return nil
 }
