@@ -476,9 +476,28 @@ func RecordServer(opts Options, at net.Addr) (forget func(), err error) {
 // egressTime bounds how long one sandbox is asked for its rules.
 const egressTime = 10 * time.Second
 
-// RefuseReached returns a [*policy.FieldError] about an address if a sandbox of the same user that
-// runs has its port as one of [Network].HostPorts, or does not say: a server that asks for no
-// token must not listen there. Asked after [RecordServer] and before the first client is
+// ReachedError means that commands of a sandbox reach an address of the host, or might.
+type ReachedError struct {
+	// ID is the sandbox's.
+	ID string
+	// Err says why it is not known. Nil: they reach it.
+	Err error
+}
+
+// Error returns "sandbox ID may reach this port of the host", or that it does not say so.
+func (e *ReachedError) Error() string {
+	if e.Err != nil {
+		return "sandbox " + e.ID + " does not say which ports of this host its commands reach: " + e.Err.Error()
+	}
+	return "sandbox " + e.ID + " may reach this port of the host"
+}
+
+// Unwrap returns why it is not known.
+func (e *ReachedError) Unwrap() error { return e.Err }
+
+// RefuseReached returns a [*ReachedError] if a sandbox of the same user that runs has the port of
+// an address as one of [Network].HostPorts, or does not say: a server that asks for no token must
+// not listen there. Asked after [RecordServer] and before the first client is
 // answered, it misses no sandbox: one that starts meanwhile sees the record.
 func RefuseReached(ctx context.Context, opts Options, at net.Addr) error {
 	tcp, ok := at.(*net.TCPAddr)
@@ -497,16 +516,13 @@ func RefuseReached(ctx context.Context, opts Options, at net.Addr) error {
 		if !r.Ready || !policy.ByName(r.Spec.Network.Mode) {
 			continue
 		}
-		refuse := func(why, hint string) error {
-			return &policy.FieldError{Field: "--http", Value: at.String(), Reason: "sandbox " + r.ID + " " + why, Hint: "listen at another port, " + hint + ", or leave --no-auth out"}
-		}
 		ports, err := hostPortsOf(ctx, state, r)
 		switch {
 		case errors.Is(err, backend.ErrGone):
 		case err != nil:
-			return refuse("does not say which ports of this host its commands reach: "+err.Error(), "end it: paddock stop "+r.ID)
+			return &ReachedError{ID: r.ID, Err: err}
 		case slices.Contains(ports, policy.Port(tcp.Port)):
-			return refuse("may reach this port of the host, and its commands could do all that the server does", "take the port from it: paddock network set "+r.ID+" --none")
+			return &ReachedError{ID: r.ID}
 		}
 	}
 	return nil

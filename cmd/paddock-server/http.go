@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 
@@ -91,6 +92,19 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// reached adds to an error that commands reach an address what to do about it.
+func reached(at net.Addr, err error) error {
+	e := (*paddock.ReachedError)(nil)
+	if !errors.As(err, &e) {
+		return err
+	}
+	why, hint := e.Error()+", and its commands could do all that the server does", "take the port from it: paddock network set "+e.ID+" --none"
+	if e.Err != nil {
+		why, hint = e.Error(), "end it: paddock stop "+e.ID
+	}
+	return &policy.FieldError{Field: "--http", Value: at.String(), Reason: why, Hint: "listen at another port, " + hint + ", or leave --no-auth out"}
+}
+
 // serveHTTP serves at an address until a signal asks for the end.
 func (f *mcpFlags) serveHTTP(named bool) error {
 	f.app.Own = f.own()
@@ -129,7 +143,7 @@ func (f *mcpFlags) serveHTTP(named bool) error {
 	defer stop()
 	if h.noAuth {
 		if err := paddock.RefuseReached(ctx, paddock.Options{}, guard.Addr()); err != nil {
-			return errors.Join(err, guard.Close(), server.Close())
+			return errors.Join(reached(guard.Addr(), err), guard.Close(), server.Close())
 		}
 	}
 	fmt.Fprintf(os.Stderr, "paddock: listening on %s\n", guard.URL())
