@@ -250,6 +250,6 @@ var groups = []struct {
 	{"Work with the files of a workspace:", []string{"cp", "file", "patch", "workspace", "git"}},
 	{"Set up a project:", []string{"init", "trust"}},
 	{"Serve models:", []string{"mcp", "token"}},
-	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "cache", "version"}},
+	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "written", "cache", "version"}},
 	{"Reach the host itself, with a privilege:", []string{"cgroup", "unshare", "nsenter", "privilege"}},
 }
