@@ -182,7 +182,12 @@ func (c *call) tellOperator(err error) error {
 	return err
 }
 
+// noLog returns the error of an operation that needs a record where there is no log. It says why no
+// state directory can have one.
 func (c *call) noLog() error {
+	if _, err := paddock.DefaultStateDir(); err != nil {
+		return fmt.Errorf("cannot do %s, which must be recorded: %w", c.op.Name, err)
+	}
 	return &paddock.Error{
 		Message: "cannot do " + c.op.Name + ": there is no audit log to record it in",
 		Hint:    "choose a writable directory with " + paddock.StateDirEnv,

@@ -59,7 +59,7 @@ func TestStateOfAnotherUser(t *testing.T) {
 	}
 	state, tree := treeText(t, s.state), treeText(t, outside)
 	for _, line := range []string{"diff " + id, "discard " + id, "commit " + id, "layers", "list --all", "status " + id, "cache list", "cache rm --all", "prune --yes", "rm " + id,
-		"stop " + id, "run -- true", "try -- true", "trust --list", "audit verify", "token list", "written", "written forget --yes " + s.ws, "doctor --backend linux", "git accept " + id} {
+		"stop " + id, "run -- true", "try -- true", "trust --list", "audit verify", "token list", "token create t", "privilege grant a EXEC", "file list", "nsenter --target 1 -- true", "written", "written forget --yes " + s.ws, "doctor --backend linux", "git accept " + id} {
 		out, err := s.command(strings.Fields(line)...).CombinedOutput()
 		if !strings.Contains(string(out), "it belongs to uid 65532, and you are another user: nothing in it is read or changed") || err == nil && !strings.HasPrefix(line, "doctor") {
 			t.Errorf("%s: %v\n%s", line, err, out)
