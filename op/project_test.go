@@ -112,7 +112,7 @@ func TestProjectFileUnused(t *testing.T) {
 			t.Setenv(paddock.StateDirEnv, "/dev/null/nowhere")
 			t.Chdir(filepath.Dir(p))
 			return err
-		}, "cannot use the list of trusted projects: there is no state directory"},
+		}, `cannot use PADDOCK_STATE_DIR "/dev/null/nowhere": `},
 		"another state": {func(_ string, e *Env) error { e.Options.StateDir += "2"; return nil }, "you have not trusted it; to look"},
 		"a damaged list": {func(_ string, e *Env) error {
 			return os.WriteFile(filepath.Join(e.StateDir(), project.FileName), []byte("{"), 0o600)
