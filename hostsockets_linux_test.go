@@ -7,10 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/paddock-dev/paddock/backend/host"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // What programs of the host listen at is covered; what appears later, or takes the place of one that
-// they connect to, is told at the end.
+// they connect to, is told at the end, and what the host's program itself put there is not taken
+// for the commands'.
 func TestHostSocketsAreTold(t *testing.T) {
 	requireWalls(t)
 	ws := t.TempDir()
@@ -35,12 +39,13 @@ func TestHostSocketsAreTold(t *testing.T) {
 	}
 	agent := listen("run/agent")
 	listen("stays")
+	restarts := listen("restarts")
 	stale("old")
 	s, err := Open(t.Context(), Spec{Workspace: Workspace{Source: ws}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{filepath.Join(ws, "run/agent"), filepath.Join(ws, "stays")}
+	want := []string{filepath.Join(ws, "restarts"), filepath.Join(ws, "run/agent"), filepath.Join(ws, "stays")}
 	if got := s.Isolation().CoveredSockets; !slices.Equal(got, want) {
 		t.Errorf("covered: %q, want %q", got, want)
 	}
@@ -53,16 +58,55 @@ func TestHostSocketsAreTold(t *testing.T) {
 	stale(".git/fsmonitor--daemon.ipc")
 	stale("own") // a server that commands started, which ended with the sandbox
 	listen("late")
+	if err := errors.Join(restarts.Close(), os.Remove(filepath.Join(ws, "restarts"))); err != nil {
+		t.Fatal(err)
+	}
+	listen("restarts")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	c := s.Changes()
-	if !slices.Equal(c.Sockets, []string{"late"}) {
+	if !slices.Equal(c.Sockets, []string{"late", "restarts"}) {
 		t.Errorf("new sockets: %q", c.Sockets)
 	}
 	planted := s.Planted()
 	slices.Sort(planted)
 	if !slices.Equal(planted, []string{".git/fsmonitor--daemon.ipc", "run/agent"}) {
 		t.Errorf("planted: %q", planted)
+	}
+}
+
+// Where commands have no Unix sockets, or no wall, what listens is no news, and what has taken the
+// place of a socket of the host is.
+func TestSocketsThatAreNotCovered(t *testing.T) {
+	requireWalls(t)
+	specs := []Spec{{}}
+	if os.Geteuid() != 0 { // whose workspaces the level refuses
+		specs = append(specs, Spec{Level: policy.LevelLandlock})
+	}
+	for i, spec := range specs {
+		opts := Options{}
+		if i == 0 {
+			opts.Backend = host.New()
+		}
+		spec.Workspace.Source = t.TempDir()
+		at := filepath.Join(spec.Workspace.Source, "agent")
+		for _, socket := range []string{at, filepath.Join(spec.Workspace.Source, "stays")} {
+			l, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+		}
+		s, err := Open(t.Context(), spec, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Remove(at), os.Symlink("/run/another", at), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if c := s.Changes(); len(c.Sockets) > 0 || !slices.Equal(s.Planted(), []string{"agent"}) {
+			t.Errorf("level %q: new sockets: %q, planted: %q", spec.Level, c.Sockets, s.Planted())
+		}
 	}
 }

@@ -14,9 +14,11 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/removal"
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/obeyed"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -320,6 +322,9 @@ func (s *Sandbox) stop() (backend.Death, error) {
 		if s.before != nil { // commands could write to the host
 			s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
 			s.changes.Principal = s.principal
+			if held := s.wall.Isolation(); held.Backend == policy.BackendHost || held.Level == policy.LevelLandlock || slices.Contains(strings.Fields(held.Landlock), confine.FlagSockets) {
+				s.changes.Sockets = nil // there is no wall, or they were closed all the time
+			}
 			s.compareGit()
 		}
 		close(s.stopped)

@@ -177,18 +177,21 @@ const toldSockets = 8
 // among the losses.
 func coverSockets(ctx context.Context, req *backend.Request, p *obeyed.Protection) error {
 	spec := req.Spec
-	if spec.Backend == policy.BackendHost || spec.Level == policy.LevelLandlock || spec.Workspace.Source == "" {
-		return nil // without a wall, without Unix sockets inside, or not on this host
+	if spec.Workspace.Source == "" {
+		return nil // not on this host
 	}
 	mounts, err := hostpath.Mounts(*req, policy.WorkspacePath)
 	if err != nil {
 		return nil //nolint:nilerr // the backend reports it
 	}
 	found, lost, err := hostpath.Sockets(ctx, *req, mounts, p.Tree().Sockets(ctx))
+	p.WatchSockets(found)
+	if spec.Backend == policy.BackendHost || spec.Level == policy.LevelLandlock {
+		return nil // there is no wall, or no Unix socket inside
+	}
 	if err != nil {
 		return err
 	}
-	p.WatchSockets(found)
 	p.Lost = slices.Concat(p.Lost, lost, hostpath.MountedSockets(mounts))
 	if spec.Backend == policy.BackendLinux || spec.Backend == policy.BackendDocker {
 		req.Sockets = found

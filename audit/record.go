@@ -71,13 +71,15 @@ type Record struct {
 	Denials    []Denial `json:"denials,omitempty"`
 	DurationUS int64    `json:"duration_us,omitempty"`
 	// Planted holds paths that the host obeys without being asked, Programs paths that run
-	// when a person names them, and Unseen paths that could not be compared.
-	Planted  []string `json:"planted,omitempty"`
-	Programs []string `json:"programs,omitempty"`
-	Unseen   []string `json:"unseen,omitempty"`
-	Repair   *Repair  `json:"repair,omitempty"`
-	Prune    *Prune   `json:"prune,omitempty"`
-	Hash     string   `json:"hash"`
+	// when a person names them, Unseen paths that could not be compared, and NewSockets
+	// sockets of the host that commands could connect to, since they appeared after the start.
+	Planted    []string `json:"planted,omitempty"`
+	Programs   []string `json:"programs,omitempty"`
+	Unseen     []string `json:"unseen,omitempty"`
+	NewSockets []string `json:"new_sockets,omitempty"`
+	Repair     *Repair  `json:"repair,omitempty"`
+	Prune      *Prune   `json:"prune,omitempty"`
+	Hash       string   `json:"hash"`
 }
 
 // Denial is something that was denied to a command of the operation.
@@ -134,7 +136,7 @@ func (r *Record) shorten() {
 		cut(s)
 	}
 	r.Denials = r.Denials[:min(len(r.Denials), 8)]
-	for _, list := range []*[]string{&r.Planted, &r.Programs, &r.Unseen} {
+	for _, list := range []*[]string{&r.Planted, &r.Programs, &r.Unseen, &r.NewSockets} {
 		*list = (*list)[:min(len(*list), 8)]
 		for i := range *list {
 			cut(&(*list)[i])
@@ -229,7 +231,7 @@ func (r *Record) encode() ([]byte, error) {
 	for _, list := range []struct {
 		key   string
 		texts []string
-	}{{"planted", r.Planted}, {"programs", r.Programs}, {"unseen", r.Unseen}} {
+	}{{"planted", r.Planted}, {"programs", r.Programs}, {"unseen", r.Unseen}, {"new_sockets", r.NewSockets}} {
 		if len(list.texts) > 0 {
 			e.value(list.key, list.texts)
 		}

@@ -67,6 +67,8 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	found.List = shorten(found.List, repositories, until)
 	found.Unseen, found.Sockets = s.unlooked(now), s.newSockets(now, until)
+	// Commands have ended: where something answers, they have not put it there.
+	found.List = slices.DeleteFunc(found.List, func(c Change) bool { _, is := slices.BinarySearch(found.Sockets, c.Path); return is })
 	if left > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d of %d paths that programs run or obey were not compared: time ran out", left, len(now.items)))
 	}

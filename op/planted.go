@@ -25,6 +25,9 @@ type Planted struct {
 	Programs []string
 	// Unseen lists what could not be compared, and why.
 	Unseen []string
+	// Sockets are those that programs outside have begun to listen at since the start, so that
+	// commands could connect to them.
+	Sockets []string
 	// Git lists settings that were added to copies of git's configuration.
 	Git []string
 	// Late reports that the sandbox's owner was killed and that a later start compared: no
@@ -67,7 +70,7 @@ func PathNames(paths []string) string {
 func (p Planted) ProgramNames() string { return PathNames(p.Programs) }
 
 func newPlanted(c paddock.Changes) Planted {
-	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Git: gitAdded(c), Text: ChangesNote(c), Principal: c.Principal}
+	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Sockets: c.Sockets, Git: gitAdded(c), Text: ChangesNote(c), Principal: c.Principal}
 }
 
 // gitAdded returns the settings of all copies that can be taken over.
@@ -106,11 +109,11 @@ func (e *Env) recordPlanted(p Planted) {
 	if e.Planted != nil {
 		e.Planted(p)
 	}
-	if e.Audit == nil || len(p.Paths)+len(p.Programs)+len(p.Unseen) == 0 {
+	if e.Audit == nil || len(p.Paths)+len(p.Programs)+len(p.Unseen)+len(p.Sockets) == 0 {
 		return
 	}
 	r := audit.Record{Kind: audit.KindPlanted, Principal: p.Principal, Sandbox: p.Sandbox,
-		Planted: onRecord(p.Paths), Programs: onRecord(p.Programs), Unseen: onRecord(p.Unseen)}
+		Planted: onRecord(p.Paths), Programs: onRecord(p.Programs), Unseen: onRecord(p.Unseen), NewSockets: onRecord(p.Sockets)}
 	if e.Call != nil {
 		r.Op = e.Call.op.Name
 	}
@@ -155,7 +158,7 @@ func ChangesNote(c paddock.Changes) string {
 		lines = append(lines, "the commands made or changed "+PathNames(git)+": look at it first, git goes on with it")
 	}
 	if len(c.Sockets) > 0 {
-		lines = append(lines, "programs outside have begun to listen at "+PathNames(c.Sockets)+" since the start: commands could connect to them")
+		lines = append(lines, "programs outside of the sandbox have begun to listen at "+PathNames(c.Sockets)+" since its start: commands could connect to them")
 	}
 	lines = append(lines, gitNote(c)...)
 	for _, why := range c.Unseen {

@@ -94,6 +94,35 @@ func TestOwnPlaces(t *testing.T) {
 	}
 }
 
+// What programs of the host listen at is covered in each bind that shows it, as long as no other
+// mount lies over it, and in read-only ones, too.
+func TestCoveredSockets(t *testing.T) {
+	ws, req := places(t, "run/agent", "data/db", "copied/x")
+	req.Spec.Mounts = []policy.Mount{
+		{Source: ws + "/data", Target: "/srv/data", Mode: "ro"},
+		{Source: ws + "/copied", Target: ws + "/run", Mode: "ro"},
+	}
+	for _, at := range []string{"run/agent", "data/db"} {
+		req.Sockets = append(req.Sockets, backend.Socket{Path: filepath.Join(ws, at)})
+	}
+	b, err := bindsOf(t, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"rw bind /ws", "ro bind /srv/data", "ro bind /ws/run", "ro bind /ws/data/db", "ro bind /srv/data/db"}
+	if got := lines(ws, b); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	for _, m := range b.list[len(b.list)-2:] {
+		if text := m.String(); !strings.Contains(text, "src="+os.DevNull+",") || !strings.HasSuffix(text, ",ro") {
+			t.Errorf("the engine is told %q", text)
+		}
+	}
+	if !slices.Equal(b.covered, []string{filepath.Join(ws, "data/db")}) {
+		t.Errorf("covered: %q", b.covered)
+	}
+}
+
 func TestRefusedPlaces(t *testing.T) {
 	ws, _ := places(t, "state/sub/", "run/docker.sock", "git/")
 	for _, tt := range []struct {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -110,18 +111,8 @@ func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked []
 		return nil, nil, Refuse("workspace.source", mounts[0].Source, "programs of the host listen at "+strconv.Itoa(len(list))+" sockets in it and in the mounts, and commands can be kept from 256",
 			"use `workspace.mode` overlay or copy, in which there are none, or name directories without them")
 	}
-	slices.SortFunc(list, func(a, b backend.Socket) int { return comparePaths(a.Path, b.Path) })
+	slices.SortFunc(list, func(a, b backend.Socket) int { return strings.Compare(a.Path, b.Path) })
 	return list, f.lost, nil
-}
-
-func comparePaths(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // show adds a directory or file that becomes visible.

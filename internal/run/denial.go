@@ -19,6 +19,8 @@ import (
 // Hints explains why a command of a sandbox may have failed.
 type Hints struct {
 	Spec policy.Spec
+	// Covered are sockets of the host, by their paths there, that are covered inside.
+	Covered []string
 	// Search is the caller's PATH, in which a program that is missing inside may be.
 	Search string
 	// Discreet: hints do not say where anything is on this host.
@@ -111,6 +113,7 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 			said = []byte(unresolved)
 		}
 	}
+	covered := h.coveredIn(said)
 	for _, g := range guesses {
 		known := func(d wire.Denial) bool { return d.Layer == g.denial.Layer && d.Rule == g.denial.Rule }
 		if !bytes.Contains(said, []byte(g.text)) || g.applies != nil && !g.applies(h.Spec) || slices.ContainsFunc(list, known) {
@@ -119,6 +122,9 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 		denial := g.denial
 		if name := protectedIn(said); denial.Rule == "read-only" && name != "" {
 			denial.Object, denial.Hint = name, "protected paths of the workspace need `workspace.unprotected` "+policy.ShellWord(name)
+		}
+		if covered.Rule != "" && denial.Rule == "protected" {
+			continue // its own denial says more
 		}
 		if denial.Hint == noNetwork.Hint && h.namesHosts() {
 			denial.Hint = "there is no network but loopback; `network.allow` " + askedHost(said) + " opens one host by its name, `network` host gives all of the host's"
@@ -135,7 +141,34 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 		denial.Guess = true
 		list = append(list, denial)
 	}
+	if covered.Rule != "" {
+		list = append(list, covered)
+	}
 	return h.missingProgram(h.places(list, said), status, said)
+}
+
+// taken are what programs print about a path at which they can neither connect nor listen.
+var taken = []string{"onnection refused", "ECONNREFUSED", "ddress already in use", "EADDRINUSE", "Device or resource busy", "EBUSY"}
+
+// coveredIn returns the denial of a covered socket of the host that a program names in its output.
+// Its Rule is "" if there is none.
+func (h Hints) coveredIn(said []byte) (d wire.Denial) {
+	if !slices.ContainsFunc(taken, func(text string) bool { return bytes.Contains(said, []byte(text)) }) {
+		return d
+	}
+	for _, at := range h.Covered {
+		hint := "use another path inside, or `workspace.mode` overlay, in which commands can have a server of their own there"
+		rel, in := hostpath.Within(at, h.Spec.Workspace.Source)
+		if in {
+			at = path.Join(policy.WorkspacePath, rel)
+		} else {
+			hint = "`host_sockets` " + policy.ShellWord(at) + " lets commands connect to it, if they cannot replace it"
+		}
+		if bytes.Contains(said, []byte(at)) {
+			return wire.Denial{Layer: "mount", Rule: "covered", Object: at, Guess: true, Hint: "a program of the host listens there, and commands are kept from it: " + hint}
+		}
+	}
+	return d
 }
 
 // unresolvedHost matches what curl, git, node and go print about a name that they cannot resolve.

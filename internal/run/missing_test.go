@@ -3,6 +3,8 @@ package run
 import (
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 func TestWhatShellsSayOfAProgramThatTheyDoNotFind(t *testing.T) {
@@ -24,6 +26,26 @@ func TestWhatShellsSayOfAProgramThatTheyDoNotFind(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A socket of the host that is covered is named where a program could not connect or listen.
+func TestCoveredSocketsInHints(t *testing.T) {
+	h := Hints{Spec: policy.Spec{Backend: policy.BackendLinux, Workspace: policy.Workspace{Source: "/home/me/app"}}, Covered: []string{"/home/me/app/tmp/puma.sock", "/srv/db/.s.PGSQL.5432"}}
+	for _, tt := range []struct{ said, rule, object, hint string }{
+		{"unlink: Device or resource busy - /workspace/tmp/puma.sock (Errno::EBUSY)", "covered", "/workspace/tmp/puma.sock", "`workspace.mode` overlay"},
+		{`connection to server on socket "/srv/db/.s.PGSQL.5432" failed: Connection refused`, "covered", "/srv/db/.s.PGSQL.5432", "`host_sockets` /srv/db/.s.PGSQL.5432"},
+		{`could not bind Unix address "/workspace/tmp/puma.sock": Address already in use`, "covered", "/workspace/tmp/puma.sock", "use another path inside"},
+		{"rm: cannot remove '.git/hooks': Device or resource busy", "protected", "", ""},
+		{"/workspace/tmp/puma.sock: no such route", "", "", ""},
+		{"connect: Connection refused", "", "", ""},
+	} {
+		list := h.Denials(nil, 1, []byte(tt.said), "")
+		switch {
+		case tt.rule == "" && len(list) == 0:
+		case len(list) != 1 || list[0].Rule != tt.rule || list[0].Object != tt.object || !strings.Contains(list[0].Hint, tt.hint) || !list[0].Guess:
+			t.Errorf("%s: %+v", tt.said, list)
 		}
 	}
 }

@@ -210,6 +210,9 @@ func (s *Server) planted(p op.Planted) {
 	if len(p.Unseen) > 0 {
 		said = append(said, "unseen", p.Unseen)
 	}
+	if len(p.Sockets) > 0 {
+		said = append(said, "new_sockets", op.PathNames(p.Sockets))
+	}
 	if p.Late {
 		said = append(said, "owner", "was killed")
 	}
@@ -218,6 +221,8 @@ func (s *Server) planted(p op.Planted) {
 		s.opts.Logger.Warn("commands made or changed files that programs on the host run or obey: look before you use them", said...)
 	case len(p.Unseen) > 0:
 		s.opts.Logger.Warn("not all that commands may have changed for programs on the host was compared", said...)
+	case len(p.Sockets) > 0:
+		s.opts.Logger.Warn("programs outside have begun to listen at sockets since the start: commands could connect to them", said...)
 	case len(p.Programs) > 0:
 		s.opts.Logger.Info("commands made or changed files that run when they are named: look before you run them", said...)
 	}

@@ -35,6 +35,7 @@ func wallCells() []cell {
 			defer func() { _ = os.WriteFile(secret, []byte("of the host\n"), 0o666) }()
 			return errors.Join(err, same(string(text), "of the host\n"), must(errors.Is(made, os.ErrNotExist), "a file was made"), os.RemoveAll(filepath.Join(b.outside, "made")))
 		}},
+		hostSocket(),
 		{name: "wall: processes of the host cannot be seen", do: func(ctx context.Context, b *box) error {
 			mark := newMark()
 			_, end, err := b.victim(mark)
@@ -77,6 +78,27 @@ func wallCells() []cell {
 			return must(b.s.Isolation().Verified, "it is the agent's word")
 		}},
 	}
+}
+
+// hostSocket connects to what a program of the host listens at in the workspace.
+func hostSocket() cell {
+	const name = "host.sock"
+	var l net.Listener
+	listen := func(s *policy.Spec) {
+		if at := s.Workspace.Source; at != "" { // else nothing of the host is there
+			var err error
+			if l, err = net.Listen("unix", filepath.Join(at, name)); err == nil {
+				_ = os.Chmod(filepath.Join(at, name), 0o777) // an error shows at the first wall without covers
+			}
+		}
+	}
+	return cell{name: "wall: sockets of the host cannot be connected to", opens: listen, do: func(ctx context.Context, b *box) error {
+		if l == nil {
+			return must(b.dir == "", "nobody listens")
+		}
+		defer l.Close()
+		return must(b.s.Command(ctx, "./probe", "unix", name).Run() != nil, "one was reached")
+	}}
 }
 
 // dials reports whether commands reach a port of the host, as wanted.

@@ -301,6 +301,9 @@ func recordText(r *audit.Record) string {
 		if len(r.Unseen) > 0 {
 			add("unseen=%q", r.Unseen)
 		}
+		if len(r.NewSockets) > 0 {
+			add("new_sockets=%q", r.NewSockets)
+		}
 	case r.Kind == audit.KindBegin:
 		add("begins")
 	default:

@@ -44,6 +44,12 @@ func run(args []string) error {
 			return err
 		}
 		return conn.Close()
+	case "unix":
+		conn, err := net.Dial("unix", value)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
 	case "read": // a byte at least
 		conn, err := net.DialTimeout("tcp", value, 3*time.Second)
 		if err != nil {
