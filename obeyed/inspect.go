@@ -6,20 +6,21 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 // The bounds of [Inspect].
 const (
 	inspectTime  = 10 * time.Second
-	inspectNames = 1 << 18 // names that it looks at
+	inspectNames = 1 << 18  // names that it looks at
+	inspectPaths = 16 << 20 // bytes of the paths of directories that wait for it
 	// MaxInspected is how many links, and how many programs, it names.
 	MaxInspected = 50
 )
@@ -53,12 +54,9 @@ func Inspect(ctx context.Context, root string) Inspection {
 		return all
 	}
 	defer func() { _ = unix.Close(top) }()
-	names, missed := 0, 0
-	for next := []string{"."}; len(next) > 0; next = next[1:] {
-		if ctx.Err() != nil || names > inspectNames {
-			all.Unseen = append(all.Unseen, strconv.Itoa(len(next))+" directories, and what is below them, were not searched for links and programs: there is too much")
-			break
-		}
+	names, paths, missed, next := 0, 0, 0, []string{"."}
+	within := func() bool { return ctx.Err() == nil && names < inspectNames && paths < inspectPaths }
+	for ; len(next) > 0 && within(); next = next[1:] {
 		fd, err := dirfd.OpenBelow(top, next[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != nil {
 			if !dirfd.Gone(err) {
@@ -66,21 +64,30 @@ func Inspect(ctx context.Context, root string) Inspection {
 			}
 			continue
 		}
-		_ = dirfd.EachName(fd, func(name []byte, kind byte) bool {
+		err = dirfd.EachName(fd, func(name []byte, kind byte) bool {
 			if kind == unix.DT_UNKNOWN {
 				kind = dirfd.TypeOf(fd, string(name))
 			}
+			if names++; !within() {
+				return false
+			}
 			if kind == unix.DT_DIR {
 				next = append(next, path.Join(next[0], string(name)))
+				paths += len(next[len(next)-1])
 			}
 			all.look(fd, string(name), filepath.Join(root, next[0], string(name)), root, kind)
-			names++
-			return names <= inspectNames
+			return true
 		})
+		if err != nil {
+			missed++
+		}
 		_ = unix.Close(fd)
 	}
+	if !within() {
+		all.Unseen = append(all.Unseen, "there is too much to search all of it for links and programs: "+text.Count(names, "name")+" were looked at")
+	}
 	if missed > 0 {
-		all.Unseen = append(all.Unseen, strconv.Itoa(missed)+" directories cannot be read")
+		all.Unseen = append(all.Unseen, text.Count(missed, "directory")+" cannot be read")
 	}
 	slices.Sort(all.Links)
 	slices.Sort(all.Programs)
