@@ -45,7 +45,7 @@ func TestHostSocketsAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{filepath.Join(ws, "restarts"), filepath.Join(ws, "run/agent"), filepath.Join(ws, "stays")}
+	want := []string{filepath.Join(ws, "restarts"), filepath.Join(ws, "run", "agent"), filepath.Join(ws, "stays")}
 	if got := s.Isolation().CoveredSockets; !slices.Equal(got, want) {
 		t.Errorf("covered: %q, want %q", got, want)
 	}
@@ -96,7 +96,7 @@ func TestSocketsThatAreNotCovered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.Close()
+			t.Cleanup(func() { _ = l.Close() })
 		}
 		s, err := Open(t.Context(), spec, opts)
 		if err != nil {

@@ -60,25 +60,25 @@ func FindWritten(ctx context.Context, path string, opts Options) (*Forgettable, 
 	if err != nil {
 		return nil, err
 	}
-	real := hostpath.Future(abs) // it may be gone
-	f := &Forgettable{path: real}
+	at := hostpath.Future(abs) // it may be gone
+	f := &Forgettable{path: at}
 	for _, one := range all {
-		if one.Is(abs) || one.Is(real) {
+		if one.Is(abs) || one.Is(at) {
 			f.Entries = append(f.Entries, one)
 		}
 	}
 	if len(f.Entries) == 0 {
-		return nil, notWritten(real, all)
+		return nil, notWritten(at, all)
 	}
 	if slices.ContainsFunc(f.Entries, func(e WrittenPath) bool { return e.Lent }) {
-		return nil, &Error{Message: "cannot forget " + text.Escape(real) + ": root's sandboxes could change it, and only root can forget that",
+		return nil, &Error{Message: "cannot forget " + text.Escape(at) + ": root's sandboxes could change it, and only root can forget that",
 			Hint: "as root: " + hostpath.Unlist(f.Entries[0].Path)}
 	}
 	if f.Again, err = f.users(ctx, opts); err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(real); err == nil {
-		f.In = obeyed.Inspect(ctx, real)
+	if _, err := os.Lstat(at); err == nil {
+		f.In = obeyed.Inspect(ctx, at)
 	}
 	return f, ctx.Err()
 }

@@ -155,7 +155,7 @@ func TestLandlockSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		t.Cleanup(func() { _ = l.Close() })
 	}
 	dial := func(at string) error {
 		c, err := net.Dial("unix", at)

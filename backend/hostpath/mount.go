@@ -68,14 +68,11 @@ func Mounts(req backend.Request, workspace string) ([]Mount, error) {
 func (s *Seen) look(req backend.Request) ([]Mount, error) {
 	spec := req.Spec
 	ws := Mount{Field: "workspace.source", Writable: spec.Workspace.Access != "ro"}
-	way, err := ws.locate(spec.Workspace.Source)
+	way, err := ws.locateDir(spec.Workspace.Source)
 	if err != nil {
 		return nil, err
 	}
 	ways := []*Way{way}
-	if !ws.Dir {
-		return nil, Refuse(ws.Field, spec.Workspace.Source, "it is not a directory", "name a directory with `workspace.source`")
-	}
 	switch spec.Workspace.Mode {
 	case policy.ModeCopy:
 		ws.Copied, ws.Writable = true, false
@@ -96,12 +93,9 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 	}
 	if spec.Home != "" {
 		home := Mount{Field: "home", Target: policy.HomePath, Writable: true}
-		way, err := home.locate(spec.Home)
+		way, err := home.locateDir(spec.Home)
 		if err != nil {
 			return nil, err
-		}
-		if !home.Dir {
-			return nil, Refuse(home.Field, spec.Home, "it is not a directory", "name a directory with `home`")
 		}
 		if spec.Level == policy.LevelLandlock {
 			home.Target = home.Source
@@ -123,15 +117,7 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 		mounts, ways = slices.Insert(mounts, toolchains, m), slices.Insert(ways, toolchains, way)
 		written, fields = slices.Insert(written, toolchains, at), slices.Insert(fields, toolchains, m.named())
 	}
-	for i := range mounts {
-		m := &mounts[i]
-		at := slices.IndexFunc(req.Stored, func(s backend.Stored) bool {
-			return s.Source == m.Source && (s.Over == "" || s.Over == m.Target)
-		})
-		if at >= 0 {
-			m.Stored = &req.Stored[at]
-		}
-	}
+	findStored(mounts, req.Stored)
 	if spec.RootFS != policy.RootHost && spec.RootFS != "" {
 		way, err := Follow(spec.RootFS)
 		if err == nil {
@@ -149,6 +135,19 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 		return mounts, err
 	}
 	return mounts, noKernelBelow(mounts, s.host())
+}
+
+// findStored sets what of the store each mount shows.
+func findStored(mounts []Mount, stored []backend.Stored) {
+	for i := range mounts {
+		m := &mounts[i]
+		at := slices.IndexFunc(stored, func(s backend.Stored) bool {
+			return s.Source == m.Source && (s.Over == "" || s.Over == m.Target)
+		})
+		if at >= 0 {
+			m.Stored = &stored[at]
+		}
+	}
 }
 
 // judge refuses paths with symbolic links that must not be followed.
@@ -199,6 +198,15 @@ func (m Mount) Merged() bool { return m.Stored != nil && (m.Stored.Over != "" ||
 func (m *Mount) Locate(source string) error {
 	_, err := m.locate(source)
 	return err
+}
+
+// locateDir is locate for a directory.
+func (m *Mount) locateDir(source string) (*Way, error) {
+	way, err := m.locate(source)
+	if err == nil && !m.Dir {
+		err = Refuse(m.Field, source, "it is not a directory", "name a directory with `"+m.Field+"`")
+	}
+	return way, err
 }
 
 func (m *Mount) locate(source string) (*Way, error) {

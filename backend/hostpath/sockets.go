@@ -147,7 +147,7 @@ func (f *socketFinder) byName() (lonely map[string]bool) {
 		if path.IsAbs(at) {
 			err = unix.Lstat(at, &st)
 		}
-		if err != nil && !errors.Is(err, unix.EACCES) || err == nil && s.device != "" && uint32(st.Ino) != s.ino {
+		if err != nil && !errors.Is(err, unix.EACCES) || err == nil && s.device != "" && uint32(st.Ino) != s.ino { //nolint:gocritic // the kernel names 32 bits of it
 			lonely[s.device] = true
 			continue
 		}

@@ -250,7 +250,7 @@ func Forget(ctx context.Context, state string, forget []Listed, check func() err
 		if err != nil {
 			return err
 		}
-		defer starts.Close()
+		defer starts.Close() //nolint:gocritic // both, until all is done
 	}
 	if err := check(); err != nil {
 		return err

@@ -66,7 +66,7 @@ func Private(t testing.TB) string {
 		if shared {
 			continue
 		}
-		dir, err := os.MkdirTemp(at, "paddock-test-")
+		dir, err := os.MkdirTemp(at, "paddock-test-") //nolint:usetesting // where it lies is the point
 		if err != nil {
 			continue
 		}

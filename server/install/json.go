@@ -117,7 +117,7 @@ func (f jsonFormat) everywhere(text []byte) ([]format, error) {
 
 // entryOf reads an entry. It refuses one that programs could read in two ways.
 func entryOf(v hujson.Value) (e entry, err error) {
-	if err = strictjson.Unmarshal(standard(v), &e, strictjson.Options{Foreign: true}); err != nil {
+	if err := strictjson.Unmarshal(standard(v), &e, strictjson.Options{Foreign: true}); err != nil {
 		return entry{}, err
 	}
 	return e, nil

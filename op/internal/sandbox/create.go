@@ -109,7 +109,7 @@ func (in SandboxCreateInput) lasting(env *op.Env, keeps bool) (what paddock.Last
 		return what, &policy.FieldError{Field: field, Reason: "this sandbox ends with the server: its backend is another than linux, or it publishes ports", Hint: "leave it out"}
 	}
 	what.Remove = true
-	if err = keep.SetTimes(&what, in.Idle, in.Life); err != nil {
+	if err := keep.SetTimes(&what, in.Idle, in.Life); err != nil {
 		return what, err
 	}
 	idle, life, err := env.Ceiling.Lasts(policy.Duration(what.Idle), policy.Duration(what.Life))
