@@ -268,3 +268,39 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// TestEarlierFile: a file from before ceilings were held to defaults lets in as before, and what its
+// ceilings leave out is the default at most. A principal whose own sandbox has more ends nobody else's token.
+func TestEarlierFile(t *testing.T) {
+	text, err := os.ReadFile("testdata/unbounded.json")
+	must(t, err)
+	at := filepath.Join(t.TempDir(), token.FileName)
+	must(t, os.WriteFile(at, text, 0o600))
+	s, err := token.Open(at)
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	holder := func(letter string) token.Holder {
+		t.Helper()
+		h, err := s.Check("pdk_"+strings.Repeat(letter, 8)+"_"+strings.Repeat(letter, 52), now)
+		must(t, err)
+		return h
+	}
+	ann := holder("a").Bounds
+	if _, err := ann.Ceiling.Apply(ann.Default); err != nil {
+		t.Errorf("the default sandbox: %v", err)
+	}
+	for field, limits := range map[string]policy.Limits{"tmp": {Tmp: 10 << 40}, "processes": {Processes: 100000}, "disk": {Disk: 1 << 50}} {
+		spec := ann.Default
+		spec.Limits = limits
+		spec.Workspace.Mode = policy.ModeCopy // which has a disk
+		if _, err := ann.Ceiling.Apply(spec); err == nil || !strings.Contains(err.Error(), "limits."+field) {
+			t.Errorf("%s beyond the default: %v", field, err)
+		}
+	}
+	big := holder("b").Bounds
+	if _, err := big.Ceiling.Apply(big.Default); err == nil || !strings.Contains(err.Error(), "limits.tmp") {
+		t.Errorf("a default sandbox beyond the default: %v", err)
+	}
+	create(t, s, token.New{Principal: "agent:ann", Bounds: &token.Bounds{Ceiling: *ann.Ceiling.Explicit(), Default: ann.Default}}) // the same bounds, written down
+	holder("b")
+}
