@@ -26,7 +26,7 @@ func TestInspectorHTTP(t *testing.T) {
 	requireTime(t)
 	t.Parallel()
 	s := everything(t)
-	token := s.token(t, localPrincipal(t), s.workspace)
+	token := s.token(t, localPrincipal(t), s.workspace, "--with-privileges")
 	h := startHTTP(t, s)
 	i := newInspector(t, "--cli", h.url, "--transport", "http", "--connect-timeout", "0", "--header", "Authorization: Bearer "+token)
 	i.lists(t, h.connect(t, token).tools(t), "--method", "tools/list", "--format", "json")

@@ -157,7 +157,7 @@ func TestTokenBounds(t *testing.T) {
 	s := plain(t)
 	s.profile = "full"
 	own := publicDir(t)
-	token := s.token(t, localPrincipal(t)+"-agent", own)
+	token := s.token(t, localPrincipal(t)+"-agent", own, "--with-privileges")
 	h := startHTTP(t, s)
 	c := h.connect(t, token)
 	for name, args := range map[string]map[string]any{

@@ -253,7 +253,7 @@ func TestToolsHTTP(t *testing.T) {
 	s := everything(t)
 	spec := filepath.Join(t.TempDir(), "spec.yaml")
 	testkit.Write(t, spec, "network: {allow: [{host: example.com, ports: [80, 443, 8443]}], publish: [any]}\n", 0o600)
-	token := s.token(t, localPrincipal(t), s.workspace, "--spec", spec) // without one there is no server
+	token := s.token(t, localPrincipal(t), s.workspace, "--spec", spec, "--with-privileges") // without one there is no server
 	c := startHTTP(t, s).connect(t, token)
 	runExamples(t, c.tools(t), c.caller())
 }
