@@ -184,7 +184,8 @@ func coverSockets(ctx context.Context, req *backend.Request, p *obeyed.Protectio
 	if err != nil {
 		return nil //nolint:nilerr // the backend reports it
 	}
-	found, lost, err := hostpath.Sockets(ctx, *req, mounts, p.Tree().Sockets(ctx))
+	met, passed := p.Tree().Sockets(ctx)
+	found, lost, err := hostpath.Sockets(ctx, *req, mounts, met, passed)
 	p.WatchSockets(found)
 	if spec.Backend == policy.BackendHost || spec.Level == policy.LevelLandlock {
 		return nil // there is no wall, or no Unix socket inside

@@ -106,6 +106,9 @@ type look struct {
 	texts   map[string]string // of links, by the paths that enter has met; "": it is not one
 	// sockets are the paths of all that were met, in use or not.
 	sockets []string
+	// passed are directories of git's whose names are not read: commands cannot change what
+	// matters in them, but a socket may be there.
+	passed []string
 	// repositories are directories that git's own files name.
 	repositories []string
 	unseen       map[string]string
@@ -270,6 +273,13 @@ func (l *look) meetSockets(root, rel string, names []string) {
 		}
 		l.sockets = append(l.sockets, filepath.Join(root, rel, name))
 	}
+}
+
+// passBy records a directory whose names are not read.
+func (l *look) passBy(root, rel string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passed = append(l.passed, filepath.Join(root, rel))
 }
 
 // add adds an item. An entry of class [policy.Unasked] takes precedence over others at its

@@ -139,12 +139,13 @@ func (n *Names) Below(ctx context.Context, root string, open int) func(rel strin
 	return top.find
 }
 
-// Sockets returns the paths of all sockets that the walk has met, in use or not.
-func (n *Names) Sockets(ctx context.Context) []string {
+// Sockets returns the paths of all sockets that the walk has met, in use or not, and the
+// directories that it has passed by, where more may be.
+func (n *Names) Sockets(ctx context.Context) (met, passed []string) {
 	if n == nil || !n.await(ctx) {
-		return nil
+		return nil, nil
 	}
-	return n.look.sockets
+	return n.look.sockets, n.look.passed
 }
 
 // await waits until all names are read. It reports false if ctx ends first.

@@ -267,6 +267,7 @@ func (w *walk) kids(t task, fd int) []task {
 			case writtenDirs[kid.name]:
 				k.what = written
 			case heldDirs[kid.name]:
+				w.passBy(w.path, k.rel)
 				continue
 			default:
 				k.what = modules
@@ -276,6 +277,7 @@ func (w *walk) kids(t task, fd int) []task {
 		case t.what == modules && t.git && isObjects(kid.name):
 			var st unix.Stat_t
 			if fd >= 0 && unix.Fstatat(fd, kid.name+"/HEAD", &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+				w.passBy(w.path, k.rel)
 				continue
 			}
 			k.what = modules

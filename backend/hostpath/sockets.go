@@ -57,13 +57,14 @@ type boundSocket struct {
 
 // Sockets returns the sockets of this host that would be visible through these mounts of a request,
 // and that a process has bound, so that commands could connect to it. walked are the paths of all
-// sockets that a walk through the writable mounts has found, in use or not. lost says where sockets
+// sockets that a walk through the writable mounts has found, in use or not, and passed the directories
+// that it has left out, which are searched if one may be there. lost says where sockets
 // may be that were not found. Sockets that the spec names are not among them.
 //
 // A kernel that is asked for the sockets that are bound has those of the caller's network namespace
 // alone, by the names that they were bound by. What is at a path is judged by its inode, whoever has
 // bound it, and by whatever name.
-func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked []string) (list []backend.Socket, lost []string, err error) {
+func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, passed []string) (list []backend.Socket, lost []string, err error) {
 	f := &socketFinder{all: seenBy(req).host(), found: map[string]bool{}}
 	named := map[confine.FileID]bool{}
 	for i, m := range mounts {
@@ -88,6 +89,11 @@ func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked []
 	}
 	f.bound, f.partial = boundSockets()
 	lonely := f.byName()
+	for _, at := range passed {
+		if d := (shownDir{path: at, device: mountOf(f.all, at).device}); lonely[d.device] || lonely[""] {
+			f.below(ctx, d, lonely)
+		}
+	}
 	for _, d := range f.shown {
 		if d.walk {
 			f.below(ctx, d, lonely)

@@ -89,6 +89,34 @@ func TestBoundSockets(t *testing.T) {
 	}
 }
 
+// A directory that the walk has left out is searched if a socket may be there whose own name does not
+// say where it is.
+func TestSocketsInPassedDirectories(t *testing.T) {
+	ws := realTemp(t)
+	passed := filepath.Join(ws, ".git", "objects")
+	if err := os.MkdirAll(passed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(passed)
+	listenAt(t, "relative")
+	req := backend.Request{Spec: policy.Spec{RootFS: policy.RootHost, Workspace: policy.Workspace{Source: ws}}, Seen: NewSeen(unlisted())}
+	mounts, err := Mounts(req, "/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]bool{"": false, passed: true} { // the first is the control
+		var dirs []string
+		if at != "" {
+			dirs = []string{at}
+		}
+		found, lost, err := Sockets(t.Context(), req, mounts, nil, dirs)
+		got := slices.ContainsFunc(found, func(s backend.Socket) bool { return s.Path == filepath.Join(passed, "relative") })
+		if err != nil || len(lost) > 0 || got != want {
+			t.Errorf("passed %q: found %v, %q, %v", dirs, found, lost, err)
+		}
+	}
+}
+
 // A socket that commands could have put there is not opened by its name.
 func TestTrustSockets(t *testing.T) {
 	ws, apart := realTemp(t), realTemp(t)

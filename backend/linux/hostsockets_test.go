@@ -139,7 +139,7 @@ func TestHostSockets(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	found, lost, err := hostpath.Sockets(t.Context(), req, mounts, walked)
+	found, lost, err := hostpath.Sockets(t.Context(), req, mounts, walked, nil)
 	if err != nil || len(lost) > 0 {
 		t.Fatal(lost, err)
 	}

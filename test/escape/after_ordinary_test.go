@@ -132,6 +132,16 @@ echo node_modules >.gitignore; git add .; git commit -q -m packages`
 			inside: `echo x >>src/a.txt; git commit -q -a -m x`, after: `bin/paddock run -- true`},
 		{name: "a spec in the workspace", prepare: `echo 'network: none' >spec.yaml; git add .; git commit -q -m spec`, flags: []string{"--spec", "$WS/spec.yaml"}, inside: `echo x >>src/a.txt; git commit -q -a -m x`, after: `echo '# more' >>spec.yaml`},
 		{name: "the home as the workspace", prepare: `echo true >"$HOME/.bashrc"; mkdir "$HOME/notes"`, at: "../home", inside: `echo "$PASS" >>notes/x; mkdir -p new`, after: `test -f "$HOME/notes/x"`},
+		{name: "servers with sockets of their own", prepare: serving + `echo src/ask >.gitignore; mkdir -p tmp/sockets; serving unix "$WS/tmp/sockets/web"; kill $!; serving unixgram "$WS/log"; kill $!; test -S tmp/sockets/web; test -S log`,
+			inside: serves + `served unix "$PWD/tmp/sockets/web"; served unixgram "$PWD/log"; served unix "$PWD/src/new-$PASS"; rm "src/new-$PASS"`, after: serving + `serving unix "$WS/tmp/sockets/web"; src/ask ask unix "$WS/tmp/sockets/web"; kill $!`},
+		{name: "servers in a session", by: bySession, prepare: serving + `echo src/ask >.gitignore`, inside: serves + `served unix "$PWD/web"; served unixgram "$PWD/log"`, after: `test -S web`},
+		{name: "tmux", needs: []string{"tmux"}, inside: `export TERM=xterm; tmux -f /dev/null -S "$PWD/t" new-session -d "sleep 60"; tmux -S "$PWD/t" run-shell ": >$PWD/made"; test -e made; rm made; tmux -S "$PWD/t" kill-server`, after: `git status`},
+		{name: "tmux that was killed", needs: []string{"tmux"}, prepare: `export TERM=xterm; tmux -f /dev/null -S "$WS/t" new-session -d "sleep 60"; kill -9 "$(tmux -S "$WS/t" display-message -p '#{pid}')"; test -S t`,
+			inside: `export TERM=xterm; tmux -f /dev/null -S "$PWD/t" new-session -d "sleep 60"; tmux -S "$PWD/t" list-sessions; kill -9 "$(tmux -S "$PWD/t" display-message -p '#{pid}')"`, after: `test -S t; export TERM=xterm; tmux -f /dev/null -S "$WS/t" new-session -d true`},
+		{name: "git's own monitor", prepare: `git config core.fsmonitor true`, inside: daily, after: goOn},
+		{name: "direnv", needs: []string{"direnv"}, prepare: `echo 'export WHO=me' >.envrc; git add .; git commit -q -m env`, inside: `direnv allow; direnv exec . sh -c 'test "$WHO" = me'`, after: `direnv allow; direnv exec . git status`},
+		{name: "puma", needs: []string{"puma", "curl"}, prepare: `mkdir -p tmp/sockets; echo 'run ->(env) { [200, {"content-type" => "text/plain"}, ["served\n"]] }' >config.ru`,
+			inside: `puma -q -b "unix://$PWD/tmp/sockets/puma.sock" config.ru >tmp/log 2>&1 & i=0; until [ "$(curl -sS --unix-socket tmp/sockets/puma.sock http://app/)" = served ]; do sleep 0.1; i=$((i+1)); test $i -lt 300; done; kill -9 $!`, after: `test -S tmp/sockets/puma.sock`},
 		{name: "no repository at all", prepare: `rm -rf .git`, inside: `echo x >>src/a.txt; mkdir -p d/e/f; touch d/e/f/g; ln -sf a.txt src/link; mkfifo pipe; rm pipe`, after: `test -f d/e/f/g`},
 	}
 }

@@ -73,6 +73,7 @@ func TestAfter(t *testing.T) {
 		{"owners that were killed", killedAttacks()},
 		{"sessions", sessionAttacks()},
 		{"what lands from a layer", landedAttacks()},
+		{"the host's sockets", hostSocketAttacks()},
 	} {
 		t.Run(part.title, func(t *testing.T) { tryLater(t, "attacks that act later: "+part.title, part.rows) })
 	}
