@@ -19,19 +19,29 @@ func Alone(dir string) error {
 		return err
 	}
 	for _, d := range append(way.Dirs[:len(way.Dirs):len(way.Dirs)], Dir{Path: way.Path}) {
-		var st unix.Stat_t
-		if err := unix.Lstat(d.Path, &st); err != nil {
-			return &os.PathError{Op: "look at", Path: d.Path, Err: err}
+		if err := aloneIn(d.Path); err != nil {
+			return err
 		}
-		mode := st.Mode & 0o7777
-		switch {
-		case st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != nobody || !nobodyUnmapped()):
-			return fmt.Errorf("%s belongs to uid %d, who can make files there", d.Path, st.Uid)
-		case mode&0o002 != 0:
-			return fmt.Errorf("every user of this host can make files in %s (mode %04o)", d.Path, mode)
-		case mode&0o020 != 0 && st.Gid != 0 && (int(st.Gid) != os.Getegid() || !ownGroup()):
-			return fmt.Errorf("the group %d can make files in %s (mode %04o)", st.Gid, d.Path, mode)
-		}
+	}
+	return nil
+}
+
+// aloneIn is [Alone] for a directory without those above it.
+func aloneIn(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &os.PathError{Op: "look at", Path: dir, Err: err}
+	}
+	mode := st.Mode & 0o7777
+	switch {
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != nobody || !nobodyUnmapped()):
+		return fmt.Errorf("%s belongs to uid %d, who can make files there", dir, st.Uid)
+	case mode&0o002 != 0:
+		return fmt.Errorf("every user of this host can make files in %s (mode %04o)", dir, mode)
+	case mode&0o020 != 0 && namesMore(dir):
+		return fmt.Errorf("those whom its access control list names can make files in %s (getfacl)", dir)
+	case mode&0o020 != 0 && st.Gid != 0 && (int(st.Gid) != os.Getegid() || !ownGroup()):
+		return fmt.Errorf("the group %d can make files in %s (mode %04o)", st.Gid, dir, mode)
 	}
 	return nil
 }

@@ -164,6 +164,15 @@ func (w *Way) ofOwner(own backend.OwnFile) error {
 		}
 		return refuseOwn(own, why, hint)
 	}
+	if w.Exists && w.IsDir() {
+		if err := aloneIn(w.Path); err != nil { // root may own it, as it does /tmp
+			hint := "choose a directory of your own with PADDOCK_STATE_DIR, or unset that"
+			if own.Field == "" {
+				hint = "look at what is in it, and take it back: chmod go-w " + policy.ShellWord(w.Path)
+			}
+			return refuseOwn(own, Reason(err)+", and what is in a state directory is believed: nothing in it is read or changed", hint)
+		}
+	}
 	if d, ok := w.strange(uint32(me)); ok {
 		owner, _ := nameOf(d.UID)
 		return refuseOwn(own, d.Path+" belongs to "+owner+", who could put another in its place",

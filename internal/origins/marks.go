@@ -21,7 +21,9 @@ import (
 var marks = []string{
 	".tool-versions", // asdf and mise
 	"mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise/config.toml", ".mise/config.toml",
-	".config/mise.toml", ".config/mise/config.toml", ".config/mise/conf.d", ".miserc.toml",
+	"mise/config.local.toml", ".mise/config.local.toml",
+	".config/mise.toml", ".config/mise.local.toml", ".config/mise/config.toml", ".config/mise/config.local.toml",
+	".config/mise/mise.toml", ".config/mise/mise.local.toml", ".config/mise/conf.d", ".miserc.toml",
 	".prototools", ".sdkmanrc", ".nvmrc",
 	".python-version", ".ruby-version", ".node-version", ".go-version", ".java-version", ".perl-version", ".php-version",
 	"rust-toolchain", "rust-toolchain.toml", ".cargo/config", ".cargo/config.toml",

@@ -87,6 +87,24 @@ func TestStateOfAnotherUser(t *testing.T) {
 	}
 }
 
+// A state directory in which others can make files is not believed, also by its owner: root owns /tmp.
+func TestStateThatOthersCanChange(t *testing.T) {
+	s := newChangesSite(t, "true")
+	s.paddock(t, "try", "--", "sh", "-c", "echo new > new")
+	for mode, want := range map[os.FileMode]bool{0o700: true, 0o777: false, 0o777 | os.ModeSticky: false} { // the first is the control
+		if err := os.Chmod(s.state, mode); err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.command("layers").CombinedOutput()
+		if refused := strings.Contains(string(out), "every user of this host can make files in "+s.state); (err == nil) != want || refused == want {
+			t.Errorf("%v: %v: %s", mode, err, out)
+		}
+	}
+	if err := os.Chmod(s.state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Root lists another user's state as that user. What that user's files say steers no terminal, and
 // nobody else than root becomes another user.
 func TestListOfAnotherUser(t *testing.T) {
