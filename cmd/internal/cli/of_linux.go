@@ -49,6 +49,7 @@ func (a *App) asUser(name string, args []string) error {
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) { // then there are no keys
 		return &paddock.Error{Message: "cannot leave the session's keyring behind: " + err.Error()}
 	}
+	keepOpenFiles()
 	err = again.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		if a.status = exit.ExitCode(); a.status < 0 {
@@ -60,6 +61,17 @@ func (a *App) asUser(name string, args []string) error {
 		return &paddock.Error{Message: "cannot run this program as " + text.Escape(name) + ": " + err.Error()}
 	}
 	return nil
+}
+
+// keepOpenFiles keeps the files that this process was started with from programs that it starts. Those
+// that it has opened itself are kept from them already.
+func keepOpenFiles() {
+	open, _ := os.ReadDir("/proc/self/fd") // without /proc this program cannot run again
+	for _, e := range open {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 // credential returns the ids of a user.
