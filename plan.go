@@ -184,7 +184,14 @@ func coverSockets(ctx context.Context, req *backend.Request, p *obeyed.Protectio
 	if err != nil {
 		return nil //nolint:nilerr // the backend reports it
 	}
-	met, passed := p.Tree().Sockets(ctx)
+	ctx, cancel := context.WithTimeout(ctx, protectWait)
+	defer cancel()
+	met, passed, all := p.Tree().Sockets(ctx)
+	for _, m := range mounts {
+		if !all && m.Writable && m.Dir {
+			passed = append(passed, m.Source)
+		}
+	}
 	found, lost, err := hostpath.Sockets(ctx, *req, mounts, met, passed)
 	p.WatchSockets(found)
 	if spec.Backend == policy.BackendHost || spec.Level == policy.LevelLandlock {

@@ -33,6 +33,7 @@ const (
 	maxHashedMany = 512      // files
 	maxPointers   = 1 << 14  // files that name a repository; the bounds above do not count them
 	maxItems      = 1 << 16  // paths
+	maxPassed     = 1 << 12  // directories whose names are not read
 	maxUnseen     = 16       // unseen paths that are reported
 	maxTree       = 16       // levels of directories below an entry that is a directory
 )
@@ -106,9 +107,11 @@ type look struct {
 	texts   map[string]string // of links, by the paths that enter has met; "": it is not one
 	// sockets are the paths of all that were met, in use or not.
 	sockets []string
-	// passed are directories of git's whose names are not read: commands cannot change what
-	// matters in them, but a socket may be there.
+	// passed are directories whose names are not read, though a socket may be there: of git's, in which
+	// commands cannot change what matters, those too deep, and those that cannot be read.
 	passed []string
+	// partial: more was left out than passed has.
+	partial bool
 	// repositories are directories that git's own files name.
 	repositories []string
 	unseen       map[string]string
@@ -279,6 +282,10 @@ func (l *look) meetSockets(root, rel string, names []string) {
 func (l *look) passBy(root, rel string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.passed) >= maxPassed {
+		l.partial = true
+		return
+	}
 	l.passed = append(l.passed, filepath.Join(root, rel))
 }
 

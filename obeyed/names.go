@@ -140,12 +140,12 @@ func (n *Names) Below(ctx context.Context, root string, open int) func(rel strin
 }
 
 // Sockets returns the paths of all sockets that the walk has met, in use or not, and the
-// directories that it has passed by, where more may be.
-func (n *Names) Sockets(ctx context.Context) (met, passed []string) {
+// directories that it has passed by, where more may be. all is false if they may be anywhere.
+func (n *Names) Sockets(ctx context.Context) (met, passed []string, all bool) {
 	if n == nil || !n.await(ctx) {
-		return nil, nil
+		return nil, nil, false
 	}
-	return n.look.sockets, n.look.passed
+	return n.look.sockets, n.look.passed, !n.look.partial
 }
 
 // await waits until all names are read. It reports false if ctx ends first.

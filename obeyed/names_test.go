@@ -1,11 +1,13 @@
 package obeyed
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/paddock-dev/paddock/policy"
@@ -129,5 +131,23 @@ func TestNames(t *testing.T) {
 		if m.note([]byte(name)); m.lacks("HEAD") {
 			t.Errorf("beside %q there is no HEAD", name)
 		}
+	}
+}
+
+// Sockets below what is read may be anywhere there: those directories are named.
+func TestNamesPassed(t *testing.T) {
+	ws := t.TempDir()
+	deep := ws + strings.Repeat("/d", maxDepth+3)
+	if err := os.MkdirAll(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, passed, all := ReadNames(t.Context(), []string{ws}).Sockets(t.Context())
+	if want := []string{ws + strings.Repeat("/d", maxDepth+1)}; !slices.Equal(passed, want) || !all {
+		t.Errorf("passed %q, %v, want %q", passed, all, want)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, all := ReadNames(ended, []string{ws}).Sockets(t.Context()); all {
+		t.Error("all of it is said to be read, and nothing was")
 	}
 }

@@ -130,7 +130,7 @@ func (w *walk) work(ctx context.Context, dirs int) {
 		w.mu.Lock()
 		for _, k := range kids {
 			if w.waiting += len(k.rel); w.waiting > maxPaths {
-				w.cut(k.depth, "the paths of its directories are longer than "+strconv.Itoa(maxPaths>>20)+" MiB")
+				w.halt(k.depth, "the paths of its directories are longer than "+strconv.Itoa(maxPaths>>20)+" MiB")
 				break
 			}
 			w.queue = append(w.queue, k)
@@ -143,6 +143,14 @@ func (w *walk) work(ctx context.Context, dirs int) {
 		w.mu.Unlock()
 		w.more.Broadcast()
 	}
+}
+
+// halt is cut where directories are left out that nothing names.
+func (w *walk) halt(depth int, why string) {
+	w.cut(depth, why)
+	w.look.mu.Lock()
+	defer w.look.mu.Unlock()
+	w.partial = true
 }
 
 // next waits for a directory to look at. It reports false when none is left.
@@ -158,9 +166,9 @@ func (w *walk) next(ctx context.Context) (task, bool) {
 	t := w.queue[0]
 	switch {
 	case ctx.Err() != nil:
-		w.cut(t.depth, "time ran out")
+		w.halt(t.depth, "time ran out")
 	case w.entries.Load() > maxEntries || w.dirs.Add(1) > maxDirs:
-		w.cut(t.depth, "there are too many")
+		w.halt(t.depth, "there are too many")
 	default:
 		w.queue[0] = task{}
 		w.queue = w.queue[1:]
@@ -177,19 +185,19 @@ func (w *walk) next(ctx context.Context) (task, bool) {
 func (w *walk) directory(ctx context.Context, t task) []task {
 	fd, err := dirfd.OpenBelow(w.root, t.rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		w.missed(w.path, t.rel, err)
+		w.unread(t.rel, err)
 		return nil
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		w.missed(w.path, t.rel, err)
+		w.unread(t.rel, err)
 		return nil
 	}
 	if t.was.unchanged(&st) && (t.was.what == t.what || t.what == written && t.was.what == modules) {
 		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, whole: t.was.whole, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, socks: t.was.socks, links: t.was.links}
 	} else if err := w.read(t, fd, &st); err != nil {
-		w.missed(w.path, t.rel, err)
+		w.unread(t.rel, err)
 		return nil
 	}
 	t.what = t.now.what
@@ -198,6 +206,14 @@ func (w *walk) directory(ctx context.Context, t task) []task {
 		w.entriesIn(ctx, place{fd: fd, root: w.path, rel: t.rel, dev: w.dev, trusted: w.files}, t)
 	}
 	return w.kids(t, fd)
+}
+
+// unread records a directory that could not be read.
+func (w *walk) unread(rel string, err error) {
+	w.missed(w.path, rel, err)
+	if !dirfd.Gone(err) {
+		w.passBy(w.path, rel)
+	}
 }
 
 // unchanged reports whether a directory still has the same names.
@@ -232,7 +248,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 	})
 	n.whole = err == nil && w.entries.Load() <= maxEntries
 	if w.entries.Load() > maxEntries {
-		w.cut(t.depth, "there are too many")
+		w.halt(t.depth, "there are too many")
 	}
 	if t.what == plain && t.depth > 0 && !n.git {
 		n.hits = slices.DeleteFunc(n.hits, func(name string) bool {
@@ -291,6 +307,7 @@ func (w *walk) kids(t task, fd int) []task {
 		}
 		if k.depth > maxDepth || len(k.rel) > maxRel {
 			w.cut(k.depth, "there are directories deeper than "+strconv.Itoa(maxDepth)+" levels")
+			w.passBy(w.path, k.rel)
 			continue
 		}
 		if t.was != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -25,6 +26,12 @@ const (
 	// fewNames is how many names of each read-only mount are always read, and manyNames how many if a
 	// socket may be there whose own name does not say where it is.
 	fewNames, manyNames = 1 << 12, 1 << 16
+	// allNames is how many names are read in all, and waitingPaths how many bytes the paths of
+	// directories may have that wait for it.
+	allNames, waitingPaths = 1 << 20, 16 << 20
+	// toldMissed is how many directories are named that were not all searched, and toldPath how many
+	// bytes of the path of each.
+	toldMissed, toldPath = 4, 200
 )
 
 // shownDirs are directories of the host, besides the mounts, that sandboxes show. No user makes files
@@ -38,6 +45,8 @@ type socketFinder struct {
 	bound   []boundSocket
 	partial bool            // bound may not have all of this network namespace
 	found   map[string]bool // paths of sockets, in use or not
+	names   int             // that were read
+	missed  int             // directories that were not searched as a whole, in which a socket may be
 	lost    []string
 }
 
@@ -58,7 +67,7 @@ type boundSocket struct {
 // Sockets returns the sockets of this host that would be visible through these mounts of a request,
 // and that a process has bound, so that commands could connect to it. walked are the paths of all
 // sockets that a walk through the writable mounts has found, in use or not, and passed the directories
-// that it has left out, which are searched if one may be there. lost says where sockets
+// that it has left out, which are searched if one may be there, in part or in whole. lost says where sockets
 // may be that were not found. Sockets that the spec names are not among them.
 //
 // A kernel that is asked for the sockets that are bound has those of the caller's network namespace
@@ -98,6 +107,9 @@ func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, p
 		if d.walk {
 			f.below(ctx, d, lonely)
 		}
+	}
+	if more := f.missed - toldMissed; more > 0 {
+		f.lost = append(f.lost, strconv.Itoa(more)+" more directories were not all searched for sockets")
 	}
 	covers, _ := Covers(req, mounts) // an error refuses the start
 	for at := range f.found {
@@ -181,11 +193,15 @@ func (f *socketFinder) below(ctx context.Context, d shownDir, lonely map[string]
 	if may {
 		most = manyNames
 	}
-	names := 0
+	names, waiting := 0, 0
 	for queue := []string{d.path}; len(queue) > 0; queue = queue[1:] {
+		waiting -= len(queue[0])
 		dir, err := dirfd.Open(unix.AT_FDCWD, queue[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != nil {
-			continue // commands cannot list it either, and a socket that has a name is found by it
+			if may && passable(queue[0], err) {
+				f.miss(queue[0])
+			}
+			continue // a socket that has a name is found by it
 		}
 		_ = dirfd.EachName(dir, func(name []byte, kind byte) bool {
 			if kind == unix.DT_UNKNOWN {
@@ -194,20 +210,39 @@ func (f *socketFinder) below(ctx context.Context, d shownDir, lonely map[string]
 			switch kind {
 			case unix.DT_DIR:
 				queue = append(queue, path.Join(queue[0], string(name)))
+				waiting += len(queue[len(queue)-1])
 			case unix.DT_SOCK:
 				f.found[path.Join(queue[0], string(name))] = true
 			}
 			names++
-			return names < most
+			f.names++
+			return names < most && f.names < allNames && waiting < waitingPaths
 		})
 		_ = unix.Close(dir)
-		if names >= most || ctx.Err() != nil {
+		if names >= most || f.names >= allNames || waiting >= waitingPaths || ctx.Err() != nil {
 			if may {
-				f.lost = append(f.lost, "not all of "+d.path+" was searched for sockets: one of the host's, whose own name does not tell where it is, may be there, and commands can connect to it")
+				f.miss(d.path)
 			}
 			return
 		}
 	}
+}
+
+// miss tells of a directory that was not all searched, in which a socket may be.
+func (f *socketFinder) miss(dir string) {
+	if f.missed++; f.missed <= toldMissed {
+		f.lost = append(f.lost, "not all of "+text.Truncate(text.Escape(dir), toldPath)+" was searched for sockets: one of the host's, whose own name does not tell where it is, may be there, and commands can connect to it")
+	}
+}
+
+// passable reports whether commands may get into a directory that could not be opened: they can pass
+// through it, or change its mode, or its path is only too long at once.
+func passable(dir string, err error) bool {
+	if dirfd.Gone(err) {
+		return false
+	}
+	var st unix.Stat_t
+	return !errors.Is(err, unix.EACCES) || unix.Access(dir, unix.X_OK) == nil || unix.Lstat(dir, &st) == nil && int(st.Uid) == os.Geteuid()
 }
 
 // trustSockets refuses sockets named by the spec that commands, of this sandbox or of an earlier one,

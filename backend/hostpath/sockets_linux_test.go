@@ -117,6 +117,37 @@ func TestSocketsInPassedDirectories(t *testing.T) {
 	}
 }
 
+// A directory that cannot be searched, though commands can get into it, is told if a socket may be there.
+func TestSocketsInClosedDirectories(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	ws := realTemp(t)
+	closed := filepath.Join(ws, "closed")
+	if err := os.Mkdir(closed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(closed)
+	listenAt(t, "relative")
+	req := backend.Request{Spec: policy.Spec{RootFS: policy.RootHost, Workspace: policy.Workspace{Source: ws}}, Seen: NewSeen(unlisted())}
+	mounts, err := Mounts(req, "/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0o755, 0o311, 0} { // the first is the control
+		if err := os.Chmod(closed, mode); err != nil {
+			t.Fatal(err)
+		}
+		found, lost, err := Sockets(t.Context(), req, mounts, nil, []string{ws})
+		if err != nil || len(found)+len(lost) != 1 || mode == 0o755 != (len(found) == 1) || len(lost) == 1 && !strings.Contains(lost[0], "not all of "+closed+" was searched") {
+			t.Errorf("mode %04o: found %v, %q, %v", mode, found, lost, err)
+		}
+	}
+	if err := os.Chmod(closed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A socket that commands could have put there is not opened by its name.
 func TestTrustSockets(t *testing.T) {
 	ws, apart := realTemp(t), realTemp(t)
