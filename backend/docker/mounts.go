@@ -127,6 +127,9 @@ func (b *binds) coverSocket(s backend.Socket) {
 		if _, other := hostpath.CoveredIn(m, b.shown, rel); !ok || m.Copied || other {
 			continue
 		}
+		if hostpath.Overlaps(m, b.shown) { // where the other mount shows it, it would not be covered
+			b.pin(m, path.Dir(rel))
+		}
 		b.add(mount{kind: mountBind, source: os.DevNull, target: path.Join(m.Target, rel), readOnly: true, why: "a program of the host listens there, and commands are kept from it"})
 		if !slices.Contains(b.covered, s.Path) {
 			b.covered = append(b.covered, s.Path)

@@ -297,6 +297,19 @@ func CoveredIn(m Mount, mounts []Mount, rel string) (at string, ok bool) {
 	return "", false
 }
 
+// Overlaps reports whether a part of a writable mount is shown by another one, too: what commands move
+// there through m appears in the other without what was mounted on it.
+func Overlaps(m Mount, mounts []Mount) bool {
+	return m.Writable && slices.ContainsFunc(mounts, func(o Mount) bool {
+		rel, in := Within(o.Source, m.Source)
+		if !in || rel == "" || !o.Dir || o.Copied || o.Layered || o.Merged() {
+			return false
+		}
+		_, hidden := CoveredIn(m, mounts, rel)
+		return !hidden
+	})
+}
+
 // Seen stores what one start has read about the host, from [TrustState] on. [Mounts] and
 // [Covers] add to the request's Seen, so that each path is checked only once, and a backend
 // opens exactly the files that were checked. It is valid for one start.

@@ -80,7 +80,8 @@ func (b *builder) guard(req backend.Request) error {
 // socket meanwhile.
 //
 // The directories above need not stay in place: the cover moves along with what it covers, and
-// what commands put in the old place is reported at the end.
+// what commands put in the old place is reported at the end. But into what another mount shows, it
+// would not move along: then they stay.
 func (b *builder) coverSockets(sockets []backend.Socket) {
 	b.sockets = map[string]backend.Socket{}
 	for _, socket := range sockets {
@@ -93,6 +94,9 @@ func (b *builder) coverSockets(sockets []backend.Socket) {
 				continue
 			}
 			b.sockets[target] = socket
+			if slices.ContainsFunc(b.mounts, func(m hostpath.Mount) bool { return m.Target == s.Target && hostpath.Overlaps(m, b.mounts) }) {
+				b.pinAbove(s.Target, rel)
+			}
 			b.add(confine.Step{Do: confine.OpSelf, Source: os.DevNull, Target: target, Optional: true, Why: "a program of the host listens there, and commands are kept from it",
 				Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}})
 			if h := &b.plan.Holds; !slices.Contains(h.CoveredSockets, socket.Path) {
@@ -211,6 +215,17 @@ func (b *builder) protect(target, rel, why string) bool {
 	b.add(confine.Step{Do: confine.OpSelf, Target: path.Join(target, rel), Why: why,
 		Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev}})
 	return true
+}
+
+// pinAbove pins the directories above a path of a mount, unless it is in one that is read-only, where
+// nothing can be renamed.
+func (b *builder) pinAbove(target, rel string) {
+	for at := path.Join(target, rel); at != target; at = path.Dir(at) {
+		if b.fixed[at] {
+			return
+		}
+	}
+	b.pin(target, path.Dir(rel))
 }
 
 // pin makes a directory below target, and its parents, mount points.

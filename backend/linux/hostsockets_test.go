@@ -39,6 +39,39 @@ func connectAll(paths []string) int {
 	return 0
 }
 
+// clientAt is where sandboxes of these tests have the test's program.
+const clientAt = "/mnt/client"
+
+// newClient returns the path of a copy of the test's program, which everybody can execute.
+func newClient(t *testing.T) string {
+	t.Helper()
+	client := filepath.Join(tempDir(t), "client")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(client, program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// connects says what commands meet at each of these paths.
+func connects(t *testing.T, box backend.Sandbox, paths ...string) map[string]string {
+	t.Helper()
+	out, _ := sh(t, box, "cd / && "+connectEnv+"=1 "+clientAt+" "+strings.Join(paths, " "))
+	found := map[string]string{}
+	for line := range strings.Lines(out) {
+		at, verdict, _ := strings.Cut(strings.TrimSpace(line), " ")
+		found[at] = verdict
+	}
+	return found
+}
+
 // listenAt listens until the test ends. Everybody may connect.
 func listenAt(t *testing.T, at string, kind int) {
 	t.Helper()
@@ -61,22 +94,10 @@ func listenAt(t *testing.T, at string, kind int) {
 // Commands cannot connect to what programs of the host listen at, by whatever name they bound it, and
 // find their own servers.
 func TestHostSockets(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	shown, named := tempDir(t), tempDir(t)
-	client := filepath.Join(tempDir(t), "client")
-	program, err := os.ReadFile(self)
-	if err == nil {
-		err = os.WriteFile(client, program, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	listenAt(t, filepath.Join(named, "named"), unix.SOCK_STREAM)
 	req := request(t, func(s *policy.Spec) {
-		s.Mounts = []policy.Mount{{Source: shown, Target: "/mnt/shown"}, {Source: client, Target: "/mnt/client"}}
+		s.Mounts = []policy.Mount{{Source: shown, Target: "/mnt/shown"}, {Source: newClient(t), Target: clientAt}}
 		s.HostSockets = []string{filepath.Join(named, "named")}
 	})
 	ws := req.Spec.Workspace.Source
@@ -111,17 +132,8 @@ func TestHostSockets(t *testing.T) {
 	stale.SetUnlinkOnClose(false)
 	_ = stale.Close()
 
-	look := func(box backend.Sandbox, paths ...string) map[string]string {
-		out, _ := sh(t, box, "cd / && "+connectEnv+"=1 /mnt/client "+strings.Join(paths, " "))
-		found := map[string]string{}
-		for line := range strings.Lines(out) {
-			at, verdict, _ := strings.Cut(strings.TrimSpace(line), " ")
-			found[at] = verdict
-		}
-		return found
-	}
 	open := launchBox(t, req)
-	for at, verdict := range look(open, inside...) {
+	for at, verdict := range connects(t, open, inside...) {
 		if verdict != "connected" {
 			t.Errorf("without covers, %s: %s", at, verdict)
 		}
@@ -145,12 +157,12 @@ func TestHostSockets(t *testing.T) {
 	}
 	req.Sockets = found
 	box := launchBox(t, req)
-	for at, verdict := range look(box, append(inside, "/workspace/stale")...) {
+	for at, verdict := range connects(t, box, append(inside, "/workspace/stale")...) {
 		if verdict != "nobody" {
 			t.Errorf("%s: %s", at, verdict)
 		}
 	}
-	if at := filepath.Join(named, "named"); look(box, at)[at] != "connected" {
+	if at := filepath.Join(named, "named"); connects(t, box, at)[at] != "connected" {
 		t.Error("the socket that the spec names cannot be connected to")
 	}
 	iso := box.Isolation()
@@ -160,9 +172,46 @@ func TestHostSockets(t *testing.T) {
 	if out, status := sh(t, box, "rm /workspace/stale && mv /workspace/sub /workspace/moved && mv /workspace/moved/deep /workspace/deep"); status != 0 {
 		t.Errorf("a stale socket and directories with covered ones stay in place: %s", out)
 	}
-	for at, verdict := range look(box, "/workspace/moved/renamed", "/workspace/moved/link", "/workspace/deep/below") {
+	for at, verdict := range connects(t, box, "/workspace/moved/renamed", "/workspace/moved/link", "/workspace/deep/below") {
 		if verdict != "nobody" {
 			t.Errorf("moved: %s: %s", at, verdict)
+		}
+	}
+}
+
+// What another mount shows of the workspace has no socket of the host either, whatever commands move
+// there.
+func TestSocketsStayOutOfOtherMounts(t *testing.T) {
+	req := request(t)
+	ws := req.Spec.Workspace.Source
+	if err := errors.Join(os.MkdirAll(ws+"/part", 0o755), os.MkdirAll(ws+"/run/deep", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	listenAt(t, ws+"/run/deep/s", unix.SOCK_STREAM)
+	req.Spec.Mounts = []policy.Mount{{Source: ws + "/part", Target: "/mnt/part"}, {Source: newClient(t), Target: clientAt}}
+	mounts, err := hostpath.Mounts(req, workspaceDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, _, err := hostpath.Sockets(t.Context(), req, mounts, nil, nil)
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	for _, covered := range []bool{false, true} { // the first is the control
+		want := "connected"
+		if req.Sockets = nil; covered {
+			req.Sockets, want = found, "nobody"
+		}
+		box := launchBox(t, req)
+		sh(t, box, "mv -n /workspace/run/deep /workspace/part/; mv -n /workspace/run /workspace/part/")
+		got := connects(t, box, "/mnt/part/deep/s", "/mnt/part/run/deep/s")
+		if got["/mnt/part/deep/s"] != want {
+			t.Errorf("covered %v: %q, want %s", covered, got, want)
+		}
+		if !covered {
+			if err := errors.Join(os.Rename(ws+"/part/run", ws+"/run"), os.Rename(ws+"/part/deep", ws+"/run/deep")); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
