@@ -140,7 +140,8 @@ func (f *socketFinder) show(at string, walk bool) {
 	f.shown = append(f.shown, shownDir{path: at, device: base.device, place: path.Join(base.root, rel), walk: walk})
 }
 
-// byName finds the sockets whose names lead to what becomes visible. It returns the devices of
+// byName finds the sockets whose names lead to what becomes visible: also those with another inode than
+// the kernel names, as file systems have that are made of others. It returns the devices of
 // sockets whose names do not say where they are: bound by a relative name, renamed since, or seen
 // by another name in another mount namespace. "" among them stands for any device.
 func (f *socketFinder) byName() (lonely map[string]bool) {
@@ -165,8 +166,11 @@ func (f *socketFinder) byName() (lonely map[string]bool) {
 		if path.IsAbs(at) {
 			err = unix.Lstat(at, &st)
 		}
-		if err != nil && !errors.Is(err, unix.EACCES) || err == nil && s.device != "" && uint32(st.Ino) != s.ino { //nolint:gocritic // the kernel names 32 bits of it
+		closed := errors.Is(err, unix.EACCES)
+		if err != nil && !closed || err == nil && s.device != "" && uint32(st.Ino) != s.ino { //nolint:gocritic // the kernel names 32 bits of it
 			lonely[s.device] = true
+		}
+		if err != nil && !closed {
 			continue
 		}
 		base := mountOf(f.all, at)
