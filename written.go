@@ -161,6 +161,9 @@ func (f *Forgettable) users(ctx context.Context, opts Options) (again []string, 
 		}
 	}
 	for _, state := range states {
+		if d := hostpath.Barrier(state); state != own && d.Path == state && int(d.UID) != os.Geteuid() {
+			continue // somebody else has made it since: what was there is gone
+		}
 		if state != own {
 			if state, _, err = (Options{StateDir: state}).findState(); err != nil {
 				return nil, fmt.Errorf("cannot tell whether a sandbox runs that can write it: %w", err)

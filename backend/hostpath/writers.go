@@ -209,11 +209,15 @@ func Listing(state string) (all []Listed, err error) {
 		for i := range l.entries {
 			e := &l.entries[i]
 			at := slices.IndexFunc(all, func(o Listed) bool { return o.Path == e.path && o.Ino == e.Ino })
-			if at >= 0 {
-				all[at].Lent = all[at].Lent && l.name == LentName
+			one := Listed{Path: e.path, Identity: e.Identity, Gone: e.gone(), Lent: l.name == LentName}
+			if at < 0 {
+				all = append(all, one)
 				continue
 			}
-			all = append(all, Listed{Path: e.path, Identity: e.Identity, Gone: e.gone(), Lent: l.name == LentName})
+			all[at].Lent = all[at].Lent && one.Lent
+			if all[at].Gone && !one.Gone { // of a directory that has the inode of an earlier one
+				all[at].Identity, all[at].Gone = one.Identity, false
+			}
 		}
 	}
 	for _, one := range by {

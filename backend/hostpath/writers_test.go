@@ -74,6 +74,20 @@ func TestForget(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 
+	list, err := readList(state, writtenName, ownedByCaller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := list.entries[0]
+	earlier.Born--
+	list.entries = append([]entry{earlier}, list.entries...)
+	if err := os.WriteFile(filepath.Join(state, writtenName), []byte(list.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := listed(t, state, ws); len(again) != 1 || again[0].Gone {
+		t.Errorf("with the inode of a directory that is gone: %+v", again)
+	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Forget(ctx, state, found, func() error { t.Error("a sandbox starts"); return nil }); err == nil || !strings.Contains(err.Error(), "a sandbox is starting") {
