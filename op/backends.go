@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,6 +118,9 @@ func (e *Env) backendOf(spec policy.Spec) string {
 // OptionsFor returns the options of the library, with the backend that the spec selects.
 func (e *Env) OptionsFor(spec policy.Spec) (paddock.Options, error) {
 	o := e.Options
+	if err := e.socketMounts(spec); err != nil {
+		return o, err
+	}
 	o.NoLinks = o.NoLinks || e.Ceiling != nil
 	o.Own = slices.Concat(o.Own, e.named)
 	o.Caches.Principal = e.PrincipalName()
@@ -134,6 +139,24 @@ func (e *Env) OptionsFor(spec policy.Spec) (paddock.Options, error) {
 	}
 	return o, &policy.FieldError{Field: "backend", Value: name, Reason: "this program does not have it",
 		Hint: "it has " + strings.Join(known, ", ")}
+}
+
+// socketMounts refuses a mount of a socket of the host that the ceiling does not name itself: a place
+// with files opens none.
+func (e *Env) socketMounts(spec policy.Spec) error {
+	if e.Ceiling == nil {
+		return nil
+	}
+	for i, m := range spec.Mounts {
+		info, err := os.Lstat(m.Source)
+		if err != nil || info.Mode()&fs.ModeSocket == 0 || slices.Contains(e.Ceiling.HostSockets, m.Source) ||
+			slices.ContainsFunc(e.Ceiling.Mounts, func(p policy.Place) bool { return p.Source == m.Source }) {
+			continue // the backend reports what cannot be mounted
+		}
+		return &policy.FieldError{Field: "mounts[" + strconv.Itoa(i) + "].source", Value: m.Source, Reason: "it is a socket, and the ceiling does not name it",
+			Hint: "leave it out; an operator can put it into host_sockets of the ceiling"}
+	}
+	return nil
 }
 
 // BackendsToProbe returns the backends to probe: all, or the one of this name.
