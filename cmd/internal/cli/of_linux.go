@@ -7,9 +7,11 @@ import (
 	"os/exec"
 	"os/user"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -42,7 +44,8 @@ func (a *App) asUser(name string, args []string) error {
 	}
 	again := exec.Command("/proc/self/exe", args...)
 	again.Dir, again.Env = "/", environmentOf(who, cred.Uid)
-	again.Stdout, again.Stderr = escaped{os.Stdout}, escaped{os.Stderr}
+	said, warned := &escaped{to: os.Stdout}, &escaped{to: os.Stderr}
+	again.Stdout, again.Stderr = said, warned
 	again.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setsid: true, Pdeathsig: unix.SIGKILL}
 	runtime.LockOSThread() // keyrings belong to it, and the program dies with it
 	defer runtime.UnlockOSThread()
@@ -50,7 +53,7 @@ func (a *App) asUser(name string, args []string) error {
 		return &paddock.Error{Message: "cannot leave the session's keyring behind: " + err.Error()}
 	}
 	keepOpenFiles()
-	err = again.Run()
+	err = errors.Join(again.Run(), said.Close(), warned.Close())
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		if a.status = exit.ExitCode(); a.status < 0 {
 			a.status = statusFailed
@@ -104,12 +107,33 @@ func environmentOf(who *user.User, uid uint32) []string {
 }
 
 // escaped writes lines that steer no terminal.
-type escaped struct{ io.Writer }
+type escaped struct {
+	to   io.Writer
+	half []byte // the beginning of a character, of which the rest is still to come
+}
 
 // Write escapes what cannot be printed, and leaves ends of lines and tabs.
-func (e escaped) Write(p []byte) (int, error) {
+func (e *escaped) Write(p []byte) (int, error) {
+	data := slices.Concat(e.half, p)
+	whole := len(data)
+	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
+		if last := data[len(data)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				whole -= i
+			}
+			break
+		}
+	}
+	e.half = slices.Clone(data[whole:])
+	return len(p), e.print(string(data[:whole]))
+}
+
+// Close writes what is left of a character that did not come as a whole.
+func (e *escaped) Close() error { return e.print(string(e.half)) }
+
+func (e *escaped) print(said string) error {
 	var b strings.Builder
-	for rest := string(p); rest != ""; {
+	for rest := said; rest != ""; {
 		i := strings.IndexAny(rest, "\n\t")
 		if i < 0 {
 			b.WriteString(text.Escape(rest))
@@ -118,8 +142,6 @@ func (e escaped) Write(p []byte) (int, error) {
 		b.WriteString(text.Escape(rest[:i]) + rest[i:i+1])
 		rest = rest[i+1:]
 	}
-	if _, err := io.WriteString(e.Writer, b.String()); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+	_, err := io.WriteString(e.to, b.String())
+	return err
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -26,5 +27,31 @@ func TestKeepOpenFiles(t *testing.T) {
 	}
 	if keepOpenFiles(); flags()&unix.FD_CLOEXEC == 0 {
 		t.Error("a program that is started has it too")
+	}
+}
+
+// What another user's program prints steers no terminal, and characters that come in two pieces stay whole.
+func TestEscaped(t *testing.T) {
+	const said = "caf\u00e9 \u65e5\u672c\U0001f600\t\x1b[2J\u202e\n\xff\xe6\x97"
+	var once string
+	for _, piece := range []int{len(said), 1, 2, 3, 5} { // the first is what the others must equal
+		var b strings.Builder
+		e := &escaped{to: &b}
+		for rest := said; rest != ""; {
+			n := min(piece, len(rest))
+			if _, err := e.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if piece == len(said) {
+			once = b.String()
+		}
+		if b.String() != once || !strings.Contains(b.String(), "caf\u00e9 \u65e5\u672c\U0001f600\t") || strings.ContainsAny(b.String(), "\x1b\u202e") {
+			t.Errorf("in pieces of %d bytes: %q, want %q", piece, b.String(), once)
+		}
 	}
 }
