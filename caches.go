@@ -281,6 +281,9 @@ func (o Options) addHome(ctx context.Context, k *stays, req *backend.Request) er
 	if err != nil {
 		return err
 	}
+	if !req.Spec.Workspace.Stays() {
+		k.lost = append(k.lost, "ending HOME with the sandbox: what commands change in it stays, though what they change in the workspace does not, and later sandboxes with this HOME obey it")
+	}
 	if !there { // a plan changes nothing
 		req.Spec.Home = ""
 		return nil

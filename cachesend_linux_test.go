@@ -66,3 +66,17 @@ func TestCacheEnds(t *testing.T) {
 		t.Errorf("in the store there is %q (%v)", left, err)
 	}
 }
+
+// A HOME that stays, over a workspace whose changes do not, is told.
+func TestHomeStays(t *testing.T) {
+	storeOf(t)
+	for access, want := range map[string]bool{"rw": false, "ro": true} { // the first is the control
+		plan, _, err := Plan(t.Context(), Spec{Workspace: Workspace{Source: t.TempDir(), Access: access}, Home: "keep"}, auto("ann"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(plan.Holds.Lost, func(s string) bool { return strings.HasPrefix(s, "ending HOME with the sandbox: ") }); got != want {
+			t.Errorf("access %s: lost %q", access, plan.Holds.Lost)
+		}
+	}
+}
