@@ -302,8 +302,11 @@ func CoveredIn(m Mount, mounts []Mount, rel string) (at string, ok bool) {
 func Overlaps(m Mount, mounts []Mount) bool {
 	return m.Writable && slices.ContainsFunc(mounts, func(o Mount) bool {
 		rel, in := Within(o.Source, m.Source)
-		if !in || rel == "" || !o.Dir || o.Copied || o.Layered || o.Merged() {
+		switch {
+		case !o.Dir || o.Copied || o.Layered || o.Merged() || in && rel == "":
 			return false
+		case !in: // unless the host shows the same directory at two places
+			return slices.ContainsFunc(o.dirs, func(d Dir) bool { return d.Same(m.ID) })
 		}
 		_, hidden := CoveredIn(m, mounts, rel)
 		return !hidden
