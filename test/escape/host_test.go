@@ -55,7 +55,8 @@ func hostFor(t *testing.T, c column) *host {
 	passSmallNumbers(t)
 	h.state, h.agent = filepath.Join(h.inside, "state"), h.inside+"/bin/paddock-agent"
 	if c.Level != policy.LevelFull { // which alone can cover them
-		h.state, h.agent = filepath.Join(h.dir, "state"), filepath.Join(binDir, "paddock-agent")
+		// Apart, since everything in h.dir may be lent, and nobody else may own what is above the state.
+		h.state, h.agent = filepath.Join(hostDir(t), "state"), filepath.Join(binDir, "paddock-agent")
 		mkdir(t, h.state, 0o700)
 		testkit.Write(t, h.state+"/secret", "of another sandbox", 0o600)
 	}
@@ -169,7 +170,7 @@ func (h *host) lend(t *testing.T) {
 		return
 	}
 	err := filepath.WalkDir(h.dir, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && path != h.state { // Paddock wants its state to be the caller's
+		if err == nil {
 			err = os.Lchown(path, ordinaryID, ordinaryID)
 		}
 		return err
