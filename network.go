@@ -16,6 +16,9 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
+// changeAttempts is how often ChangeNetwork reads the rules again that others have changed.
+const changeAttempts = 16
+
 // named is what the library knows of a network of mode "allow". Its zero value is of a sandbox
 // without one.
 type named struct {
@@ -53,41 +56,13 @@ func (s *Sandbox) Network(ctx context.Context) (egress.State, error) {
 // changed. Secrets of rules are those that the sandbox was started with. The error of invalid
 // rules is one or more *policy.FieldError, joined.
 func (s *Sandbox) SetNetwork(ctx context.Context, network Network) error {
-	client, err := s.egress("change the network")
-	if err != nil {
-		return err
-	}
-	if network, err = network.Resolve(); err != nil {
-		return err
-	}
-	if err := refuseOwnPorts(s.state, network.HostPorts); err != nil {
-		return err
-	}
-	state, err := client.Set(ctx, network.WithoutSources())
-	if err != nil {
-		return s.egressError("change the network", err)
-	}
-	s.named.set(state.Network)
-	return nil
+	return s.ChangeNetwork(ctx, func(egress.State) (Network, error) { return network, nil })
 }
 
 // ChangeNetwork replaces all rules of a sandbox whose network is "allow" as SetNetwork does, by
 // those that change makes of what the sandbox has at the moment. If others replace these
 // meanwhile, change is asked again. It fails if they do so again and again, or if change does.
 func (s *Sandbox) ChangeNetwork(ctx context.Context, change func(now egress.State) (Network, error)) error {
-	return s.changeNetwork(ctx, func(now egress.State) (Network, error) {
-		network, err := change(now)
-		if err == nil {
-			err = refuseOwnPorts(s.state, network.HostPorts)
-		}
-		return network, err
-	})
-}
-
-// changeAttempts is how often changeNetwork reads the rules again that others have changed.
-const changeAttempts = 16
-
-func (s *Sandbox) changeNetwork(ctx context.Context, change func(now egress.State) (Network, error)) error {
 	client, err := s.egress("change the network")
 	if err != nil {
 		return err
@@ -101,6 +76,10 @@ func (s *Sandbox) changeNetwork(ctx context.Context, change func(now egress.Stat
 		if err == nil {
 			network, err = network.Resolve()
 		}
+		added := slices.DeleteFunc(slices.Clone(network.HostPorts), func(port policy.Port) bool { return slices.Contains(now.Network.HostPorts, port) })
+		if err == nil {
+			err = refuseOwnPorts(s.state, added)
+		}
 		if err != nil {
 			return err
 		}
@@ -111,8 +90,15 @@ func (s *Sandbox) changeNetwork(ctx context.Context, change func(now egress.Stat
 		if err != nil {
 			return s.egressError("change the network", err)
 		}
+		// A server that has begun to listen meanwhile may have looked before the change.
+		if err = refuseOwnPorts(s.state, added); err != nil {
+			var back error
+			if set, back = client.SetAt(ctx, now.Network, set.Revision); back != nil {
+				return errors.Join(err, s.egressError("take the change back", back))
+			}
+		}
 		s.named.set(set.Network)
-		return nil
+		return err
 	}
 	return &Error{Message: "cannot change the network: others change it at the same time", Hint: "try again"}
 }
@@ -127,7 +113,7 @@ func (s *Sandbox) AddNetwork(ctx context.Context, allow []NetworkRule, deny []Ne
 		}
 		allow = checked.Allow
 	}
-	return s.changeNetwork(ctx, func(now egress.State) (Network, error) {
+	return s.ChangeNetwork(ctx, func(now egress.State) (Network, error) {
 		network := now.Network.Clone()
 		if network.Mode == policy.NetworkObserve {
 			return network, &Error{Message: "cannot add rules to sandbox " + s.called() + ": its network is observed, and every public name is open", Hint: "paddock network set " + s.called() + " `network.allow` HOST ends that, with rules in its place"}

@@ -480,6 +480,8 @@ const egressTime = 10 * time.Second
 type ReachedError struct {
 	// ID is the sandbox's.
 	ID string
+	// Shared says that they have this host's network, which no change of rules takes from them.
+	Shared bool
 	// Err says why it is not known. Nil: they reach it.
 	Err error
 }
@@ -495,13 +497,13 @@ func (e *ReachedError) Error() string {
 // Unwrap returns why it is not known.
 func (e *ReachedError) Unwrap() error { return e.Err }
 
-// RefuseReached returns a [*ReachedError] if a sandbox of the same user that runs has the port of
-// an address as one of [Network].HostPorts, or does not say: a server that asks for no token must
+// RefuseReached returns a [*ReachedError] if a sandbox of the same user that runs has walls and the
+// host's network, or the port of an address as one of [Network].HostPorts, or does not say: a server that asks for no token must
 // not listen there. Asked after [RecordServer] and before the first client is
 // answered, it misses no sandbox: one that starts meanwhile sees the record.
 func RefuseReached(ctx context.Context, opts Options, at net.Addr) error {
 	tcp, ok := at.(*net.TCPAddr)
-	if !ok || !isHostPort(tcp.AddrPort()) {
+	if !ok {
 		return nil
 	}
 	state, _, err := opts.stateDir()
@@ -513,7 +515,10 @@ func RefuseReached(ctx context.Context, opts Options, at net.Addr) error {
 		return err
 	}
 	for _, r := range running {
-		if !r.Ready || !policy.ByName(r.Spec.Network.Mode) {
+		switch shared := r.Spec.Network.Mode == policy.NetworkHost && r.Spec.Backend != policy.BackendHost; {
+		case shared:
+			return &ReachedError{ID: r.ID, Shared: true}
+		case !r.Ready || !policy.ByName(r.Spec.Network.Mode) || !isHostPort(tcp.AddrPort()):
 			continue
 		}
 		ports, err := hostPortsOf(ctx, state, r)

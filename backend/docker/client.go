@@ -110,6 +110,7 @@ func (c *client) askWithin(ctx context.Context, limit time.Duration, most int, a
 	stdout, stderr := text.Head{Max: most}, text.Head{Max: 16 << 10}
 	cmd := exec.CommandContext(ctx, c.binary, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, &stdout, &stderr
+	cmd.Dir = "/" // where no file that commands wrote says which version a shim runs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()

@@ -41,6 +41,7 @@ type Mount struct {
 	UID, GID uint32 // its owner
 	ID       dirfd.Identity
 	Index    int   // among the spec's mounts
+	place    place
 	dirs     []Dir // the directories above it, from "/" on
 }
 
@@ -118,6 +119,9 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 		written, fields = slices.Insert(written, toolchains, at), slices.Insert(fields, toolchains, m.named())
 	}
 	findStored(mounts, req.Stored)
+	for i := range mounts {
+		mounts[i].place = placeOf(s.host(), mounts[i].Source)
+	}
 	if spec.RootFS != policy.RootHost && spec.RootFS != "" {
 		way, err := Follow(spec.RootFS)
 		if err == nil {
@@ -131,7 +135,7 @@ func (s *Seen) look(req backend.Request) ([]Mount, error) {
 	if err := s.judge(req, mounts, ways, written, fields); err != nil {
 		return mounts, err
 	}
-	if err := s.trustSockets(mounts); err != nil {
+	if err := s.trustSockets(mounts, ways); err != nil {
 		return mounts, err
 	}
 	return mounts, noKernelBelow(mounts, s.host())
@@ -302,10 +306,13 @@ func CoveredIn(m Mount, mounts []Mount, rel string) (at string, ok bool) {
 func Overlaps(m Mount, mounts []Mount) bool {
 	return m.Writable && slices.ContainsFunc(mounts, func(o Mount) bool {
 		rel, in := Within(o.Source, m.Source)
-		switch {
-		case !o.Dir || o.Copied || o.Layered || o.Merged() || in && rel == "":
+		if !in { // the host may show the same directory at two places
+			rel, in = o.place.within(m.place)
+		}
+		if !o.Dir || o.Copied || o.Layered || o.Merged() || in && rel == "" {
 			return false
-		case !in: // unless the host shows the same directory at two places
+		}
+		if !in {
 			return slices.ContainsFunc(o.dirs, func(d Dir) bool { return d.Same(m.ID) })
 		}
 		_, hidden := CoveredIn(m, mounts, rel)

@@ -139,6 +139,23 @@ func mountOf(all map[string]mounted, file string) mounted {
 	}
 }
 
+// place is where a file system has a directory or a file, whatever paths of this host show it.
+type place struct{ device, path string }
+
+func placeOf(all map[string]mounted, at string) place {
+	base := mountOf(all, at)
+	rel, _ := Within(at, base.at)
+	return place{base.device, path.Join(base.root, rel)}
+}
+
+// within is [Within] for places.
+func (p place) within(dir place) (rel string, ok bool) {
+	if p.device != dir.device {
+		return "", false
+	}
+	return Within(p.path, dir.path)
+}
+
 // others are other paths of this host that lead to the same place without any link,
 // because a directory is mounted a second time.
 type others struct {
@@ -153,15 +170,11 @@ func otherPaths(all map[string]mounted, way *Way) others {
 		last = way.Dirs[len(way.Dirs)-1]
 	}
 	rest, _ := Within(way.Path, last.Path)
-	base := mountOf(all, last.Path)
-	rel, _ := Within(last.Path, base.at)
-	place := path.Join(base.root, rel)
+	here := placeOf(all, last.Path)
 	var o others
 	for _, m := range all {
-		if m.device != base.device {
-			continue
-		}
-		if rel, ok := Within(place, m.root); ok {
+		root := place{m.device, m.root}
+		if rel, ok := here.within(root); ok {
 			at := path.Join(m.at, rel)
 			if at == last.Path || mountOf(all, at).at != m.at {
 				continue
@@ -170,7 +183,7 @@ func otherPaths(all map[string]mounted, way *Way) others {
 			if err := st.Of(unix.AT_FDCWD, at); err == nil && st.Same(last.Identity) || errors.Is(err, unix.EACCES) { // it may lead there
 				o.itself = append(o.itself, path.Join(at, rest))
 			}
-		} else if _, ok := Within(m.root, place); ok && way.Exists && !Under(m.at, way.Path) {
+		} else if _, ok := root.within(here); ok && way.Exists && !Under(m.at, way.Path) {
 			o.parts = append(o.parts, m.at)
 		}
 	}

@@ -52,9 +52,9 @@ type socketFinder struct {
 
 // shownDir is a directory, or a file, of the host that becomes visible.
 type shownDir struct {
-	path          string
-	device, place string // where its file system has it
-	walk          bool   // nobody else reads its names
+	path  string
+	place place
+	walk  bool // nobody else reads its names
 }
 
 // boundSocket is a socket of this network namespace that is bound to a file.
@@ -99,7 +99,7 @@ func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, p
 	f.bound, f.partial = boundSockets()
 	lonely := f.byName()
 	for _, at := range passed {
-		if d := (shownDir{path: at, device: mountOf(f.all, at).device}); lonely[d.device] || lonely[""] {
+		if d := (shownDir{path: at, place: placeOf(f.all, at)}); lonely[d.place.device] || lonely[""] {
 			f.below(ctx, d, lonely)
 		}
 	}
@@ -135,9 +135,7 @@ func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, p
 
 // show adds a directory or file that becomes visible.
 func (f *socketFinder) show(at string, walk bool) {
-	base := mountOf(f.all, at)
-	rel, _ := Within(at, base.at)
-	f.shown = append(f.shown, shownDir{path: at, device: base.device, place: path.Join(base.root, rel), walk: walk})
+	f.shown = append(f.shown, shownDir{path: at, place: placeOf(f.all, at), walk: walk})
 }
 
 // byName finds the sockets whose names lead to what becomes visible: also those with another inode than
@@ -148,7 +146,7 @@ func (f *socketFinder) byName() (lonely map[string]bool) {
 	lonely = map[string]bool{}
 	devices := map[string]bool{"": true}
 	for _, d := range f.shown {
-		devices[d.device] = true
+		devices[d.place.device] = true
 	}
 	for at, m := range f.all { // what the host has mounted below comes along
 		devices[m.device] = devices[m.device] || slices.ContainsFunc(f.shown, func(d shownDir) bool { return Under(at, d.path) })
@@ -173,13 +171,11 @@ func (f *socketFinder) byName() (lonely map[string]bool) {
 		if err != nil && !closed {
 			continue
 		}
-		base := mountOf(f.all, at)
-		rel, _ := Within(at, base.at)
-		place := path.Join(base.root, rel)
+		here := placeOf(f.all, at)
 		for _, d := range f.shown {
 			if Under(at, d.path) {
 				f.found[at] = true
-			} else if rel, ok := Within(place, d.place); ok && d.device == base.device {
+			} else if rel, ok := here.within(d.place); ok {
 				f.found[path.Join(d.path, rel)] = true // the host shows the same directory at two places
 			}
 		}
@@ -193,7 +189,7 @@ func (f *socketFinder) byName() (lonely map[string]bool) {
 // below finds the sockets in a read-only mount by the names in it: all of them in a small one, in
 // a large one those that are not too deep, and more if one of the lonely sockets may be there.
 func (f *socketFinder) below(ctx context.Context, d shownDir, lonely map[string]bool) {
-	most, may := fewNames, lonely[d.device] || lonely[""]
+	most, may := fewNames, lonely[d.place.device] || lonely[""]
 	if may {
 		most = manyNames
 	}
@@ -251,13 +247,14 @@ func passable(dir string, err error) bool {
 
 // trustSockets refuses sockets named by the spec that commands, of this sandbox or of an earlier one,
 // could have put in their places: connecting there would reach whatever else they chose.
-func (s *Seen) trustSockets(mounts []Mount) error {
-	for _, m := range mounts {
+func (s *Seen) trustSockets(mounts []Mount, ways []*Way) error {
+	for i, m := range mounts {
 		if m.Field != "host_sockets" {
 			continue
 		}
+		paths := append(otherPaths(s.host(), ways[i]).itself, m.Source)
 		for _, o := range mounts {
-			if o.Writable && Under(m.Source, o.Source) {
+			if o.Writable && slices.ContainsFunc(paths, func(at string) bool { return Under(at, o.Source) }) {
 				return Refuse(m.named(), m.Source, "commands could put another in its place: "+o.Source+" is writable for them",
 					"let the server listen outside of what commands can write, in $XDG_RUNTIME_DIR say, or use `workspace.mode` overlay")
 			}

@@ -168,6 +168,38 @@ func TestTrustSockets(t *testing.T) {
 	}
 }
 
+// A directory that the host shows at two places is one: a socket in it is in what commands can
+// write, and another mount shows a part of it, whatever the paths.
+func TestOtherPathsOfSockets(t *testing.T) {
+	if !inMounts(t) {
+		return
+	}
+	root := dirIn(t, "ws/sub/deep", "whole", "part", "apart")
+	bind(t, root, [][2]string{{"ws", "whole"}, {"ws/sub/deep", "part"}}...)
+	for _, dir := range []string{"ws", "part", "apart"} {
+		listenAt(t, filepath.Join(root, dir, "s"))
+	}
+	for socket, refused := range map[string]bool{"whole/s": true, "part/s": true, "ws/sub/deep/s": true, "apart/s": false} {
+		req := requestOver("", root+"/ws")
+		req.Spec.HostSockets, req.Seen = []string{filepath.Join(root, socket)}, NewSeen(unlisted())
+		_, err := Mounts(req, "/workspace")
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "commands could put another in its place") {
+			t.Errorf("%s: %v", socket, err)
+		}
+	}
+	for dir, overlaps := range map[string]bool{"whole/sub": true, "part": true, "ws/sub": true, "apart": false} {
+		req := requestOver("", root+"/ws", filepath.Join(root, dir))
+		req.Seen = NewSeen(unlisted())
+		mounts, err := Mounts(req, "/workspace")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if Overlaps(mounts[0], mounts) != overlaps {
+			t.Errorf("%s: whether it overlaps is %v", dir, !overlaps)
+		}
+	}
+}
+
 // realTemp returns a temporary directory by a path without links.
 func realTemp(t *testing.T) string {
 	t.Helper()

@@ -98,11 +98,14 @@ func reached(at net.Addr, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	why, hint := e.Error()+", and its commands could do all that the server does", "take the port from it: paddock network set "+e.ID+" --none"
-	if e.Err != nil {
-		why, hint = e.Error(), "end it: paddock stop "+e.ID
+	why, hint := e.Error()+", and its commands could do all that the server does", "listen at another port, take the port from it: paddock network set "+e.ID+" --none"
+	switch {
+	case e.Err != nil:
+		why, hint = e.Error(), "listen at another port, end it: paddock stop "+e.ID
+	case e.Shared:
+		hint = "listen at a Unix socket outside of what its commands see, end it: paddock stop " + e.ID
 	}
-	return &policy.FieldError{Field: "--http", Value: at.String(), Reason: why, Hint: "listen at another port, " + hint + ", or leave --no-auth out"}
+	return &policy.FieldError{Field: "--http", Value: at.String(), Reason: why, Hint: hint + ", or leave --no-auth out"}
 }
 
 // serveHTTP serves at an address until a signal asks for the end.

@@ -5,6 +5,7 @@ package network
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -75,6 +76,26 @@ for url in sys.argv[1:]:
 	}
 	if out := python(t, box, get, url(name, other)); !strings.HasPrefix(out, "no:") {
 		t.Errorf("a denial of everything leaves the host open: %s", out)
+	}
+}
+
+// A sandbox with this host's network reaches every server without tokens, at any address of the
+// host.
+func TestSharedNetworkReaches(t *testing.T) {
+	w := newWorld(t)
+	l := listen(t)
+	if err := paddock.RefuseReached(t.Context(), w.options(), l.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	box := w.open(t, policy.Network{Mode: policy.NetworkHost})
+	e := (*paddock.ReachedError)(nil)
+	for _, at := range []net.Addr{l.Addr(), &net.TCPAddr{IP: net.IPv6loopback, Port: 1}} {
+		if err := paddock.RefuseReached(t.Context(), w.options(), at); !errors.As(err, &e) || e.ID != box.ID() || !e.Shared {
+			t.Errorf("at %v: %v", at, err)
+		}
+	}
+	if err := paddock.RefuseReached(t.Context(), w.options(), &net.UnixAddr{Name: "s", Net: "unix"}); err != nil {
+		t.Errorf("at a Unix socket: %v", err)
 	}
 }
 
