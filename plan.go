@@ -182,7 +182,7 @@ func coverSockets(ctx context.Context, req *backend.Request, p *obeyed.Protectio
 	}
 	mounts, err := hostpath.Mounts(*req, policy.WorkspacePath)
 	if err != nil {
-		return nil //nolint:nilerr // the backend reports it
+		return nil // the backend reports it
 	}
 	ctx, cancel := context.WithTimeout(ctx, protectWait)
 	defer cancel()

@@ -118,7 +118,7 @@ func TestCoveredSockets(t *testing.T) {
 			t.Errorf("the engine is told %q", text)
 		}
 	}
-	if !slices.Equal(b.covered, []string{filepath.Join(ws, "data/db")}) {
+	if !slices.Equal(b.covered, []string{filepath.Join(ws, "data", "db")}) {
 		t.Errorf("covered: %q", b.covered)
 	}
 }

@@ -40,7 +40,7 @@ type Mount struct {
 	Socket   bool   // it is a Unix socket
 	UID, GID uint32 // its owner
 	ID       dirfd.Identity
-	Index    int   // among the spec's mounts
+	Index    int // among the spec's mounts
 	place    place
 	dirs     []Dir // the directories above it, from "/" on
 }
