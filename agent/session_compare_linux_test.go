@@ -106,8 +106,12 @@ var place = regexp.MustCompile(`(?m)^(bash|/bin/bash|/proc/self/fd/41|environmen
 // detail is what an error tells of the line that it is about.
 var detail = regexp.MustCompile("(?m)^bash: `.*'\n|(here-document) at line \\d+|^\\++ .*\n| from `.*' on line \\d+")
 
+// taken is how long something took, as time -p tells it.
+var taken = regexp.MustCompile(`(?m)^(real|user|sys) \d+\.\d\d$`)
+
 func normal(text string) string {
 	text = place.ReplaceAllString(text, "bash: ")
+	text = taken.ReplaceAllString(text, "$1")
 	return detail.ReplaceAllString(text, "$1")
 }
 
