@@ -24,7 +24,7 @@ const (
 	// MaxSockets is how many sockets of the host one sandbox may have to be kept from.
 	MaxSockets = 256
 	// fewNames is how many names of each read-only mount are always read, and manyNames how many if a
-	// socket may be there whose own name does not say where it is.
+	// socket may be there whose own name does not say where it is, and of what commands can write.
 	fewNames, manyNames = 1 << 12, 1 << 16
 	// allNames is how many names are read in all, and waitingPaths how many bytes the paths of
 	// directories may have that wait for it.
@@ -67,11 +67,11 @@ type boundSocket struct {
 // Sockets returns the sockets of this host that would be visible through these mounts of a request,
 // and that a process has bound, so that commands could connect to it. walked are the paths of all
 // sockets that a walk through the writable mounts has found, in use or not, and passed the directories
-// that it has left out, which are searched if one may be there, in part or in whole. lost says where sockets
+// that it has left out, which are searched here, in part or in whole. lost says where sockets
 // may be that were not found. Sockets that the spec names are not among them.
 //
 // A kernel that is asked for the sockets that are bound has those of the caller's network namespace
-// alone, by the names that they were bound by. What is at a path is judged by its inode, whoever has
+// alone, by the names that they were bound by: so what commands can write is searched whatever it says. What is at a path is judged by its inode, whoever has
 // bound it, and by whatever name.
 func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, passed []string) (list []backend.Socket, lost []string, err error) {
 	f := &socketFinder{all: seenBy(req).host(), found: map[string]bool{}}
@@ -99,13 +99,11 @@ func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, p
 	f.bound, f.partial = boundSockets()
 	lonely := f.byName()
 	for _, at := range passed {
-		if d := (shownDir{path: at, place: placeOf(f.all, at)}); lonely[d.place.device] || lonely[""] {
-			f.below(ctx, d, lonely)
-		}
+		f.below(ctx, at, true)
 	}
 	for _, d := range f.shown {
 		if d.walk {
-			f.below(ctx, d, lonely)
+			f.below(ctx, d.path, lonely[d.place.device] || lonely[""])
 		}
 	}
 	if more := f.missed - toldMissed; more > 0 {
@@ -126,8 +124,8 @@ func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, p
 		}
 	}
 	if len(list) > MaxSockets {
-		return nil, nil, Refuse("workspace.source", mounts[0].Source, "programs of the host listen at "+strconv.Itoa(len(list))+" sockets in it and in the mounts, and commands can be kept from 256",
-			"use `workspace.mode` overlay or copy, in which there are none, or name directories without them")
+		return nil, nil, Refuse("workspace.source", mounts[0].Source, "programs outside of this sandbox listen at "+strconv.Itoa(len(list))+" sockets in it and in the mounts, and commands can be kept from "+strconv.Itoa(MaxSockets),
+			"use `workspace.mode` overlay or copy, in which there are none, or name directories without them; if commands of another sandbox with this directory listen there, end that first")
 	}
 	slices.SortFunc(list, func(a, b backend.Socket) int { return strings.Compare(a.Path, b.Path) })
 	return list, f.lost, nil
@@ -186,19 +184,20 @@ func (f *socketFinder) byName() (lonely map[string]bool) {
 	return lonely
 }
 
-// below finds the sockets in a read-only mount by the names in it: all of them in a small one, in
-// a large one those that are not too deep, and more if one of the lonely sockets may be there.
-func (f *socketFinder) below(ctx context.Context, d shownDir, lonely map[string]bool) {
-	most, may := fewNames, lonely[d.place.device] || lonely[""]
-	if may {
+// below finds the sockets in a directory by the names in it: all of them in a small one, in a large one
+// those that are not too deep. If more may be there than what was bound leads to, it reads more names, and
+// tells of what it has not read.
+func (f *socketFinder) below(ctx context.Context, top string, more bool) {
+	most := fewNames
+	if more {
 		most = manyNames
 	}
 	names, waiting := 0, 0
-	for queue := []string{d.path}; len(queue) > 0; queue = queue[1:] {
+	for queue := []string{top}; len(queue) > 0; queue = queue[1:] {
 		waiting -= len(queue[0])
 		dir, err := dirfd.Open(unix.AT_FDCWD, queue[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != nil {
-			if may && passable(queue[0], err) {
+			if more && passable(queue[0], err) {
 				f.miss(queue[0])
 			}
 			continue // a socket that has a name is found by it
@@ -220,8 +219,8 @@ func (f *socketFinder) below(ctx context.Context, d shownDir, lonely map[string]
 		})
 		_ = unix.Close(dir)
 		if names >= most || f.names >= allNames || waiting >= waitingPaths || ctx.Err() != nil {
-			if may {
-				f.miss(d.path)
+			if more {
+				f.miss(top)
 			}
 			return
 		}
@@ -231,7 +230,7 @@ func (f *socketFinder) below(ctx context.Context, d shownDir, lonely map[string]
 // miss tells of a directory that was not all searched, in which a socket may be.
 func (f *socketFinder) miss(dir string) {
 	if f.missed++; f.missed <= toldMissed {
-		f.lost = append(f.lost, "not all of "+text.Truncate(text.Escape(dir), toldPath)+" was searched for sockets: one of the host's, whose own name does not tell where it is, may be there, and commands can connect to it")
+		f.lost = append(f.lost, "not all of "+text.Truncate(text.Escape(dir), toldPath)+" was searched for sockets: one that a program outside of this sandbox listens at may be there, and commands can connect to it")
 	}
 }
 

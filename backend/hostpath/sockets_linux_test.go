@@ -1,10 +1,14 @@
 package hostpath
 
 import (
+	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,8 +93,7 @@ func TestBoundSockets(t *testing.T) {
 	}
 }
 
-// A directory that the walk has left out is searched if a socket may be there whose own name does not
-// say where it is.
+// A directory that the walk has left out is searched.
 func TestSocketsInPassedDirectories(t *testing.T) {
 	ws := realTemp(t)
 	passed := filepath.Join(ws, ".git", "objects")
@@ -114,6 +117,78 @@ func TestSocketsInPassedDirectories(t *testing.T) {
 		if err != nil || len(lost) > 0 || got != want {
 			t.Errorf("passed %q: found %v, %q, %v", dirs, found, lost, err)
 		}
+	}
+}
+
+// The kernel names no socket of another network namespace, so what the walk has left out is searched also
+// where no name that it knows is in doubt; and what was not searched is told.
+func TestSocketsOfOtherNetworks(t *testing.T) {
+	if !inMounts(t) {
+		return
+	}
+	ws := realTemp(t)
+	if os.Geteuid() == 0 { // a device on which no other name is in doubt; other users could make no directory there
+		if err := unix.Mount("tmpfs", ws, "tmpfs", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(ws, unix.MNT_DETACH) })
+	}
+	passed := filepath.Join(ws, "passed")
+	if err := os.Mkdir(passed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bound := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and the thread ends with this
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			_, err = net.Listen("unix", filepath.Join(passed, "s"))
+		}
+		bound <- err
+	}()
+	if err := <-bound; err != nil {
+		t.Fatal(err)
+	}
+	req := requestOver("", ws)
+	req.Seen = NewSeen(unlisted())
+	mounts, err := Mounts(req, "/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for ctx, inTime := range map[context.Context]bool{t.Context(): true, ended: false} {
+		found, lost, err := Sockets(ctx, req, mounts, nil, []string{passed})
+		if err != nil || inTime && (len(found) != 1 || found[0].Path != filepath.Join(passed, "s") || len(lost) > 0) ||
+			!inTime && (len(lost) != 1 || !strings.Contains(lost[0], "not all of "+passed+" was searched")) {
+			t.Errorf("in time %v: found %v, %q, %v", inTime, found, lost, err)
+		}
+	}
+}
+
+// Of sockets that are too many to cover the message does not say whose they are: another sandbox over the
+// same directory can have made them.
+func TestTooManySockets(t *testing.T) {
+	ws := realTemp(t)
+	t.Chdir(ws)
+	var walked []string
+	for i := range MaxSockets + 1 {
+		name := strconv.Itoa(i)
+		listenAt(t, name)
+		walked = append(walked, filepath.Join(ws, name))
+	}
+	req := requestOver("", ws)
+	req.Seen = NewSeen(unlisted())
+	mounts, err := Mounts(req, "/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, _, err := Sockets(t.Context(), req, mounts, walked[1:], nil); err != nil || len(list) != MaxSockets {
+		t.Errorf("%d are covered, %v", len(list), err)
+	}
+	_, _, err = Sockets(t.Context(), req, mounts, walked, nil)
+	if e := (*policy.FieldError)(nil); !errors.As(err, &e) || !strings.Contains(e.Reason, "programs outside of this sandbox listen at 257 sockets") || !strings.Contains(e.Hint, "another sandbox with this directory") {
+		t.Errorf("one more: %v", err)
 	}
 }
 

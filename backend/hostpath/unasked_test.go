@@ -18,12 +18,18 @@ func TestUnasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", filepath.Join(root, "link", "ann"))
+	session := Real(t.TempDir())
+	if err := os.Mkdir(filepath.Join(session, "app"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", session)
 	for dir, want := range map[string]string{
 		filepath.Join(root, "people", "ann"): "is or holds your home", filepath.Join(root, "people"): "is or holds your home", root: "is or holds your home", "/": "is or holds your home",
 		filepath.Join(root, "people", "ann", "app"): "", filepath.Join(root, "people", "an"): "", filepath.Join(root, "people", "annie"): "",
 		"/etc": "is or holds /etc", "/etc/ssl": "lies in /etc", "/usr": "is or holds /usr", "/usr/local": "lies in /usr", "/usr/lib": "lies in /usr",
 		"/var": "is or holds /var", "/opt": "is or holds /opt", "/proc/1": "lies in /proc", "/dev/shm": "lies in /dev", "/run": "is or holds /run",
 		"/root": "is or holds root's home", "/home/nobody-in-particular": "is or holds a home",
+		"/run/user/1000": "is where the sockets of a session lie", session: "is where the sockets of a session lie", filepath.Join(session, "app"): "",
 		"/srv/app": "", "/tmp/app": "", "/var/tmp/app": "", "/optional": "",
 		"/tmp": "is where everything in /tmp lies", "/var/tmp": "is where everything in /var/tmp lies", "/srv": "is where everything in /srv lies",
 		"/mnt": "is where everything in /mnt lies", "/media": "is where everything in /media lies",

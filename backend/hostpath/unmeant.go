@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -21,12 +22,15 @@ var places = []string{"/tmp", "/var/tmp", "/srv", "/mnt", "/media"}
 
 // Unasked says why a directory must not become the workspace only because it is the current
 // directory: it "is or holds" a home or one of the system's directories, or "lies in" one
-// of the latter, or is a place of many things such as /tmp itself, or others than the caller can
-// change it ([Shared]). An ordinary user may use a directory of their own in the system's. It returns
+// of the latter, or is a place of many things such as /tmp itself or of the sockets of a session, or others
+// than the caller can change it ([Shared]). An ordinary user may use a directory of their own in the system's. It returns
 // "" for other directories. dir is absolute, without symbolic links.
 func Unasked(dir string) (why string) {
 	if slices.Contains(places, dir) {
 		return "is where everything in " + dir + " lies"
+	}
+	if filepath.Dir(dir) == "/run/user" || dir == Real(os.Getenv("XDG_RUNTIME_DIR")) {
+		return "is where the sockets of a session lie"
 	}
 	if home := Home(dir); home != "" {
 		return "is or holds " + home
