@@ -60,10 +60,15 @@ func FindWritten(ctx context.Context, path string, opts Options) (*Forgettable, 
 	if err != nil {
 		return nil, err
 	}
-	at := hostpath.Future(abs) // it may be gone
-	f := &Forgettable{path: at}
+	at := abs
+	if !slices.ContainsFunc(all, func(one WrittenPath) bool { return one.Path == abs }) {
+		if at, err = opts.led(abs); err != nil {
+			return nil, err
+		}
+	}
+	f, plain := &Forgettable{path: at}, hostpath.Real(at) == at
 	for _, one := range all {
-		if one.Is(abs) || one.Is(at) {
+		if one.Path == at || plain && one.Is(at) {
 			f.Entries = append(f.Entries, one)
 		}
 	}
@@ -81,6 +86,24 @@ func FindWritten(ctx context.Context, path string, opts Options) (*Forgettable, 
 		f.In = obeyed.Inspect(ctx, at)
 	}
 	return f, ctx.Err()
+}
+
+// led returns the path to which links lead. It fails if commands of a sandbox could have made one: they
+// would choose what is forgotten.
+func (o Options) led(path string) (string, error) {
+	state, _, err := o.stateDir()
+	if err != nil {
+		return "", err
+	}
+	way, err := hostpath.LocateOwn(state, path)
+	if err != nil {
+		e := &Error{Message: "cannot forget " + text.Escape(path) + ": " + text.Escape(hostpath.Reason(err))}
+		if link := (*hostpath.LinkError)(nil); errors.As(err, &link) {
+			e.Hint = link.Hint()
+		}
+		return "", e
+	}
+	return way.Path, nil
 }
 
 // notWritten returns the error of a path that is not on the list.
@@ -161,8 +184,8 @@ func (f *Forgettable) users(ctx context.Context, opts Options) (again []string, 
 		}
 	}
 	for _, state := range states {
-		if d := hostpath.Barrier(state); state != own && d.Path == state && int(d.UID) != os.Geteuid() {
-			continue // somebody else has made it since: what was there is gone
+		if d := hostpath.Barrier(state); state != own && int(d.UID) != os.Geteuid() && (d.Path == state || hostpath.Real(state) == "") {
+			continue // somebody else has made it since, or what it lay in: what was there is gone
 		}
 		if state != own {
 			if state, _, err = (Options{StateDir: state}).findState(); err != nil {

@@ -147,7 +147,10 @@ func CheckImpliedWorkspace(spec policy.Spec, dir string) error {
 	if dir != "/" { // it can never be a workspace
 		hint += "; if you mean this one, name it: `workspace.source` " + policy.ShellWord(dir)
 	}
-	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why + ": commands could read and change all of it", Hint: hint}
+	if hostpath.Shared(dir) == "" {
+		why += ": commands could read and change all of it"
+	}
+	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why, Hint: hint}
 }
 
 // linkWorktree mounts the repository of a linked worktree if the ceiling allows it or if it

@@ -167,7 +167,7 @@ func (w *Way) ofOwner(own backend.OwnFile) error {
 	if w.Exists && w.IsDir() {
 		if err := aloneIn(w.Path); err != nil { // root may own it, as it does /tmp
 			hint := "choose a directory of your own with PADDOCK_STATE_DIR, or unset that"
-			if own.Field == "" {
+			if own.Field == "" || w.Mode&unix.S_ISVTX == 0 { // no place of many things, as /tmp is
 				hint = "look at what is in it, and take it back: chmod go-w " + policy.ShellWord(w.Path)
 			}
 			return refuseOwn(own, Reason(err)+", and what is in a state directory is believed: nothing in it is read or changed", hint)

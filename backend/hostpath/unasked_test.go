@@ -58,6 +58,8 @@ func TestShared(t *testing.T) {
 		{"a foreign group", 0o775, -1, other, true, "the group 54321 (mode 0775)"},
 		{"a foreign group that reads", 0o755, -1, other, true, ""},
 		{"another user's, for root", 0o755, other, other, true, ""},
+		{"another user's with the group of that name, for root", 0o775, 1, 1, true, ""}, // daemon
+		{"another user's with another group, for root", 0o775, 1, other, true, "the group 54321 (mode 0775)"},
 	} {
 		dir := filepath.Join(Real(t.TempDir()), "d")
 		if tt.root && os.Geteuid() != 0 {
@@ -99,6 +101,13 @@ func TestShared(t *testing.T) {
 	if err := unix.Setxattr(dir, "system.posix_acl_access", []byte(list), 0); err == nil { // else the file system has no lists
 		if got := Shared(dir); !strings.Contains(got, "access control list") {
 			t.Errorf("a list of access: %q", got)
+		}
+		list = id(2) + entry(1, 7, none) + entry(2, 5, other) + entry(4, 5, none) + entry(0x10, 7, none) + entry(0x20, 0, none)
+		if err := unix.Setxattr(dir, "system.posix_acl_access", []byte(list), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := Shared(dir); got != "" {
+			t.Errorf("a list by which nobody else can write: %q", got)
 		}
 	}
 

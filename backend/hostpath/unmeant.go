@@ -1,7 +1,6 @@
 package hostpath
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,9 +55,9 @@ func Unasked(dir string) (why string) {
 	return ""
 }
 
-// Shared says who else than root, the caller and the caller's own group can change a directory, with
-// the mode or list that lets them, or returns "". For root its owner does not count, for whom root
-// works there.
+// Shared says who else than root, the caller and the caller's own groups can change a directory, with
+// the mode or list that lets them, or returns "". For root its owner and the owner's own group do not
+// count, for whom root works there.
 func Shared(dir string) (who string) {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -66,30 +65,19 @@ func Shared(dir string) (who string) {
 	}
 	mode := fmt.Sprintf(" (mode %04o)", st.Mode&0o7777)
 	owner, me := st.Uid, uint32(os.Geteuid())
+	named, group := writers(dir, st.Mode&0o020 != 0)
 	switch {
 	case st.Mode&0o002 != 0:
 		return "every user of this host" + mode
-	case st.Mode&0o020 != 0 && namesMore(dir):
+	case named:
 		return "those whom its access control list names (getfacl " + text.Escape(dir) + ")"
-	case st.Mode&0o020 != 0 && st.Gid != 0 && st.Gid != uint32(os.Getegid()) && (st.Gid != nobody || !nobodyUnmapped()):
+	case group && st.Gid != 0 && !loginGroup(st.Gid) && (me != 0 || !privateGroup(st.Gid, owner)) && (st.Gid != nobody || !nobodyUnmapped()):
 		return "the group " + strconv.FormatUint(uint64(st.Gid), 10) + mode
 	case st.Mode&0o200 != 0 && owner != 0 && owner != me && me != 0 && (owner != nobody || !nobodyUnmapped()):
 		name, _ := nameOf(owner)
 		return name + ", to whom it belongs"
 	}
 	return ""
-}
-
-// bareACL is the size of an access control list, in bytes, that says no more than the mode.
-const bareACL = 4 + 3*8
-
-// namesMore reports whether a file's access control list names users or groups, or cannot be read.
-func namesMore(file string) bool {
-	n, err := unix.Lgetxattr(file, "system.posix_acl_access", nil)
-	if err != nil {
-		return !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP)
-	}
-	return n > bareACL
 }
 
 // Openings says what these mounts open that nobody may have meant: a home, and directories that others

@@ -201,6 +201,11 @@ func Listing(state string) (all []Listed, err error) {
 		return nil, err
 	}
 	var by []written
+	type key struct {
+		path string
+		ino  uint64
+	}
+	index := map[key]int{} // a list can be long
 	for l := w; l != nil; l = l.more {
 		if l.name == writtenName {
 			more, _ := readWriters(l.state) // else they are unknown
@@ -208,9 +213,10 @@ func Listing(state string) (all []Listed, err error) {
 		}
 		for i := range l.entries {
 			e := &l.entries[i]
-			at := slices.IndexFunc(all, func(o Listed) bool { return o.Path == e.path && o.Ino == e.Ino })
+			at, there := index[key{e.path, e.Ino}]
 			one := Listed{Path: e.path, Identity: e.Identity, Gone: e.gone(), Lent: l.name == LentName}
-			if at < 0 {
+			if !there {
+				index[key{e.path, e.Ino}] = len(all)
 				all = append(all, one)
 				continue
 			}
@@ -221,8 +227,8 @@ func Listing(state string) (all []Listed, err error) {
 		}
 	}
 	for _, one := range by {
-		at := slices.IndexFunc(all, func(o Listed) bool { return o.Path == one.path && o.Ino == one.Ino })
-		if at >= 0 && !slices.Contains(all[at].Writers, one.Writer) {
+		at, there := index[key{one.path, one.Ino}]
+		if there && !slices.Contains(all[at].Writers, one.Writer) {
 			all[at].Writers = append(all[at].Writers, one.Writer)
 		}
 	}

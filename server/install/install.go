@@ -12,6 +12,7 @@
 package install
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -86,12 +87,16 @@ var ErrOther = errors.New("another server has this name")
 // otherError is [ErrOther] with what the file of a project has in its place.
 type otherError struct{ entry string }
 
-// other returns the error about an entry that a project brought, to be shown.
+// other returns the error about an entry that a project brought, to be shown. Of what is too long to be
+// shown the names of all members are.
 func other(entry any) error {
 	const most = 300 // bytes
-	shown := encode(entry, "", "")
-	if shown = text.Escape(shown); len(shown) > most {
-		shown = strings.ToValidUTF8(shown[:most], "") + " …"
+	whole := encode(entry, "", "")
+	shown := text.Truncate(text.Escape(whole), most)
+	var members map[string]json.RawMessage
+	if len(whole) > most && json.Unmarshal([]byte(whole), &members) == nil {
+		names := slices.Sorted(maps.Keys(members))
+		shown = text.Truncate(text.Escape(strings.Join(names, ", ")), most) + " in " + shown
 	}
 	return &otherError{shown}
 }

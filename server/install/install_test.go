@@ -127,6 +127,7 @@ func TestForeign(t *testing.T) {
 		{`"command": "./evil/x", "command": "paddock", "args": ["mcp"]`, "", "./evil/x", false},
 		{`"\u0063ommand": "./evil/x", "command": "paddock", "args": ["mcp"]`, "", "./evil/x", false},
 		{`"COMMAND": "paddock", "args": ["mcp"]`, "", `"COMMAND"`, false},
+		{own + `, "A": "` + strings.Repeat("x", 1000) + `", "env": {"PATH": "./evil"}`, "", "args, command, env in ", true},
 		{own + `, "arg\u017f": ["evil"]`, "", "evil", false}, // a long s, which is another case of s
 	}
 	for _, place := range []struct {
@@ -169,6 +170,27 @@ func TestForeign(t *testing.T) {
 			if after, err := os.ReadFile(target.Path); err != nil || strings.Contains(strings.ToLower(string(after)), "env") || strings.Contains(string(after), "evil") {
 				t.Errorf("%s %s: forced: %s, %v", place.client, place.scope, after, err)
 			}
+		}
+	}
+}
+
+// What a project's file has in the place of a server's entry and is none is shown, and replaced.
+func TestNoEntry(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	server := Server{Name: "paddock", Command: "paddock", Args: []string{"mcp"}}
+	for _, entry := range []string{"null", "[]", `"paddock"`, "1"} {
+		target, err := Find("cursor", Project, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(target.Path), 0o700), os.WriteFile(target.Path, []byte(`{"mcpServers":{"paddock":`+entry+`}}`), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := target.Server(server, false).Do(); changed || !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), entry) {
+			t.Errorf("%s: %v, %v", entry, changed, err)
+		}
+		if changed, err := target.Server(server, true).Do(); !changed || err != nil {
+			t.Errorf("%s, forced: %v, %v", entry, changed, err)
 		}
 	}
 }

@@ -128,11 +128,12 @@ func entryOf(v hujson.Value) (e entry, err error) {
 // another server, since they may have come with it and decide what its command is.
 func (f jsonFormat) holds(v hujson.Value, s Server) bool {
 	e, err := entryOf(v)
-	if err != nil {
+	object, ok := v.Value.(*hujson.Object)
+	if err != nil || !ok { // null can be read as an entry
 		return false
 	}
 	if f.foreign {
-		for _, m := range v.Value.(*hujson.Object).Members {
+		for _, m := range object.Members {
 			if !slices.Contains([]string{"type", "command", "args"}, nameOf(m)) {
 				return false
 			}

@@ -223,7 +223,7 @@ func rows() []row {
 		{of: "paddock list", steps: []step{{see: []string{"no sandbox runs"}}}},
 		{of: "paddock list --of ann", steps: []step{{instead: "paddock list --of root", status: 125, see: []string{"only root can become another user"}}}},
 		{of: "paddock written", steps: []step{{see: []string{"STATE", "/home/dev/src/app"}}}},
-		{of: "paddock written forget /tmp", steps: []step{{before: "mkdir -p ~/once && cd ~/once && paddock run -- true", instead: "paddock written forget --yes .", see: []string{"forgotten: . is trusted again"}}}},
+		{of: "paddock written forget /tmp", steps: []step{{before: "mkdir -p ~/once && cd ~/once && paddock run -- true", instead: "paddock written forget --yes .", see: []string{"/once is trusted again"}}}},
 		{of: "paddock token create agent:ann --workspace ~/src/app --expires 30d", steps: []step{{see: []string{"pdk_", "agent:ann"}, also: func(_ *testing.T, printed string) {
 			token, _, _ = strings.Cut(printed, "\n")
 		}}}},

@@ -77,12 +77,14 @@ func Compare(host, copied []byte) (Added, error) {
 			found.Other = append(found.Other, key)
 		}
 	}
-	urls := map[string]bool{} // remotes that have one, or get one
-	acceptable := func(s Entry) bool {
-		return !slices.ContainsFunc(is[s.Key], func(o Entry) bool { return o.Bare || o.odd || !policy.AcceptableGit(o.Key, o.Value) })
+	urls := map[string]bool{}                                // remotes that have one, or get one
+	acceptable, same := map[string]bool{}, map[string]bool{} // by key, of which a file can have many values
+	for key, values := range is {
+		acceptable[key] = !slices.ContainsFunc(values, func(o Entry) bool { return o.Bare || o.odd || !policy.AcceptableGit(o.Key, o.Value) })
+		same[key] = slices.Equal(was[key], values)
 	}
 	for _, s := range slices.Concat(old, all) {
-		if name, ok := strings.CutPrefix(s.Key, "remote."); ok && strings.HasSuffix(name, ".url") && s.Value != "" && (was[s.Key] != nil || acceptable(s)) {
+		if name, ok := strings.CutPrefix(s.Key, "remote."); ok && strings.HasSuffix(name, ".url") && s.Value != "" && (was[s.Key] != nil || acceptable[s.Key]) {
 			urls[strings.TrimSuffix(name, ".url")] = true
 		}
 	}
@@ -90,10 +92,10 @@ func Compare(host, copied []byte) (Added, error) {
 		remote := policy.RemoteOf(s.Key, s.Value)
 		switch {
 		case was[s.Key] != nil:
-			if !slices.Equal(was[s.Key], is[s.Key]) {
+			if !same[s.Key] {
 				other(s.Key)
 			}
-		case acceptable(s) && (remote == "" || urls[remote]):
+		case acceptable[s.Key] && (remote == "" || urls[remote]):
 			found.Settings = append(found.Settings, Setting{s.Key, s.Value})
 		default:
 			other(s.Key)

@@ -53,7 +53,8 @@ func TestCompareGit(t *testing.T) {
 	for i := range MaxAdded + 1 {
 		many.WriteString("[branch \"b" + strconv.Itoa(i) + "\"]\nmerge = refs/heads/x\n")
 	}
-	for _, text := range []string{many.String(), strings.Repeat("#", 2<<20)} {
+	same := "[branch \"b\"]\n" + strings.Repeat("merge=refs/heads/x\n", 50_000) // values of one key are each judged once
+	for _, text := range []string{many.String(), same, strings.Repeat("#", 2<<20)} {
 		if found, err := Compare([]byte(hostConfig), []byte(text)); err == nil {
 			t.Errorf("%.20q: %+v", text, found)
 		}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -11,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -23,10 +27,16 @@ import (
 // keptForUser are the variables that a program which becomes another user keeps.
 var keptForUser = []string{"LANG", "LC_ALL", "TZ", "COLUMNS"}
 
+// What another user's program may take: it could be another one, that never ends.
+const (
+	ofTime = 2 * time.Minute
+	ofSaid = 64 << 20 // bytes of each stream
+)
+
 // asUser runs this program again, with these arguments, as another user, so that nothing of that user's
 // state is read as root. That user could take the program over: so it has no terminal, none of root's
 // open files, keys and variables, and what it prints is escaped.
-func (a *App) asUser(name string, args []string) error {
+func (a *App) asUser(name string, args []string, asJSON bool) error {
 	who, err := user.Lookup(name)
 	if err != nil {
 		return &policy.FieldError{Field: "--of", Value: name, Reason: "this host's list of users, /etc/passwd, does not have that user"}
@@ -42,9 +52,11 @@ func (a *App) asUser(name string, args []string) error {
 	if err != nil {
 		return &paddock.Error{Message: "cannot become " + text.Escape(name) + ": " + err.Error()}
 	}
-	again := exec.Command("/proc/self/exe", args...)
-	again.Dir, again.Env = "/", environmentOf(who, cred.Uid)
-	said, warned := &escaped{to: os.Stdout}, &escaped{to: os.Stderr}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), ofTime, fmt.Errorf("no answer within %v", ofTime))
+	defer cancel()
+	again := exec.CommandContext(ctx, "/proc/self/exe", args...)
+	again.Dir, again.Env, again.WaitDelay = "/", environmentOf(who, cred.Uid), time.Second
+	said, warned := &escaped{to: os.Stdout, json: asJSON}, &escaped{to: os.Stderr}
 	again.Stdout, again.Stderr = said, warned
 	again.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setsid: true, Pdeathsig: unix.SIGKILL}
 	runtime.LockOSThread() // keyrings belong to it, and the program dies with it
@@ -54,6 +66,9 @@ func (a *App) asUser(name string, args []string) error {
 	}
 	keepOpenFiles()
 	err = errors.Join(again.Run(), said.Close(), warned.Close())
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		if a.status = exit.ExitCode(); a.status < 0 {
 			a.status = statusFailed
@@ -109,11 +124,16 @@ func environmentOf(who *user.User, uid uint32) []string {
 // escaped writes lines that steer no terminal.
 type escaped struct {
 	to   io.Writer
+	json bool   // what cannot be printed stays what it is, as JSON writes it
+	said int    // bytes
 	half []byte // the beginning of a character, of which the rest is still to come
 }
 
 // Write escapes what cannot be printed, and leaves ends of lines and tabs.
 func (e *escaped) Write(p []byte) (int, error) {
+	if e.said += len(p); e.said > ofSaid {
+		return 0, errors.New("its answer is too long")
+	}
 	data := slices.Concat(e.half, p)
 	whole := len(data)
 	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
@@ -134,13 +154,19 @@ func (e *escaped) Close() error { return e.print(string(e.half)) }
 func (e *escaped) print(said string) error {
 	var b strings.Builder
 	for rest := said; rest != ""; {
-		i := strings.IndexAny(rest, "\n\t")
-		if i < 0 {
-			b.WriteString(text.Escape(rest))
-			break
+		_, n := utf8.DecodeRuneInString(rest)
+		one := rest[:n]
+		rest = rest[n:]
+		switch printed := text.Escape(one); {
+		case one == "\n" || one == "\t" || printed == one:
+			b.WriteString(one)
+		case e.json:
+			for _, unit := range utf16.Encode([]rune(one)) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		default:
+			b.WriteString(printed)
 		}
-		b.WriteString(text.Escape(rest[:i]) + rest[i:i+1])
-		rest = rest[i+1:]
 	}
 	_, err := io.WriteString(e.to, b.String())
 	return err

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -53,5 +55,32 @@ func TestEscaped(t *testing.T) {
 		if b.String() != once || !strings.Contains(b.String(), "caf\u00e9 \u65e5\u672c\U0001f600\t") || strings.ContainsAny(b.String(), "\x1b\u202e") {
 			t.Errorf("in pieces of %d bytes: %q, want %q", piece, b.String(), once)
 		}
+	}
+}
+
+// JSON stays JSON, and an answer without an end ends.
+func TestEscapedJSON(t *testing.T) {
+	const value = "a\x7fb\U000e0001c\u202e"
+	said, err := json.Marshal(map[string]string{"path": value})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	e := &escaped{to: &b, json: true}
+	if _, err := e.Write(said); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]string
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil || got["path"] != value || strings.ContainsAny(b.String(), "\x7f\U000e0001\u202e") {
+		t.Errorf("%q: %q, %v", b.String(), got, err)
+	}
+	e = &escaped{to: io.Discard}
+	for range ofSaid >> 20 {
+		if _, err := e.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Write([]byte("x")); err == nil {
+		t.Error("it has no bound")
 	}
 }

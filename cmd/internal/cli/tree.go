@@ -112,7 +112,7 @@ func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.asUser(*of, slices.Concat(o.CLI, words, []string{"--json=" + strconv.FormatBool(*asJSON), "--"}, args))
+			return a.asUser(*of, slices.Concat(o.CLI, words, []string{"--json=" + strconv.FormatBool(*asJSON), "--"}, args), *asJSON)
 		}
 		return a.call(o, input, *asJSON)
 	}

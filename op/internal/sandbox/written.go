@@ -255,7 +255,7 @@ func (out WrittenForgetOutput) Render(w io.Writer) error {
 	}
 	switch {
 	case out.Forgotten:
-		fmt.Fprintf(&b, "forgotten: %s is trusted again\n", text.Escape(out.path))
+		fmt.Fprintf(&b, "forgotten: %s is trusted again\n", text.Escape(out.Entries[0].Path))
 	default:
 		fmt.Fprintf(&b, "nothing was forgotten; to forget it: paddock written forget --yes %s\n", quoted(out.path))
 	}
