@@ -180,6 +180,11 @@ func (o Options) list(ctx context.Context, opened bool) ([]Running, error) {
 	if err != nil {
 		return nil, err
 	}
+	return listIn(ctx, state, opened)
+}
+
+// listIn is list for a state directory.
+func listIn(ctx context.Context, state string, opened bool) ([]Running, error) {
 	found, err := run.List(state, opened)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the sandboxes: %w", err)

@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend/host"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -108,5 +110,58 @@ func TestSocketsThatAreNotCovered(t *testing.T) {
 		if c := s.Changes(); len(c.Sockets) > 0 || !slices.Equal(s.Planted(), []string{"agent"}) {
 			t.Errorf("level %q: new sockets: %q, planted: %q", spec.Level, c.Sockets, s.Planted())
 		}
+	}
+}
+
+// Commands reach no server of Paddock's at a socket: one that asks for no token does not begin where they see
+// it, and no spec names one.
+func TestServersAtSockets(t *testing.T) {
+	requireWalls(t)
+	ws, apart := hostpath.Real(t.TempDir()), hostpath.Real(t.TempDir())
+	open := func(spec Spec, opts Options) error {
+		t.Helper()
+		spec.Workspace.Source = ws
+		s, err := Open(t.Context(), spec, opts)
+		if err == nil {
+			t.Cleanup(func() { _ = s.Close() })
+		}
+		return err
+	}
+	listen := func(dir string, open bool) (at net.Addr) {
+		t.Helper()
+		l, err := net.Listen("unix", filepath.Join(dir, "s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		forget, err := RecordServer(Options{}, l.Addr(), open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(forget)
+		return l.Addr()
+	}
+	if err := open(Spec{}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	shown, hidden := listen(ws, true), listen(apart, false)
+	e := (*ReachedError)(nil)
+	if err := RefuseReached(t.Context(), Options{}, shown); !errors.As(err, &e) || e.Dir != ws {
+		t.Errorf("in the workspace of a sandbox: %v", err)
+	}
+	if err := RefuseReached(t.Context(), Options{}, hidden); err != nil {
+		t.Errorf("apart: %v", err)
+	}
+	if err := open(Spec{}, Options{}); err != nil {
+		t.Errorf("where it is covered: %v", err)
+	}
+	if err := open(Spec{HostSockets: []string{hidden.String()}}, Options{}); err == nil || !strings.Contains(err.Error(), "a server of Paddock listens there") {
+		t.Errorf("as a socket of the spec: %v", err)
+	}
+	if err := open(Spec{Workspace: Workspace{Mode: policy.ModeOverlay}}, Options{}); err != nil {
+		t.Errorf("an overlay: %v", err)
+	}
+	if err := RefuseReached(t.Context(), Options{}, listen(t.TempDir(), true)); err != nil {
+		t.Errorf("another one apart: %v", err)
 	}
 }

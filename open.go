@@ -122,7 +122,8 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		err = writeSpec(req.StateDir, s.ID(), req.Spec)
 	}
 	if err == nil { // again: a server that has begun to listen since looks at the specs that are written
-		err = refuseOwnPorts(req.StateDir, req.Spec.Network.HostPorts)
+		reached, rerr := refuseServers(req)
+		s.lost, err = append(s.lost, reached...), rerr
 	}
 	if s.before != nil { // for the process that comes after this one was killed
 		var kerr error
@@ -158,9 +159,6 @@ type begun struct {
 
 // start protects what the host obeys, makes the layer of an overlay, and starts the wall.
 func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Request) (b begun, err error) {
-	if err := refuseOwnPorts(req.StateDir, req.Spec.Network.HostPorts); err != nil {
-		return b, err
-	}
 	if b.layer, err = o.makeLayer(ctx, req); err != nil {
 		return b, err
 	}
@@ -175,6 +173,9 @@ func (o Options) start(ctx context.Context, be backend.Backend, req *backend.Req
 	}()
 	if b.protection, err = o.protect(ctx, req); err == nil {
 		err = coverSockets(ctx, req, &b.protection)
+	}
+	if err == nil {
+		_, err = refuseServers(*req)
 	}
 	if err != nil {
 		return b, err

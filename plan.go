@@ -38,6 +38,10 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	if err == nil {
 		err = coverSockets(ctx, &req, &protection)
 	}
+	var reached []string
+	if err == nil {
+		reached, err = refuseServers(req)
+	}
 	if err != nil {
 		return nil, Spec{}, err
 	}
@@ -47,7 +51,7 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 			plan.Holds.Home, req.Spec.Home = policy.HomeKeep, policy.HomeKeep
 		}
 		plan.Holds.Lost = append(plan.Holds.Lost, kept.lost...)
-		plan.Holds.Lost = slices.Concat(plan.Holds.Lost, losses(protection), openings(req))
+		plan.Holds.Lost = slices.Concat(plan.Holds.Lost, losses(protection), openings(req), reached)
 	}
 	return plan, req.Spec, err
 }

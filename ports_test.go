@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -247,7 +248,7 @@ func TestOwnPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	forget, err := RecordServer(Options{StateDir: state}, server.Addr())
+	forget, err := RecordServer(Options{StateDir: state}, server.Addr(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,6 +267,35 @@ func TestOwnPorts(t *testing.T) {
 	_ = s.Close()
 	if err := refuseOwnPorts(state, []policy.Port{policy.Port(taken), policy.Port(serving)}); err != nil {
 		t.Error(err)
+	}
+	// A server is found from every state directory, unless the usual one is not this user's alone.
+	if forget, err = RecordServer(Options{}, server.Addr(), true); err != nil {
+		t.Fatal(err)
+	}
+	defer forget()
+	usual := hostpath.RootState // and that of other users, in these tests
+	for mode, refused := range map[os.FileMode]bool{0o700: true, 0o777: false} {
+		if err := os.Chmod(usual, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := refuseOwnPorts(state, []policy.Port{policy.Port(serving)}); (err != nil) != refused {
+			t.Errorf("the usual directory has mode %04o: %v", mode, err)
+		}
+	}
+	if err := os.Chmod(usual, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// Commands with the host's network reach it, and that is told.
+	told := func(network string) bool {
+		t.Helper()
+		return slices.ContainsFunc(mustOpenPlain(t, state, "host", Network{Mode: network}).Isolation().Lost, func(line string) bool { return strings.Contains(line, server.Addr().String()) })
+	}
+	if !told(policy.NetworkHost) || told(policy.NetworkNone) {
+		t.Error("that commands reach a server without tokens is not told with the host's network, or with none")
+	}
+	forget()
+	if told(policy.NetworkHost) {
+		t.Error("a server that has ended is told")
 	}
 	// What is left of a process that was killed says nothing.
 	if err := os.WriteFile(filepath.Join(state, "ports", "127.0.0.1:1234"), []byte(`{"address":"127.0.0.1:1234","pid":1,"start_time":1}`), 0o600); err != nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
 )
 
 // RootState is root's usual state directory. Distributions may set another one when they
@@ -133,6 +135,25 @@ func (s *Seen) usualList() (string, error) {
 func UsualList(state string) error {
 	_, err := NewSeen(List(state)).usualList()
 	return err
+}
+
+// OwnUsual returns the usual state directory for a process that uses this one, if what is recorded
+// there can be believed, and something can be recorded: it is this user's own, and no command of a
+// sandbox could have chosen it. It may not exist yet. The error says why not.
+func OwnUsual(state string) (string, error) {
+	if usual, err := UsualState(); err == nil && Real(usual) == state {
+		return state, nil
+	}
+	s := NewSeen(List(state))
+	usual, err := s.usualList()
+	if err != nil {
+		return "", err
+	}
+	way, err := s.follow(usual)
+	if err == nil {
+		err = way.ofOwner(backend.OwnFile{Path: usual, What: "the usual state directory", Dir: true})
+	}
+	return usual, err
 }
 
 // LentName is the file in root's usual state directory that lists which directories of

@@ -74,24 +74,12 @@ type boundSocket struct {
 // alone, by the names that they were bound by: so what commands can write is searched whatever it says. What is at a path is judged by its inode, whoever has
 // bound it, and by whatever name.
 func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, passed []string) (list []backend.Socket, lost []string, err error) {
-	f := &socketFinder{all: seenBy(req).host(), found: map[string]bool{}}
+	f := newSocketFinder(req, mounts)
 	named := map[confine.FileID]bool{}
-	for i, m := range mounts {
-		switch {
-		case m.Socket:
+	for _, m := range mounts {
+		if m.Socket {
 			named[m.ID.FileID] = true
-		case m.Copied || m.Layered || m.Merged(): // nothing in it can be connected to
-		default:
-			tools := i >= len(mounts)-req.Toolchains.Mounts
-			f.show(m.Source, m.Dir && !m.Writable && m.Stored == nil && !tools)
 		}
-	}
-	dirs := shownDirs
-	if req.Spec.RootFS != policy.RootHost && req.Spec.RootFS != "" {
-		dirs = []string{Real(req.Spec.RootFS)}
-	}
-	for _, dir := range dirs {
-		f.show(dir, false)
 	}
 	for _, at := range walked {
 		f.found[at] = true
@@ -129,6 +117,63 @@ func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, p
 	}
 	slices.SortFunc(list, func(a, b backend.Socket) int { return strings.Compare(a.Path, b.Path) })
 	return list, f.lost, nil
+}
+
+// newSocketFinder returns one that knows what becomes visible.
+func newSocketFinder(req backend.Request, mounts []Mount) *socketFinder {
+	f := &socketFinder{all: seenBy(req).host(), found: map[string]bool{}}
+	for i, m := range mounts {
+		if m.Socket || m.Copied || m.Layered || m.Merged() {
+			continue // nothing in it can be connected to
+		}
+		tools := i >= len(mounts)-req.Toolchains.Mounts
+		f.show(m.Source, m.Dir && !m.Writable && m.Stored == nil && !tools)
+	}
+	dirs := shownDirs
+	if req.Spec.RootFS != policy.RootHost && req.Spec.RootFS != "" {
+		dirs = []string{Real(req.Spec.RootFS)}
+	}
+	for _, dir := range dirs {
+		f.show(dir, false)
+	}
+	return f
+}
+
+// ShownBy returns the directory, of a mount or of the root file system, by which a request shows a path of
+// the host to its commands, or "". at has no symbolic links.
+func ShownBy(req backend.Request, mounts []Mount, at string) (dir string) {
+	f := newSocketFinder(req, mounts)
+	here := placeOf(f.all, at)
+	for _, d := range f.shown {
+		if _, ok := here.within(d.place); ok || Under(at, d.path) {
+			return d.path
+		}
+	}
+	return ""
+}
+
+// RefuseServer refuses a request by whose mounts commands could connect to a server of Paddock's that
+// listens at a Unix socket: as one that the spec names, or, if the server asks for no token, as one that
+// they show and that is not covered.
+func RefuseServer(req backend.Request, mounts []Mount, at string, open bool) error {
+	id, state := socketAt(at)
+	if state == socketNone {
+		return nil
+	}
+	for _, m := range mounts {
+		if m.Socket && m.ID.FileID == id {
+			return Refuse(m.named(), m.Source, "a server of Paddock listens there", "name another socket")
+		}
+	}
+	if !open || req.Spec.Level == policy.LevelLandlock || // in which there is no Unix socket
+		slices.ContainsFunc(req.Sockets, func(s backend.Socket) bool { return s.ID == id }) {
+		return nil
+	}
+	if dir := ShownBy(req, mounts, at); dir != "" {
+		return Refuse(mounts[0].named(), mounts[0].Source, "a server of Paddock that asks for no token listens at "+at+", and commands could connect to it through "+dir,
+			"end that server, let it listen outside of what commands see, or start it without --no-auth; or use `workspace.mode` overlay")
+	}
+	return nil
 }
 
 // show adds a directory or file that becomes visible.

@@ -243,6 +243,42 @@ func TestTrustSockets(t *testing.T) {
 	}
 }
 
+// No mount shows a server of Paddock's that asks for no token, unless it is covered, and none is one.
+func TestRefuseServer(t *testing.T) {
+	ws, apart := realTemp(t), realTemp(t)
+	shown, hidden := filepath.Join(ws, "s"), filepath.Join(apart, "s")
+	listenAt(t, shown)
+	listenAt(t, hidden)
+	id, _ := socketAt(shown)
+	covered := []backend.Socket{{Path: shown, ID: id}}
+	for _, tt := range []struct {
+		at, mode string
+		open     bool
+		named    []string
+		covered  []backend.Socket
+		says     string
+	}{
+		{at: shown, open: true, says: "a server of Paddock that asks for no token listens at " + shown},
+		{at: shown, open: true, covered: covered},
+		{at: shown, open: true, mode: policy.ModeOverlay},
+		{at: shown},
+		{at: hidden, open: true},
+		{at: hidden, named: []string{hidden}, says: "a server of Paddock listens there"},
+		{at: filepath.Join(ws, "gone"), open: true},
+	} {
+		req := requestOver("", ws)
+		req.Spec.Workspace.Mode, req.Spec.HostSockets, req.Sockets, req.Seen = tt.mode, tt.named, tt.covered, NewSeen(unlisted())
+		mounts, err := Mounts(req, "/workspace")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = RefuseServer(req, mounts, tt.at, tt.open)
+		if refused := tt.says != ""; (err != nil) != refused || refused && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
+
 // A directory that the host shows at two places is one: a socket in it is in what commands can
 // write, and another mount shows a part of it, whatever the paths.
 func TestOtherPathsOfSockets(t *testing.T) {

@@ -4,8 +4,10 @@ package state
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,17 +15,19 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
-// portsDir has a file for each TCP port on which a process of Paddock listens: NAME is the
-// address, as in "127.161.20.5:8080".
+// portsDir has a file for each TCP port or Unix socket at which a process of Paddock listens: its name is
+// the address, as in "127.161.20.5:8080", or made from the socket's path.
 const portsDir = "ports"
 
-// Port is a TCP port of the host on which a process of Paddock listens.
+// Port is a TCP port of the host, or a Unix socket, at which a process of Paddock listens.
 type Port struct {
-	// Address is the address and port.
+	// Address is the address and port, or the absolute path of a server's Unix socket.
 	Address string `json:"address"`
 	// Sandbox is whose port it is, and Guest the port inside; empty and 0 for a server.
 	Sandbox string `json:"sandbox,omitempty"`
 	Guest   int    `json:"guest,omitempty"`
+	// Open says that a server asks for no token.
+	Open bool `json:"open,omitempty"`
 	// PID and Start are the process that listens.
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start_time"`
@@ -49,7 +53,11 @@ func AddPort(root string, p Port) (forget func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, p.Address)
+	name := p.Address
+	if filepath.IsAbs(name) {
+		name = fmt.Sprintf("unix-%x", sha256.Sum256([]byte(name)))
+	}
+	path := filepath.Join(dir, name)
 	if err := hostpath.Replace(path, 0o600, text); err != nil {
 		return nil, fail("write", path, err, "")
 	}

@@ -98,12 +98,17 @@ func reached(at net.Addr, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	why, hint := e.Error()+", and its commands could do all that the server does", "listen at another port, take the port from it: paddock network set "+e.ID+" --none"
+	command := "paddock "
+	if e.State != "" {
+		command = "PADDOCK_STATE_DIR=" + policy.ShellWord(e.State) + " " + command
+	}
+	stop := ", end it: " + command + "stop " + e.ID
+	why, hint := e.Error()+", and its commands could do all that the server does", "listen at another port, take the port from it: "+command+"network set "+e.ID+" --none"
 	switch {
 	case e.Err != nil:
-		why, hint = e.Error(), "listen at another port, end it: paddock stop "+e.ID
-	case e.Shared:
-		hint = "listen at a Unix socket outside of what its commands see, end it: paddock stop " + e.ID
+		why, hint = e.Error(), "listen at another address"+stop
+	case e.Shared, e.Dir != "":
+		hint = "listen at a Unix socket outside of what its commands see" + stop
 	}
 	return &policy.FieldError{Field: "--http", Value: at.String(), Reason: why, Hint: hint + ", or leave --no-auth out"}
 }
@@ -137,7 +142,7 @@ func (f *mcpFlags) serveHTTP(named bool) error {
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	forget, err := paddock.RecordServer(paddock.Options{}, guard.Addr())
+	forget, err := paddock.RecordServer(paddock.Options{}, guard.Addr(), h.noAuth)
 	if err != nil {
 		return errors.Join(err, guard.Close(), server.Close())
 	}

@@ -89,7 +89,7 @@ func List(dir string, opened bool) ([]Running, error) {
 
 // AddPort records a port on which this process listens, until forget is called.
 func AddPort(dir string, p Port) (forget func(), err error) {
-	return state.AddPort(dir, state.Port{Address: p.Address, Sandbox: p.Sandbox, Guest: p.Guest})
+	return state.AddPort(dir, state.Port{Address: p.Address, Sandbox: p.Sandbox, Guest: p.Guest, Open: p.Open})
 }
 
 // Ports returns the ports on which processes of Paddock listen.
@@ -97,7 +97,7 @@ func Ports(dir string) ([]Port, error) {
 	found, err := state.Ports(dir)
 	list := make([]Port, len(found))
 	for i, p := range found {
-		list[i] = Port{Address: p.Address, Sandbox: p.Sandbox, Guest: p.Guest}
+		list[i] = Port{Address: p.Address, Sandbox: p.Sandbox, Guest: p.Guest, Open: p.Open}
 	}
 	return list, err
 }

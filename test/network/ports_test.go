@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +95,17 @@ func TestSharedNetworkReaches(t *testing.T) {
 			t.Errorf("at %v: %v", at, err)
 		}
 	}
-	if err := paddock.RefuseReached(t.Context(), w.options(), &net.UnixAddr{Name: "s", Net: "unix"}); err != nil {
+	t.Chdir(t.TempDir())
+	unix, err := net.Listen("unix", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close()
+	at, err := filepath.Abs("s")
+	if err == nil {
+		err = paddock.RefuseReached(t.Context(), w.options(), &net.UnixAddr{Name: at, Net: "unix"})
+	}
+	if err != nil {
 		t.Errorf("at a Unix socket: %v", err)
 	}
 }
