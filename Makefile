@@ -33,7 +33,7 @@ raceprobe = $(eval raceprobe := $(shell CGO_ENABLED=1 $(GO) run -race ./test/rac
 # that compute, whose code and tests start no goroutine beside another, tests of whole
 # programs, which are built without it, and layer, whose only goroutines read a layer, as
 # internal/layers has them do.
-UNRACED := policy(/.*)? internal/(redact|search|strictjson|text)(/.*)? op/internal/(output|patch|shell) \
+UNRACED := policy(/.*)? internal/(redact|search|strictjson|text)(/.*)? op/internal/(output|patch|shell|wrap) \
 	backend/hostpath/gitconfig obeyed layer test/.* bench(/.*)? examples/.*
 
 # The skips that are allowed; empty where nothing may be skipped.
