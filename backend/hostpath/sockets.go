@@ -171,7 +171,7 @@ func RefuseServer(req backend.Request, mounts []Mount, at string, open bool) err
 	}
 	if dir := ShownBy(req, mounts, at); dir != "" {
 		return Refuse(mounts[0].named(), mounts[0].Source, "a server of Paddock that asks for no token listens at "+at+", and commands could connect to it through "+dir,
-			"end that server, let it listen outside of what commands see, or start it without --no-auth; or use `workspace.mode` overlay")
+			"end that server, let it listen outside of what commands see, or have it ask for tokens; or use `workspace.mode` overlay")
 	}
 	return nil
 }
