@@ -15,11 +15,12 @@ import (
 // maxNamed is how many hosts that the workspace names are told.
 const maxNamed = 8
 
-// AllowFrom adds rules to a spec for the hosts from which the caller's own package managers
-// download: "apt", "cargo", "go", "npm" and "pip", as far as Options.Path names them. Each is
-// executed on the host, in an empty directory of the state directory and with the configuration of the user and the
-// system alone, so nothing of the workspace is obeyed, nor what others could put into a directory above. For tools that the caller has configured,
-// the spec gets variables that say so inside, unless it sets them.
+// AllowFrom adds rules to a spec for the hosts from which the caller's own package managers download:
+// "apt", "cargo", "go", "npm" and "pip", as far as Options.Path names them. Each is executed on the
+// host, in an empty directory of the state directory and with the configuration of the user and the
+// system alone, so nothing of the workspace is obeyed, nor what others could put into a directory
+// above. For tools that the caller has configured, the spec gets variables that say so inside, unless
+// it sets them.
 //
 // notes are lines for the user: what was not included, and which hosts the workspace names
 // besides. The error of a tool that cannot be asked is a *policy.FieldError.

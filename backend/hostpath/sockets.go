@@ -71,8 +71,8 @@ type boundSocket struct {
 // may be that were not found. Sockets that the spec names are not among them.
 //
 // A kernel that is asked for the sockets that are bound has those of the caller's network namespace
-// alone, by the names that they were bound by: so what commands can write is searched whatever it says. What is at a path is judged by its inode, whoever has
-// bound it, and by whatever name.
+// alone, by the names that they were bound by: so what commands can write is searched whatever it says.
+// What is at a path is judged by its inode, whoever has bound it, and by whatever name.
 func Sockets(ctx context.Context, req backend.Request, mounts []Mount, walked, passed []string) (list []backend.Socket, lost []string, err error) {
 	f := newSocketFinder(req, mounts)
 	named := map[confine.FileID]bool{}

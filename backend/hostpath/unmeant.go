@@ -19,11 +19,11 @@ var hostOwn = []string{"/etc", "/usr", "/var", "/opt", "/boot", "/run", "/bin", 
 // What lies in them may be a workspace.
 var places = []string{"/tmp", "/var/tmp", "/srv", "/mnt", "/media"}
 
-// Unasked says why a directory must not become the workspace only because it is the current
-// directory: it "is or holds" a home or one of the system's directories, or "lies in" one
-// of the latter, or is a place of many things such as /tmp itself or of the sockets of a session, or others
-// than the caller can change it ([Shared]). An ordinary user may use a directory of their own in the system's. It returns
-// "" for other directories. dir is absolute, without symbolic links.
+// Unasked says why a directory must not become the workspace only because it is the current directory:
+// it "is or holds" a home or one of the system's directories, or "lies in" one of the latter, or is a
+// place of many things such as /tmp itself or of the sockets of a session, or others than the caller
+// can change it ([Shared]). An ordinary user may use a directory of their own in the system's. It
+// returns "" for other directories. dir is absolute, without symbolic links.
 func Unasked(dir string) (why string) {
 	if slices.Contains(places, dir) {
 		return "is where everything in " + dir + " lies"

@@ -2,11 +2,12 @@
 //
 //	answer, err := origins.Ask(ctx, origins.Request{Tools: []string{"npm"}, Sandbox: req, LookupEnv: os.LookupEnv})
 //
-// Each tool that the caller's PATH names is executed on the host, in a new and empty directory of
-// the state directory, in which and above which nobody else can make files, with the configuration of the user and the system alone, and its answer becomes rules of the
-// network. So there is no list of other people's hosts, and mirrors count. Nothing of the
-// workspace is obeyed or executed: a program, a directory of programs or a file of configuration
-// that commands of sandboxes could have written is refused, and so is one in the workspace.
+// Each tool that the caller's PATH names is executed on the host, in a new and empty directory of the
+// state directory, in which and above which nobody else can make files, with the configuration of the
+// user and the system alone, and its answer becomes rules of the network. So there is no list of other
+// people's hosts, and mirrors count. Nothing of the workspace is obeyed or executed: a program, a
+// directory of programs or a file of configuration that commands of sandboxes could have written is
+// refused, and so is one in the workspace.
 package origins
 
 import (
