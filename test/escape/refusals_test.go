@@ -122,7 +122,7 @@ func TestRefusedByTheLandlockLevel(t *testing.T) {
 		{"another root", level("--rootfs", "/opt"), []string{"rootfs", "use level full"}},
 		{"a mount elsewhere", level("--ro", h.tools+":/mnt/x"), []string{"target", "use level full"}},
 		{"a bound of temporary files", level("--tmp", "16MiB"), []string{"--tmp", "use level full"}},
-		{"the state in the workspace", level("--workspace", h.dir), []string{"Paddock's own state", "PADDOCK_STATE_DIR"}},
+		{"the state in the workspace", level("--allow-degraded=identity", "--workspace", filepath.Dir(h.state)), []string{"Paddock's own state", "PADDOCK_STATE_DIR"}},
 		{"the programs in what is writable", level("--rw", h.programs), []string{"commands could change", "Paddock's own program", "use level full"}},
 	})
 }
