@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -147,7 +148,7 @@ func CheckImpliedWorkspace(spec policy.Spec, dir string) error {
 	if dir != "/" { // it can never be a workspace
 		hint += "; if you mean this one, name it: `workspace.source` " + policy.ShellWord(dir)
 	}
-	if hostpath.Shared(dir) == "" {
+	if others := hostpath.Shared(dir); others == "" || !strings.HasSuffix(why, others) { // that is not the reason
 		why += ": commands could read and change all of it"
 	}
 	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why, Hint: hint}
