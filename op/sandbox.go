@@ -148,7 +148,9 @@ func CheckImpliedWorkspace(spec policy.Spec, dir string) error {
 	if dir != "/" { // it can never be a workspace
 		hint += "; if you mean this one, name it: `workspace.source` " + policy.ShellWord(dir)
 	}
-	if others := hostpath.Shared(dir); others == "" || !strings.HasSuffix(why, others) { // that is not the reason
+	if others := hostpath.Shared(dir); others != "" && strings.HasSuffix(why, others) {
+		why += ", who could choose what commands find there"
+	} else {
 		why += ": commands could read and change all of it"
 	}
 	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why, Hint: hint}
