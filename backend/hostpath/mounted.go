@@ -148,9 +148,9 @@ func placeOf(all map[string]mounted, at string) place {
 	return place{base.device, path.Join(base.root, rel)}
 }
 
-// within is [Within] for places.
+// within is [Within] for places. The zero place is nowhere.
 func (p place) within(dir place) (rel string, ok bool) {
-	if p.device != dir.device {
+	if p.device != dir.device || p == (place{}) {
 		return "", false
 	}
 	return Within(p.path, dir.path)
