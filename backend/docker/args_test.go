@@ -114,7 +114,7 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// What is not known to be harmless is told by name, whatever its form; what is harmless is not.
+// An argument is reported by name, in whatever form it is written, unless it is known to be harmless.
 func TestUnknown(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "--ulimit nofile=64 -e A=b -eA=--privileged --env=X -m 64m -h x -w /x --pull never -q --pids-limit=5": "", // the control

@@ -325,7 +325,7 @@ func MountedSockets(mounts []Mount) (notices []string) {
 type socketState int
 
 const (
-	socketNone   socketState = iota // it is no socket, or nobody has bound it: what a server left that has ended
+	socketNone   socketState = iota // it is not a socket, or no process has bound it, as when its server has ended
 	socketBound                     // a process has bound it, or it cannot be told
 	socketClosed                    // the caller cannot reach it
 )

@@ -40,7 +40,7 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// A directory that others than the caller can change is named, or it is no workspace. Where a mode or an
+// A directory that other users can change is a workspace only if it is named. Where a mode or an
 // owner is that of every project, there is nothing to say.
 func TestShared(t *testing.T) {
 	const other = 54321

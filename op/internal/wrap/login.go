@@ -247,7 +247,7 @@ const (
 
 // timeOf returns the time that a member says in place of another: a number, which must be one of
 // whole milliseconds since 1970, as agents write them, or a text where there was one of a time.
-// The zero time, which is in no bounds, is the answer for what is none.
+// For any other value it returns the zero time, which is outside every bound.
 func timeOf(was, is any) (when time.Time, isTime bool) {
 	switch is := is.(type) {
 	case json.Number:
@@ -258,7 +258,7 @@ func timeOf(was, is any) (when time.Time, isTime bool) {
 	case string:
 		before, _ := was.(string)
 		if _, err := time.Parse(time.RFC3339, before); err == nil {
-			when, _ = time.Parse(time.RFC3339, is) // zero for what is none
+			when, _ = time.Parse(time.RFC3339, is) // zero if it is not a time
 			return when, true
 		}
 	}
