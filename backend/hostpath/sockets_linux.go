@@ -68,18 +68,24 @@ func boundSockets() (list []boundSocket, partial bool) {
 		return list, false
 	}
 	text, _ := os.ReadFile("/proc/net/unix")
-	for line := range strings.Lines(string(text)) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 8) // Num RefCount Protocol Flags Type St Inode Path
-		if len(f) < 8 {
-			continue
+	return listedBound(string(text)), true
+}
+
+// listedBound reads the names in the text of /proc/net/unix: of each line Num, RefCount, Protocol, Flags,
+// Type, St and Inode, set in columns by spaces, and after one space the path, which may have spaces.
+func listedBound(text string) (list []boundSocket) {
+	for line := range strings.Lines(text) {
+		var f [7]string
+		name := strings.TrimSuffix(line, "\n")
+		for i := range f {
+			f[i], name, _ = strings.Cut(strings.TrimLeft(name, " "), " ")
 		}
-		name := strings.TrimLeft(f[7], " ")
 		flags, _ := strconv.ParseUint(f[3], 16, 32)
 		if kind := f[4]; name != "" && name[0] != '@' && (flags&listAccepting != 0 || kind == "0002") {
 			list = append(list, boundSocket{name: name})
 		}
 	}
-	return list, true
+	return list
 }
 
 // askBound asks the kernel.

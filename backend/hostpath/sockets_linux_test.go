@@ -93,6 +93,26 @@ func TestBoundSockets(t *testing.T) {
 	}
 }
 
+// Where the kernel's list has columns, a small number has spaces before it, and a path may have some.
+func TestListedSockets(t *testing.T) {
+	const list = `Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01   123 /run/early
+0000000000000000: 00000002 00000000 00010000 0005 01 1234567 /run/late
+0000000000000000: 00000002 00000000 00000000 0002 01    12 /run/data gram
+0000000000000000: 00000003 00000000 00000000 0001 03    13 /run/accepted
+0000000000000000: 00000002 00000000 00010000 0001 01    14 @abstract
+0000000000000000: 00000002 00000000 00010000 0001 01 12345  relative
+0000000000000000: 00000002 00000000 00000000 0002 01    15
+`
+	var names []string
+	for _, s := range listedBound(list) {
+		names = append(names, s.name)
+	}
+	if want := []string{"/run/early", "/run/late", "/run/data gram", " relative"}; !slices.Equal(names, want) {
+		t.Errorf("listed are %q, want %q", names, want)
+	}
+}
+
 // A directory that the walk has left out is searched.
 func TestSocketsInPassedDirectories(t *testing.T) {
 	ws := realTemp(t)
