@@ -76,6 +76,8 @@ func newAgent(t *testing.T, pkg string) *agent {
 func (a *agent) provide(t *testing.T, program string) {
 	t.Helper()
 	text := fmt.Sprintf("#!/bin/sh\nPADDOCK_STATE_DIR='%s' exec '%s' \"$@\"\n", filepath.Join(a.home, "state"), program)
+	syscall.ForkLock.RLock() // a child of another test that had it open for writing would keep it from running
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(filepath.Join(a.home, "bin", "paddock"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
