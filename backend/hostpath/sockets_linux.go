@@ -67,7 +67,7 @@ func boundSockets() (list []boundSocket, partial bool) {
 	if list, err := askBound(); err == nil {
 		return list, false
 	}
-	text, _ := os.ReadFile("/proc/net/unix")
+	text, _ := os.ReadFile("/proc/thread-self/net/unix") // the process may have begun in another network
 	return listedBound(string(text)), true
 }
 
