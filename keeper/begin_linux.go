@@ -215,7 +215,7 @@ func (h *handshake) fail(stage, op, object string, err error) *Failure {
 // serve joins connections to the sandbox's socket with connections to the agent.
 // The channel is closed when the agent can be reached no more.
 func (k *keeper) serve() (<-chan struct{}, error) {
-	mux, err := stdiomux.Dial(&prefixed{k.rest, k.wall.out}, k.wall.in)
+	mux, err := stdiomux.Dial(&output{k.rest, k.wall.out}, k.wall.in)
 	if err != nil {
 		return nil, err
 	}
@@ -239,18 +239,22 @@ func (k *keeper) serve() (<-chan struct{}, error) {
 	return mux.Done(), nil
 }
 
-// prefixed reads input that was read ahead, and then the file.
-type prefixed struct {
+// output reads from the wall's output what was read ahead, and then the rest.
+type output struct {
 	ahead []byte
-	*os.File
+	from  *os.File
 }
 
-// Read reads first the input that was read ahead, and then from the file.
-func (p *prefixed) Read(b []byte) (int, error) {
-	if len(p.ahead) > 0 {
-		n := copy(b, p.ahead)
-		p.ahead = p.ahead[n:]
+// Read reads first what was read ahead.
+func (o *output) Read(b []byte) (int, error) {
+	if len(o.ahead) > 0 {
+		n := copy(b, o.ahead)
+		o.ahead = o.ahead[n:]
 		return n, nil
 	}
-	return p.File.Read(b)
+	return o.from.Read(b)
 }
+
+// Close ends reading, and keeps the pipe open: the wall may have more to copy, and would be killed
+// by SIGPIPE, where its status says that the agent has ended everything.
+func (o *output) Close() error { return o.from.SetReadDeadline(time.Unix(1, 0)) }

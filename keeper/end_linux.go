@@ -3,6 +3,7 @@ package keeper
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"time"
 
@@ -26,14 +27,19 @@ func (k *keeper) end(why string, grace time.Duration) *Ended {
 	_ = k.listener.Close()
 	if w := k.wall; w != nil {
 		if k.mux != nil {
-			_ = k.mux.Close() // this closes the pipes, too
+			_ = k.mux.Close() // this closes the pipe to the wall, too
 		}
-		_, _ = w.in.Close(), w.out.Close()
+		_ = w.in.Close()
+		go func() { // the wall copies the last of what the agent has written
+			_ = w.out.SetReadDeadline(time.Time{})
+			_, _ = io.Copy(io.Discard, w.out)
+		}()
 		select {
 		case <-w.alone:
 			e.Exited, e.Status = w.status.Exited(), w.status.ExitStatus()
 		case <-time.After(max(grace, endGrace)):
 		}
+		_ = w.out.Close()
 		e.Killed, e.Proved = endAll(w.alone)
 		e.Said = w.errors.get()
 		if bytes.Contains(e.Said, []byte(k.order.Nonce)) {

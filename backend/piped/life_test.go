@@ -78,6 +78,19 @@ func TestEndOfAll(t *testing.T) {
 	}
 }
 
+// A wall that still copies when its agent has ended is read to its end, so that its status says how
+// the agent has ended: it does not die of a pipe that nobody reads.
+func TestLastWords(t *testing.T) {
+	req := request(t)
+	box := open(t, req, plain(t, "/bin/sh", "-c", `"$@"; status=$?; sleep 0.1; echo "the last words" || exit 9; exit $status`, "sh"))
+	if _, err := box.Stop(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if e := box.(*sandbox).ended; e == nil || !e.Exited || e.Status != 0 || e.Killed > 0 {
+		t.Errorf("it ended as %+v", e)
+	}
+}
+
 // ownerEnv holds the order of a process that owns a sandbox and is killed.
 const ownerEnv = "PADDOCK_TEST_OWNER"
 
