@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"syscall"
 	"time"
 )
 
@@ -340,7 +341,7 @@ func (k *Kept) exchange(ctx context.Context, line []byte, r any) error {
 	}
 	c := k.conn
 	c.sent = writeAll(c.Conn, line)
-	if _, err := c.br.Peek(1); err != nil && (c.sent != nil || errors.Is(err, io.EOF)) && ctx.Err() == nil {
+	if _, err := c.br.Peek(1); err != nil && (c.sent != nil || ended(err)) && ctx.Err() == nil {
 		return errors.Join(errUnread, Errorf(CodeGone, "cannot read the agent's answer: the connection ended"))
 	}
 	err := c.answer(r, MaxLine)
@@ -349,6 +350,12 @@ func (k *Kept) exchange(ctx context.Context, line []byte, r any) error {
 	}
 	k.last = time.Now()
 	return err
+}
+
+// ended reports whether an error of a read means that the other side has closed the
+// connection: with a reset, where it or a relay before it had left something unread.
+func ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // Close closes the connection. Kept can be used again after it.

@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -56,5 +58,66 @@ func TestHostileSessionResults(t *testing.T) {
 	var bad *Error
 	if _, err := answering(t, `{}`).RunSession(testContext(t), RunSessionRequest{Command: "\xff"}); !errors.As(err, &bad) || bad.Object != "command" {
 		t.Errorf("a command that is no text: %v", err)
+	}
+}
+
+// telling is a connection that tells of each write.
+type telling struct {
+	net.Conn
+	wrote chan<- bool
+}
+
+func (c telling) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.wrote <- true
+	return n, err
+}
+
+// What the agent has not read is sent again, over another connection, however the kept one ended.
+func TestKeptConnectionIsMadeAgain(t *testing.T) {
+	const calls = 5
+	for _, unread := range []bool{false, true} { // unread: it ends by a reset, as where a relay closes with a request in it
+		t.Run(fmt.Sprintf("unread=%v", unread), func(t *testing.T) {
+			l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			wrote := make(chan bool, 2*calls)
+			over := make(chan int)
+			go func() {
+				served := 0
+				defer func() { over <- served }()
+				for served < calls {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
+						return
+					}
+					<-wrote
+					served++
+					_, _ = conn.Write([]byte(`{"exit_code":7}` + "\n"))
+					if unread && served < calls {
+						<-wrote // the next request, in this connection
+					}
+					_ = conn.Close()
+				}
+			}()
+			kept := &Kept{Client: &Client{Dial: func(context.Context) (net.Conn, error) {
+				conn, err := net.Dial("unix", l.Addr().String())
+				return telling{conn, wrote}, err
+			}}}
+			defer kept.Close()
+			for i := range calls {
+				if r, err := kept.RunSession(testContext(t), RunSessionRequest{SessionID: "s"}); err != nil || r.ExitCode != 7 {
+					t.Fatalf("call %d: %+v, %v", i, r, err)
+				}
+			}
+			if served := <-over; served != calls {
+				t.Errorf("%d were served", served)
+			}
+		})
 	}
 }

@@ -7,8 +7,11 @@ package stdiomux
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -110,9 +113,38 @@ func (d *Dialer) DialContext(ctx context.Context) (net.Conn, error) {
 // Close ends all connections, and closes the pipes.
 func (d *Dialer) Close() error { return d.session.Close() }
 
-// conn is a connection whose Close also ends its reads and writes. Those of
-// a bare stream would wait for the other side.
+// conn is a connection whose Close also ends its reads and writes, where those of
+// a bare stream would wait for the other side, and whose errors are those of other
+// connections: who uses one does not know of yamux.
 type conn struct{ *yamux.Stream }
+
+// Read reads into b.
+func (c conn) Read(b []byte) (int, error) {
+	n, err := c.Stream.Read(b)
+	return n, common(err)
+}
+
+// Write writes all of b.
+func (c conn) Write(b []byte) (int, error) {
+	n, err := c.Stream.Write(b)
+	return n, common(err)
+}
+
+// common returns what other connections answer in place of an error of yamux.
+func common(err error) error {
+	switch {
+	case errors.Is(err, yamux.ErrTimeout):
+		return os.ErrDeadlineExceeded
+	case errors.Is(err, yamux.ErrConnectionReset):
+		return syscall.ECONNRESET
+	case errors.Is(err, yamux.ErrStreamClosed):
+		return net.ErrClosed
+	case errors.Is(err, yamux.ErrSessionShutdown):
+		return syscall.EPIPE
+	default:
+		return err
+	}
+}
 
 // Close closes the connection.
 func (c conn) Close() error {

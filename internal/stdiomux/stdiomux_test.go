@@ -148,6 +148,37 @@ func TestCloseEndsWaiting(t *testing.T) {
 	}
 }
 
+// The errors are those of other connections: who looks for them does not know of yamux.
+func TestErrors(t *testing.T) {
+	ln, d := both(t)
+	defer d.Close()
+	conn, err := d.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	_ = conn.SetDeadline(time.Unix(1, 0))
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a read out of time gives %v", err)
+	}
+	if _, err := conn.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) { // more than the window
+		t.Errorf("a write out of time gives %v", err)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	other.Close()
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("a read after the other side's close gives %v", err)
+	}
+	conn.Close()
+	if _, err := conn.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a write to a closed connection gives %v", err)
+	}
+}
+
 // Whoever is told that the pipe is broken gives its connections up.
 func TestBroken(t *testing.T) {
 	hereIn, thereOut, err := os.Pipe()

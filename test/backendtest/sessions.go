@@ -5,7 +5,9 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -40,6 +42,18 @@ func sessionCells() []cell {
 			}
 			r, err := b.inSession(ctx, "lines", "i=0; while [ $i -lt 500 ]; do echo $i; i=$((i+1)); done")
 			return errors.Join(err, must(r.TruncatedByLines && r.TotalLines == 500, "%d lines, truncated %v", r.TotalLines, r.TruncatedByLines), b.closeSession(ctx, "lines"))
+		}},
+		{name: "session: many commands one after the other", do: func(ctx context.Context, b *box) error {
+			s, err := b.s.OpenSession(ctx, paddock.SessionOptions{})
+			if err != nil {
+				return err
+			}
+			for i := range 300 { // over one connection, which is kept
+				if r, err := s.Run(ctx, paddock.SessionCommand{Text: "sh -c 'exit 7'"}); err != nil || r.ExitCode != 7 {
+					return errors.Join(fmt.Errorf("command %d: %+v", i, r), err, s.Close())
+				}
+			}
+			return s.Close()
 		}},
 		{name: "session: its end is that of all it started", do: func(ctx context.Context, b *box) error {
 			mark := newMark()
