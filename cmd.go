@@ -228,16 +228,21 @@ func (c *Cmd) Result() *Result {
 	}
 }
 
-// Signal sends a signal, "INT" or "SIGINT", to the command. With a terminal
-// it goes to the terminal's foreground process group.
-func (c *Cmd) Signal(name string) error {
+// Signal sends a signal, "INT" or "SIGINT", to the command, not to what it has started.
+// With a terminal it goes to the terminal's foreground process group.
+func (c *Cmd) Signal(name string) error { return c.signal(name, false) }
+
+// SignalGroup sends a signal to the command's process group, as a terminal does for a key.
+func (c *Cmd) SignalGroup(name string) error { return c.signal(name, true) }
+
+func (c *Cmd) signal(name string, group bool) error {
 	if c.run == nil {
 		return errors.New("cannot signal the command: it was not started")
 	}
 	if !run.IsSignal(name) {
 		return &Error{Message: "cannot signal the command: there is no signal " + strconv.Quote(name), Code: wire.CodeBadRequest}
 	}
-	if err := c.run.Signal(name); err != nil {
+	if err := c.run.Signal(name, group); err != nil {
 		return agentError("signal the command", err)
 	}
 	return nil

@@ -120,6 +120,12 @@ type Stream struct {
 	// Signals are names of signals ("SIGINT") for the command. "SIGWINCH" also means that
 	// the size of Terminal may have changed.
 	Signals <-chan string
+	// Foreground reports whether the caller's process group is in the foreground of its terminal, so
+	// that a key sends INT or QUIT to all of it. nil: it never is.
+	Foreground func() bool
+	// OnSuspend, if not nil, has before called when the caller is suspended (^Z), and after when it
+	// goes on, until stop is called.
+	OnSuspend func(before, after func()) (stop func())
 	// Terminal is the caller's terminal, or nil.
 	Terminal Terminal
 	// Ask, if not nil, asks the person at the terminal a question, which follows its
@@ -128,7 +134,7 @@ type Stream struct {
 	// Choose, if not nil, asks the person for one of several words, of which the first letter
 	// is enough. The last one is the answer of somebody who says nothing.
 	Choose func(question string, words ...string) (string, error)
-	// Typed reports whether both standard input and standard output are a terminal.
+	// Typed reports whether standard input, standard output and standard error all are a terminal.
 	Typed bool
 
 	early []string // signals that came before the command was started

@@ -47,6 +47,9 @@ type ExecRequest struct {
 	TTY *TTY `json:"tty,omitempty"`
 	// Stream switches the connection to frames after the answer line.
 	Stream bool `json:"stream,omitempty"`
+	// CountStdin asks for how much of the standard input of a streamed command was read. It
+	// excludes TTY and Detach. A Client sets it itself.
+	CountStdin bool `json:"count_stdin,omitempty"`
 	// Pass names the streams, ["stdout"] or ["stdout", "stderr"], for which
 	// descriptors of pipes come with the request's first byte, over a Unix
 	// socket. The command gets them as they are, and no frames carry those
@@ -251,7 +254,9 @@ type Control struct {
 	Rows   uint16      `json:"rows,omitempty"`   // resize
 	Cols   uint16      `json:"cols,omitempty"`   // resize
 	Signal string      `json:"signal,omitempty"` // signal: "INT" or "SIGINT", …
+	Group  bool        `json:"group,omitempty"`  // signal: for the command's process group, not for it alone
 	Bytes  int         `json:"bytes,omitempty"`  // stdin_ack, ack: bytes that were taken
+	Read   int64       `json:"read,omitempty"`   // exit, with count_stdin: bytes of standard input that were read
 	Result *ExecResult `json:"result,omitempty"` // exit
 	Error  *Error      `json:"error,omitempty"`  // error, reset
 }

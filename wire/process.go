@@ -19,7 +19,8 @@ const (
 type Streams struct {
 	// Stdin is read until its end; nil is empty. A Read that blocks outlives
 	// the command: Wait does not wait for it, and bytes that it reads later are
-	// lost. A caller that needs those bytes must end the Read itself.
+	// lost. A caller that needs those bytes must end the Read itself. An Unreader gets
+	// back what the command has not read; its Read must not block.
 	Stdin io.Reader
 	// Stdout and Stderr receive output as it arrives, never both at once, so
 	// that one writer may serve as both; nil discards. A Write that blocks
@@ -33,6 +34,13 @@ type Streams struct {
 	Stdout, Stderr io.Writer
 }
 
+// Unreader is a reader that can take bytes back, such as a file.
+type Unreader interface {
+	io.Reader
+	// Unread takes back the last n bytes that were read.
+	Unread(n int64) error
+}
+
 // Process is a command that an agent runs and a client follows. Its methods
 // are safe for concurrent use.
 type Process struct {
@@ -43,7 +51,10 @@ type Process struct {
 	streams Streams
 	bypass  *bypass // nil if all output comes in frames
 	window  *window
-	buf     []byte // of copyBuffer bytes, made when output first arrives
+	buf     []byte     // of copyBuffer bytes, made when output first arrives
+	counted bool       // the agent tells how much of Stdin was read
+	read    int64      // how much that is, once the command has ended
+	fed     chan int64 // gets how many bytes of Stdin were taken from it, once no more are
 
 	done   chan struct{} // closed when result and err are final
 	result ExecResult
@@ -60,6 +71,8 @@ type Process struct {
 // ctx ends, the command's whole tree is killed.
 func (c *Client) Start(ctx context.Context, q ExecRequest, s Streams) (*Process, error) {
 	q.Stream = true
+	_, again := s.Stdin.(Unreader)
+	q.CountStdin = again && q.TTY == nil && !q.Detach
 	if err := q.checkText(); err != nil {
 		return nil, err
 	}
@@ -89,6 +102,8 @@ func (c *Client) Start(ctx context.Context, q ExecRequest, s Streams) (*Process,
 		streams: s,
 		bypass:  way,
 		window:  newWindow(min(started.StdinWindow, StdinWindow)),
+		counted: q.CountStdin,
+		fed:     make(chan int64, 1),
 		done:    make(chan struct{}),
 	}
 	way.start(func(err error) { p.fail(StreamStdout, err) })
@@ -148,11 +163,11 @@ func (p *Process) Refused() error {
 	return p.refusal
 }
 
-// Signal sends a signal, "INT", "SIGINT", …, to the command's process group or,
-// if it has a terminal, to the job in the foreground. It returns when the
-// request is sent; Refused says whether the agent could not do it.
-func (p *Process) Signal(name string) error {
-	return p.control(Control{Type: "signal", Signal: name})
+// Signal sends a signal, "INT", "SIGINT", …, to the command or, with group, to its whole
+// process group; if it has a terminal, always to the job in the foreground. It returns when
+// the request is sent; Refused says whether the agent could not do it.
+func (p *Process) Signal(name string, group bool) error {
+	return p.control(Control{Type: "signal", Signal: name, Group: group})
 }
 
 // Resize sets the size of the command's terminal, in characters. It returns
@@ -197,6 +212,13 @@ func (p *Process) run() {
 	p.window.close()
 	p.conn.close()
 	p.bypass.finish()
+	if input, ok := p.streams.Stdin.(Unreader); ok && err == nil && p.counted {
+		if unread := <-p.fed - p.read; unread < 0 {
+			err = Errorf(CodeInternal, "cannot follow the command: the agent says that more of its standard input was read than was sent")
+		} else if failed := input.Unread(unread); failed != nil {
+			p.fail(StreamStdin, fmt.Errorf("cannot give back what the command has not read of its standard input: %w", failed))
+		}
+	}
 	p.err = p.explain(err)
 }
 
@@ -273,7 +295,7 @@ func (p *Process) output(s Stream, sink io.Writer) error {
 		sinkErr := writeAll(sink, p.buf[:n])
 		if sinkErr != nil && p.fail(s, sinkErr) {
 			// If this fails, the connection is broken, as Next will find.
-			_ = p.Signal("PIPE")
+			_ = p.Signal("PIPE", true)
 		}
 		if err != nil || sinkErr != nil {
 			return err
@@ -297,7 +319,7 @@ func (p *Process) handleControl() (ended bool, err error) {
 		if err := c.Result.fromPeer(); err != nil {
 			return false, err
 		}
-		p.result = *c.Result
+		p.result, p.read = *c.Result, c.Read
 		return true, nil
 	case "stdin_ack":
 		return false, p.window.acknowledge(c.Bytes)
@@ -338,10 +360,13 @@ func (p *Process) failed(s Stream) bool {
 // the command's standard input. It returns early when the command has ended,
 // unless it is blocked in Stdin's Read.
 func (p *Process) feed() {
+	var taken int64
+	defer func() { p.fed <- taken }()
 	if p.streams.Stdin != nil {
 		buf := make([]byte, stdinBuffer)
 		for {
 			n, err := p.streams.Stdin.Read(buf)
+			taken += int64(n)
 			if !p.send(buf[:n]) || errors.Is(err, io.EOF) {
 				break
 			}

@@ -92,8 +92,60 @@ func TestStart(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Errorf("Close after the end: %v", err)
 		}
-		wantError(t, p.Signal("TERM"), CodeGone, "cannot send signal to the command: it has ended")
+		wantError(t, p.Signal("TERM", false), CodeGone, "cannot send signal to the command: it has ended")
 	})
+}
+
+// file is standard input that takes bytes back.
+type file struct {
+	*bytes.Reader
+	failure error
+}
+
+func (f file) Unread(n int64) error {
+	if f.failure == nil {
+		_, f.failure = f.Seek(-n, io.SeekCurrent)
+	}
+	return f.failure
+}
+
+// Of a file as standard input, what the command has not read is given back.
+func TestUnread(t *testing.T) {
+	const size = 3*StdinWindow + 17
+	for _, tt := range []struct {
+		read, left int64
+		failure    error
+		code       Code
+	}{
+		{read: 0, left: size}, {read: 1000, left: size - 1000}, {read: StdinWindow, left: size - StdinWindow},
+		{read: size + 1, code: CodeInternal}, {read: 5, failure: errors.New("it is a tape")},
+	} {
+		serve := streamed(StdinWindow, func(f *fakeExec) {
+			for got := 0; got < StdinWindow; {
+				_, data := f.next()
+				got += len(data)
+			}
+			_ = f.out.WriteControl(Control{Type: "exit", Result: &ExecResult{}, Read: tt.read})
+		})
+		overEach(t, serve, func(t *testing.T, c *Client) {
+			input := file{bytes.NewReader(make([]byte, size)), tt.failure}
+			p, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{Stdin: input})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = p.Wait()
+			switch {
+			case tt.code != "":
+				wantError(t, err, tt.code, "cannot follow the command: the agent says that more of its standard input was read than was sent")
+			case tt.failure != nil:
+				if err == nil || err.Error() != "cannot give back what the command has not read of its standard input: it is a tape" {
+					t.Errorf("Wait: %v", err)
+				}
+			case err != nil || int64(input.Len()) != tt.left:
+				t.Errorf("%d read: %d bytes are left, want %d, %v", tt.read, input.Len(), tt.left, err)
+			}
+		})
+	}
 }
 
 func TestStartAsksForAStream(t *testing.T) {
@@ -207,7 +259,7 @@ func TestSignalAndResize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(p.Signal("INT"), p.Resize(24, 80)); err != nil {
+		if err := errors.Join(p.Signal("INT", false), p.Resize(24, 80)); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := p.Wait(); r.ExitCode != 42 || err != nil {
@@ -402,7 +454,7 @@ func TestSignalDoesNotQueueBehindStdin(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-full
-			if err := p.Signal("INT"); err != nil {
+			if err := p.Signal("INT", false); err != nil {
 				t.Fatal(err)
 			}
 			if r, err := p.Wait(); r.ExitCode != 42 || err != nil {

@@ -56,6 +56,22 @@ func TestSignalsAreHandedOn(t *testing.T) {
 	}
 }
 
+// A signal is for the command, as without Paddock: what it has started gets none.
+func TestSignalsAreForTheCommandAlone(t *testing.T) {
+	const script = `sh -c 'trap "echo the helper got it" USR1 HUP TERM; echo ready; while :; do sleep 0.1; done' &
+		trap 'echo the command got it; kill -KILL $!; exit 9' USR1 HUP TERM; while :; do sleep 0.1; done`
+	for _, number := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGTERM} {
+		cmd, out := startRunning(t, script)
+		if err := cmd.Process.Signal(number); err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(out)
+		if status := waitStatus(t, cmd); err != nil || string(said) != "the command got it\n" || status != 9 {
+			t.Errorf("%v: status %d, %q, %v", number, status, said, err)
+		}
+	}
+}
+
 func TestASignalThatEndsTheCommandIsItsStatus(t *testing.T) {
 	cmd, _ := startRunning(t, "echo ready; while :; do sleep 0.1; done")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -35,8 +35,26 @@ type session struct {
 // startTerminal runs paddock under a terminal of 30 by 97.
 func startTerminal(t *testing.T, args ...string) *session {
 	t.Helper()
+	return startUnder(t, paddockCommand(t, args...))
+}
+
+// startTerminalIn does so with a state directory.
+func startTerminalIn(t *testing.T, state string, args ...string) *session {
+	t.Helper()
+	return startUnder(t, inState(t, state, args...))
+}
+
+// startShell runs a script under such a terminal, whose $0 is paddock.
+func startShell(t *testing.T, script string) *session {
+	t.Helper()
+	cmd := paddockCommand(t)
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", script, binDir + "/paddock"}
+	return startUnder(t, cmd)
+}
+
+func startUnder(t *testing.T, cmd *exec.Cmd) *session {
+	t.Helper()
 	boxtest.RequireWalls(t)
-	cmd := paddockCommand(t, args...)
 	cmd.Env = append(cmd.Env, "TERM=xterm")
 	ptmx, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 97})
 	if err != nil {
@@ -136,23 +154,93 @@ func TestShellsHaveATerminal(t *testing.T) {
 	}
 }
 
-func TestNoTerminalUnasked(t *testing.T) {
+// Where the caller has a terminal on all three streams, the command has one.
+func TestTerminalUnasked(t *testing.T) {
+	s := startTerminal(t, "run", "--", "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM; exit 3")
+	s.expect(`30 97\r\nxterm\r\n`)
+	s.exit(3)
+	if python, err := exec.LookPath("/usr/bin/python3"); err == nil {
+		s = startTerminal(t, "run", "--", python)
+		s.expect(`>>> `)
+		s.send("6 * 7\r")
+		s.expect(`42\r\n`)
+		s.send("exit(4)\r")
+		s.exit(4)
+	}
+}
+
+// exec gives one as run does.
+func TestTerminalOfExec(t *testing.T) {
+	boxtest.RequireWalls(t)
+	state := t.TempDir()
+	keptIn(t, state, t.TempDir())
+	for _, args := range [][]string{{"exec", "c", "--"}, {"exec", "-t", "c", "--"}} {
+		s := startTerminalIn(t, state, append(args, "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM; exit 3")...)
+		s.expect(`30 97\r\nxterm\r\n`)
+		s.exit(3)
+	}
+	s := startTerminalIn(t, state, "exec", "--no-tty", "c", "--", "sh", "-c", "test -t 0 || echo none")
+	s.expect(`(^|[^ ])none`)
+	s.exit(0)
+	out, err := inState(t, state, "exec", "-t", "c", "--", "tty").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "cannot run with a terminal: standard input is not one") {
+		t.Errorf("without a terminal: %v, %s", err, out)
+	}
+}
+
+func TestNoTerminal(t *testing.T) {
 	for name, args := range map[string][]string{
-		"a command":     {"run", "--", "sh", "-c", "test -t 0 || echo none"},
-		"login":         {"run", "--", "bash", "-lc", "test -t 0 || echo none"},
-		"another":       {"run", "--", "env", "sh", "-c", "test -t 0 || echo none"},
-		"a script":      {"run", "--", "sh", "/dev/stdin"},
-		"refused":       {"run", "-t=false", "sh"},
-		"not shown":     {"run", "--json", "sh"},
-		"a script, too": {"run", "sh", "-e", "/dev/stdin"},
+		"a command":        {"run", "--no-tty", "--", "sh", "-c", "test -t 0 || echo none"},
+		"a shell":          {"run", "--no-tty", "sh"},
+		"not shown":        {"run", "--json", "sh"},
+		"empty input":      {"run", "-n", "--", "sh", "-c", "test -t 0 || echo none"},
+		"redirected error": {"run", "--", "sh", "-c", "test -t 0 || echo none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startTerminal(t, args...)
+			if name == "redirected error" {
+				s = startShell(t, `"$0" run -- sh -c 'test -t 0 || echo none' 2>/dev/null`)
+			}
 			s.send("test -t 0 && test -t 1 && echo both || echo none\n\x04")
-			s.expect(`[^ ]none`)
+			s.expect(`(^|[^ ])none`)
 			s.exit(0)
 		})
 	}
+}
+
+// A key is for all of the job, and what is suspended stands still until it is continued.
+func TestKeysWithoutATerminalInside(t *testing.T) {
+	s := startTerminal(t, "run", "--no-tty", "--", "sh", "-c", `trap 'echo the command got it' INT
+		sh -c 'trap "echo the helper got it; exit" INT; echo ready; while :; do sleep 0.1; done'; exit 9`)
+	s.expect("ready")
+	s.send("\x03")
+	s.expect(`the helper got it\r\nthe command got it`)
+	s.exit(9)
+
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	s = startShell(t, `PS1='$ ' exec bash --norc --noprofile -i`)
+	s.send(binDir + "/paddock run --no-tty -- sh -c 'while :; do echo tick; sleep 0.1; done'\r")
+	s.expect(`tick\r\n`)
+	s.send("\x1a")
+	s.expect(`Stopped`)
+	s.send("sleep 1; echo look\r")
+	s.expect(`look\r\n`)
+	stopped := s.text()
+	s.send("sleep 1; echo again\r")
+	s.expect(`again\r\n`)
+	if more := s.text()[len(stopped):]; strings.Contains(more, "tick") {
+		t.Errorf("it goes on: %q", more)
+	}
+	seen := len(s.text())
+	s.send("fg\r")
+	testkit.Eventually(t, "it is continued", func() bool { return strings.Contains(s.text()[seen:], "tick\r\n") })
+	seen = len(s.text())
+	s.send("\x03")
+	testkit.Eventually(t, "the shell has its terminal again", func() bool { return strings.Contains(s.text()[seen:], "$ ") })
+	s.send("exit 6\r")
+	s.exit(6)
 }
 
 func TestTerminalCols(t *testing.T) {
@@ -244,18 +332,6 @@ func TestOrderAtATerminal(t *testing.T) {
 	s.expect(`^(out\r\nerr\r\n){6}$`)
 }
 
-func TestTerminalIsSuggested(t *testing.T) {
-	s := startTerminal(t, "run", "--", "./less")
-	s.exit(127)
-	s.expect(`paddock: less may want a terminal, which -t gives it\r\n`)
-	s = startTerminal(t, "run", "-q", "--", "./less")
-	s.exit(127)
-	s.expect(`cannot run`)
-	if strings.Contains(s.text(), "may want") {
-		t.Errorf("-q prints the note: %q", s.text())
-	}
-}
-
 func TestServerAtATerminal(t *testing.T) {
 	s := startTerminal(t, "mcp")
 	s.expect(`paddock: waiting for a client on standard input; paddock mcp install --client NAME sets one up\r\n`)
@@ -273,7 +349,7 @@ func TestWrapHasATerminal(t *testing.T) {
 	}
 	s.expect(`41 111\r\n`)
 	s.exit(3)
-	s = startTerminal(t, "wrap", "--tty=false", "--", "sh", "-c", "tty; exit 3")
+	s = startTerminal(t, "wrap", "--no-tty", "--", "sh", "-c", "tty; exit 3")
 	s.expect("not a tty")
 	s.exit(3)
 }

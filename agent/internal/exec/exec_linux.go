@@ -110,9 +110,14 @@ func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Rea
 	go x.pump(stdout, stderr)
 	res := x.Finish(ctx)
 	s.stdin.close()
+	var read int64
+	if x.unread >= 0 {
+		read = s.stdin.read(x.unread)
+		_ = unix.Close(x.unread)
+	}
 	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated
 	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated
-	_ = s.send(wire.Control{Type: "exit", Result: res})
+	_ = s.send(wire.Control{Type: "exit", Result: res, Read: read})
 	return nil
 }
 
@@ -128,6 +133,7 @@ type Command struct {
 	used     cgroup.Stats // by the whole tree, empty without a control group
 	redactor *core.Redactor
 	sinks    []*os.File    // of the client, for outputs that must pass through the agent
+	unread   int           // the reading end of standard input, to count what is left in it; -1: none
 	drained  chan struct{} // closed when both outputs have ended
 	// abandoned is closed when the client has gone or the time is up: a sink is not
 	// waited for any more.
@@ -168,16 +174,24 @@ func start(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []*os
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot run %s: cannot make its standard streams: %v", c.Argv[0], err)
 	}
+	unread := -1
+	if r.CountStdin {
+		if unread, err = unix.FcntlInt(uintptr(s.Child[0]), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			s.CloseAll()
+			return nil, wire.Errorf(wire.CodeStart, "cannot run %s: cannot make its standard streams: %v", c.Argv[0], err)
+		}
+	}
 	c.Files = s.Child[:]
 	p, err := box.Spawner.Start(c)
 	s.CloseChild()
 	if err != nil {
 		s.CloseAll()
+		_ = unix.Close(unread)
 		return nil, core.StartError(c.Argv[0], c.Dir, err)
 	}
 	p.Terminal = s.Terminal
 	return &Command{ID: box.Running.Add("exec", hidden.Text(c.Argv[0]), p), box: box, request: r, process: p, stdio: s,
-		peak: box.Trees.SamplePeak(p), redactor: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
+		peak: box.Trees.SamplePeak(p), redactor: hidden, sinks: sinks, unread: unread, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
 }
 
 // Text returns the command as its request gives it, redacted and cut to 256 bytes.
@@ -210,6 +224,8 @@ func checkExec(r *wire.ExecRequest) *wire.Error {
 		return bad("max_output_bytes", "max_output_bytes must be at most 8388608 for captured output")
 	case r.TTY != nil && !r.Stream:
 		return bad("tty", "a terminal needs stream")
+	case r.CountStdin && (!r.Stream || r.TTY != nil || r.Detach):
+		return bad("count_stdin", "count_stdin needs stream, and excludes tty and detach")
 	case r.TTY != nil && r.Stdin != "", r.Stream && r.Stdin != "":
 		return bad("stdin", "standard input of a streamed command comes in frames")
 	case r.Encoding != "" && r.Encoding != "base64":

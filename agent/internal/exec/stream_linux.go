@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
@@ -78,10 +80,13 @@ func (s *stream) control(c wire.Control) {
 	case "close_stdin":
 		s.stdin.endInput()
 	case "signal":
-		if sig := core.SignalNumber(c.Signal); sig == 0 {
+		switch sig := core.SignalNumber(c.Signal); {
+		case sig == 0:
 			err = errors.New("unknown signal " + strconv.Quote(c.Signal))
-		} else {
+		case c.Group || s.run.stdio.Terminal != nil:
 			err = s.run.box.SignalJob(s.run.process, sig)
+		default:
+			err = s.run.box.Reaper.SignalOne(s.run.process, sig)
 		}
 	case "resize":
 		if t := s.run.stdio.Terminal; t != nil {
@@ -138,6 +143,7 @@ type stdin struct {
 	dst      io.WriteCloser
 	terminal bool
 	send     func(wire.Control) error
+	over     chan struct{} // closed when nothing more is written
 
 	mu     sync.Mutex
 	wake   *sync.Cond
@@ -145,10 +151,12 @@ type stdin struct {
 	queued int  // bytes
 	ended  bool // the client has no more
 	closed bool // the command has ended
+
+	written int64 // valid once over is closed
 }
 
 func newStdin(s *spawn.Stdio, send func(wire.Control) error) *stdin {
-	i := &stdin{dst: s.Stdin, terminal: s.Terminal != nil, send: send}
+	i := &stdin{dst: s.Stdin, terminal: s.Terminal != nil, send: send, over: make(chan struct{})}
 	i.wake = sync.NewCond(&i.mu)
 	return i
 }
@@ -203,11 +211,24 @@ func (i *stdin) next() []byte {
 	return p
 }
 
+// read returns how much of standard input commands have read, once they and it have ended. unread is
+// the reading end of the pipe.
+func (i *stdin) read(unread int) int64 {
+	<-i.over
+	left, err := unix.IoctlGetInt(unread, unix.TIOCINQ)
+	if err != nil {
+		return i.written
+	}
+	return i.written - int64(left)
+}
+
 // run writes to the command and acknowledges every piece, even if the
 // command has closed its standard input and the bytes are lost.
 func (i *stdin) run() {
+	defer close(i.over)
 	for p := i.next(); p != nil; p = i.next() {
-		_, _ = i.dst.Write(p)
+		n, _ := i.dst.Write(p)
+		i.written += int64(n)
 		if i.send(wire.Control{Type: "stdin_ack", Bytes: len(p)}) != nil {
 			break
 		}

@@ -9,9 +9,12 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -23,6 +26,9 @@ import (
 // need another terminal to end a command that ignores them. Earlier ones are only forwarded to
 // the command.
 const endAfter = 3
+
+// suspendTime is how long SIGSTOP may take to stop this process.
+const suspendTime = 100 * time.Millisecond
 
 // forwarded are the signals that a command gets instead of this program.
 var forwarded = []syscall.Signal{
@@ -39,9 +45,10 @@ type console struct {
 	interrupts bool
 	progress   *progressLine // nil: how far the operation is, is not shown
 
-	signals  chan os.Signal
-	names    chan string
-	terminal *terminal
+	signals   chan os.Signal
+	names     chan string
+	suspended atomic.Pointer[[2]func()] // what is called before this process is suspended, and after
+	terminal  *terminal
 }
 
 // openConsole connects the streams, the terminal and the signals that the operation can use.
@@ -51,7 +58,7 @@ func openConsole(o op.Op, captured bool) *console {
 	c := &console{}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if s.In {
-		c.stream.Stdin = os.Stdin
+		c.stream.Stdin = standardInput()
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
 		c.stream.Ask = func(question string) (bool, error) {
@@ -75,10 +82,65 @@ func openConsole(o op.Op, captured bool) *console {
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		c.terminal = &terminal{fd: int(os.Stdin.Fd())}
-		c.stream.Terminal, c.stream.Typed = c.terminal, term.IsTerminal(int(os.Stdout.Fd()))
+		c.stream.Terminal = c.terminal
+		c.stream.Typed = term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
 	}
+	c.stream.Foreground, c.stream.OnSuspend = inForeground, c.onSuspend
 	c.watchSignals()
 	return c
+}
+
+// standardInput returns standard input. A file takes back what a command has not read, so that it is
+// left for who reads the file next, as a loop over its lines does.
+func standardInput() io.Reader {
+	if info, err := os.Stdin.Stat(); err == nil && info.Mode().IsRegular() {
+		return fileInput{os.Stdin}
+	}
+	return os.Stdin
+}
+
+// fileInput is a file as standard input. It is a [wire.Unreader].
+type fileInput struct{ *os.File }
+
+// Unread takes back the last n bytes that were read.
+func (f fileInput) Unread(n int64) error {
+	_, err := f.Seek(-n, io.SeekCurrent)
+	return err
+}
+
+// inForeground reports whether this process group is in the foreground of its terminal.
+func inForeground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// onSuspend has before called when this process is suspended (SIGTSTP), and after when it goes on, until
+// stop is called.
+func (c *console) onSuspend(before, after func()) (stop func()) {
+	c.suspended.Store(&[2]func(){before, after})
+	return func() { c.suspended.Store(nil) }
+}
+
+// suspend stops this process as SIGTSTP does that nobody catches, unless no shell could continue it: the
+// first process of a session has none above it. (The runtime never gives up a handler of SIGTSTP.)
+func (c *console) suspend() {
+	if session, err := unix.Getsid(0); err != nil || session == unix.Getpgrp() {
+		return
+	}
+	calls := c.suspended.Load()
+	if calls != nil {
+		calls[0]()
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	time.Sleep(suspendTime) // a process that is stopped sleeps longer
+	if calls != nil {
+		calls[1]()
+	}
 }
 
 // watchSignals starts to forward signals. A signal that this program was started to
@@ -93,7 +155,7 @@ func (c *console) watchSignals() {
 	c.names = make(chan string, 16)
 	c.stream.Signals = c.names
 	caught := []os.Signal{syscall.SIGPIPE}
-	for _, s := range forwarded {
+	for _, s := range slices.Concat(forwarded, []syscall.Signal{syscall.SIGTSTP}) {
 		if !signal.Ignored(s) {
 			caught = append(caught, s)
 		}
@@ -109,6 +171,10 @@ func (c *console) forwardSignals(caught []os.Signal) {
 	for s := range c.signals {
 		number, ok := s.(syscall.Signal)
 		if !ok || number == syscall.SIGPIPE {
+			continue
+		}
+		if number == syscall.SIGTSTP {
+			c.suspend()
 			continue
 		}
 		count[s]++

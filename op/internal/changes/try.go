@@ -74,8 +74,7 @@ func (in TryInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	if in.Mode != nil && *in.Mode != policy.ModeOverlay {
 		return out, &policy.FieldError{Field: "workspace_mode", Value: *in.Mode, Reason: "changes can be looked at in an overlay alone", Hint: "leave it out, or use paddock run"}
 	}
-	tty := in.Terminal(stream)
-	if err := in.Check(env, stream, tty); err != nil {
+	if err := in.Check(env, stream); err != nil {
 		return out, err
 	}
 	spec, err := in.ReadSpec(ctx, env)
@@ -88,7 +87,7 @@ func (in TryInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	if terminal, ok := stream.Stdin.(*os.File); ok && stream.Choose != nil {
 		lent.file, running.Stdin = terminal, lent
 	}
-	out.RunOutput, err = in.Within(ctx, env, &running, spec, exec.Around{TTY: tty})
+	out.RunOutput, err = in.Within(ctx, env, &running, spec, exec.Around{})
 	lent.takeBack()
 	if out.Sandbox == "" { // nothing was started
 		return out, err

@@ -117,7 +117,7 @@ func (h *heard) Write(p []byte) (int, error) {
 	return h.w.Write(p)
 }
 
-// listen wraps the streams of a command without a terminal in heard. Streams that lead to
+// listen wraps the streams of a command in heard. Streams that lead to
 // the same file, terminal or pipe become one writer, which preserves the order of the
 // output; bounded ones stay separate. Standard output that is a pipe is not wrapped: the
 // kernel moves its content, which never passes through this process.
@@ -175,14 +175,15 @@ func runStreamed(cmd *paddock.Cmd, bound int64, tty bool, stream *op.Stream) (Ru
 	if bound > 0 {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
 	}
-	if !tty {
-		listen(cmd)
-	} else {
+	if tty {
 		rows, cols, err := stream.Terminal.Size()
 		if err != nil {
 			return RunOutput{}, err
 		}
 		cmd.TTY = &paddock.TTY{Rows: rows, Cols: cols}
+	}
+	if !tty || !isShell(cmd.Args) { // of what somebody has typed into a shell, nothing says why it ended
+		listen(cmd)
 	}
 	out, err := finish(cmd, stream)
 	out.StdoutTruncated, out.StderrTruncated = stdout.dropped > 0, stderr.dropped > 0
@@ -228,11 +229,21 @@ func passSignals(cmd *paddock.Cmd, stream *op.Stream) (stop func()) {
 	// A failure to pass one cannot be reported: the command has just ended, or the
 	// connection broke, which Wait reports.
 	pass := func(name string) {
-		if name != "SIGWINCH" || cmd.TTY == nil {
+		switch {
+		case name == "SIGWINCH" && cmd.TTY != nil:
+			if rows, cols, err := stream.Terminal.Size(); err == nil {
+				_ = cmd.Resize(rows, cols)
+			}
+		case (name == "SIGINT" || name == "SIGQUIT") && stream.Foreground != nil && stream.Foreground():
+			_ = cmd.SignalGroup(name) // a key, which is for all of the job
+		default:
 			_ = cmd.Signal(name)
-		} else if rows, cols, err := stream.Terminal.Size(); err == nil {
-			_ = cmd.Resize(rows, cols)
 		}
+	}
+	unhook := func() {}
+	if stream.OnSuspend != nil && cmd.TTY == nil {
+		// Nobody could continue a job inside: without a shell that controls jobs, the kernel does not stop it by TSTP.
+		unhook = stream.OnSuspend(func() { _ = cmd.SignalGroup("SIGSTOP") }, func() { _ = cmd.SignalGroup("SIGCONT") })
 	}
 	end := make(chan struct{})
 	ended := make(chan struct{})
@@ -251,6 +262,7 @@ func passSignals(cmd *paddock.Cmd, stream *op.Stream) (stop func()) {
 		}
 	}()
 	return func() {
+		unhook()
 		close(end)
 		<-ended
 	}

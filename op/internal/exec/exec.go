@@ -36,9 +36,10 @@ type ExecInput struct {
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and everything it started after this time, such as 90s or 1h30m (default: the sandbox's limit; without one, 2m in the foreground of a server)"`
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once and let the command continue; output_read reads its output, exec_kill ends it"`
 	YieldAfter *policy.Duration `json:"yield_after,omitempty" flag:"-" help:"wait at most this long, then continue in the background (e.g. 30s)"`
-	Detach     bool             `json:"detach,omitempty" flag:"detach" short:"d" only:"cli" help:"start the command in the background, print its id, and do not wait; its standard input is empty"`
-	Resume     bool             `json:"resume,omitempty" flag:"resume" only:"cli" help:"let the sandbox's commands continue first, if it is paused"`
-	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
+	Caller
+	Detach bool     `json:"detach,omitempty" flag:"detach" short:"d" only:"cli" help:"start the command in the background, print its id, and do not wait; its standard input is empty"`
+	Resume bool     `json:"resume,omitempty" flag:"resume" only:"cli" help:"let the sandbox's commands continue first, if it is paused"`
+	Argv   []string `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 
 // ExecAnswer is the output of exec: how a command ended, or its output so far.
@@ -126,6 +127,12 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	if err := in.check(env); err != nil {
 		return out, err
 	}
+	if in.Detach && in.TTY {
+		return out, &paddock.Error{Message: "cannot run with a terminal: the command is not waited for", Hint: "leave out --tty or --detach"}
+	}
+	if err := in.Caller.check(stream); err != nil {
+		return out, err
+	}
 	if in.Resume && env.Sandboxes == nil {
 		if err := paddock.Resume(ctx, in.Sandbox, env.Options); err != nil {
 			return out, err
@@ -144,7 +151,7 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 			return err
 		}
 		if stream.Stdout != nil {
-			out, err = in.follow(ctx, h, argv, stream)
+			out, err = in.follow(ctx, env, h, argv, stream)
 			return err
 		}
 		x, err := in.start(h, env, argv, stream)
@@ -242,13 +249,23 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 }
 
 // follow runs the command and copies its output to the caller as it arrives.
-func (in ExecInput) follow(ctx context.Context, h *registry.Sandbox, argv []string, stream *op.Stream) (ExecAnswer, error) {
+func (in ExecInput) follow(ctx context.Context, env *op.Env, h *registry.Sandbox, argv []string, stream *op.Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.AddEnv, cmd.SecretEnv, cmd.Stdin = in.Cwd, in.Env, in.SecretEnv, in.stdin(h, stream)
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
-	run, err := runStreamed(cmd, 0, false, stream)
+	tty := in.Terminal(stream)
+	if h.Spec().Commands != nil { // its input is empty
+		if in.TTY {
+			return ExecAnswer{}, &paddock.Error{Message: "cannot run with a terminal: the sandbox has rules for commands, under which standard input is empty", Hint: "leave out --tty"}
+		}
+		tty = false
+	}
+	if term, ok := env.Lookup("TERM"); ok && tty {
+		cmd.AddEnv = append([]string{"TERM=" + term}, cmd.AddEnv...)
+	}
+	run, err := runStreamed(cmd, 0, tty, stream)
 	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited, ExitCode: &run.ExitCode, Ended: run.Ended}
 	return out, errors.Join(err, output.TellDenials(stream.Stderr, op.RenderHints(run.Denials, op.FlagHint), run.ExitStatus()))
 }
@@ -287,7 +304,7 @@ func (in ExecInput) limit(spec policy.Spec) registry.TimeLimit {
 // rules it is empty: a command could be an interpreter, whose input is not checked.
 func (in ExecInput) stdin(h *registry.Sandbox, stream *op.Stream) io.Reader {
 	switch {
-	case h.Spec().Commands != nil:
+	case h.Spec().Commands != nil, in.NoStdin:
 		return nil
 	case in.Stdin != "":
 		return strings.NewReader(in.Stdin)

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -22,8 +20,8 @@ import (
 
 type RunInput struct {
 	op.SpecInput
-	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
-	TTY   *bool    `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; standard input must be one (default: for a shell without a command, if standard input and output are one)"`
+	Cwd string `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
+	Caller
 	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors"`
 	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
@@ -54,9 +52,11 @@ func (RunInput) Desc() op.Desc {
   # another workspace, a tool's files read-only, at most a minute
   paddock run -w ~/src/app --ro ~/go/pkg/mod --timeout 1m -- make
 
-  # an interactive shell; other programs get a terminal with -t
+  # an interactive shell
   paddock run bash
-  paddock run -t top
+
+  # in a loop over a file: the command reads none of the list
+  while read -r name; do paddock run -n -- ./check "$name"; done <list
 
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
@@ -105,8 +105,14 @@ paddock trust.
 If the spec has "commands", those rules apply: a command that they refuse is not run,
 and only programs that they allow can be executed; see paddock execute.
 
+Where standard input, output and error output all are a terminal, the command has a
+terminal of its own, made inside; --no-tty leaves it out. Of a file as standard input
+Paddock takes no more than the command reads, so that a loop over its lines goes on; of a
+pipe it reads ahead, and what the command leaves is lost: -n leaves the pipe alone.
+
 From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are passed to the
-command; the third INT or TERM ends the sandbox even if the command ignores it.
+command; INT and QUIT of a key also to what it has started, as is a suspension (^Z). The
+third INT or TERM ends the sandbox even if the command ignores it.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
@@ -114,15 +120,14 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 // Do opens the sandbox, runs the command and closes the sandbox. It returns when the kernel
 // has confirmed that nothing is left.
 func (in RunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (RunOutput, error) {
-	tty := in.Terminal(stream)
-	if err := in.Check(env, stream, tty); err != nil {
+	if err := in.Check(env, stream); err != nil {
 		return RunOutput{}, err
 	}
 	spec, err := in.ReadSpec(ctx, env)
 	if err != nil {
 		return RunOutput{}, err
 	}
-	return in.Within(ctx, env, stream, spec, Around{TTY: tty})
+	return in.Within(ctx, env, stream, spec, Around{})
 }
 
 // ReadSpec returns the spec that the input describes, without notes if the input asks for none.
@@ -135,7 +140,6 @@ func (in RunInput) ReadSpec(ctx context.Context, env *op.Env) (policy.Spec, erro
 
 // Around is what happens around a command that runs in a sandbox of its own.
 type Around struct {
-	TTY bool // the command gets a terminal
 	// Before, if not nil, is called with the open sandbox and the command that is about to
 	// start, which it may change.
 	Before func(context.Context, *paddock.Sandbox, *paddock.Cmd) error
@@ -146,7 +150,7 @@ type Around struct {
 
 // Within runs the command of a checked input in a new sandbox of the spec.
 func (in RunInput) Within(ctx context.Context, env *op.Env, stream *op.Stream, spec policy.Spec, around Around) (out RunOutput, err error) {
-	tty := around.TTY
+	tty := in.Terminal(stream)
 	if err := allowed(spec, in.Argv); err != nil {
 		return RunOutput{}, err
 	}
@@ -173,12 +177,11 @@ func (in RunInput) Within(ctx context.Context, env *op.Env, stream *op.Stream, s
 	if err := op.TellLost(notes, sandbox.Isolation()); err != nil {
 		return RunOutput{}, err
 	}
-	if !tty && in.TTY == nil && notes != nil && stream.Terminal != nil && stream.Typed && stream.Stdout != nil && wantsTerminal(in.Argv) {
-		_, _ = fmt.Fprintf(notes, "paddock: %s may want a terminal, which -t gives it\n", path.Base(in.Argv[0])) // a failure to print it does not matter
-	}
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
-	cmd.Stdin = stream.Stdin
+	if !in.NoStdin {
+		cmd.Stdin = stream.Stdin
+	}
 	cmd.Timeout = limit.Span
 	if around.Before != nil {
 		if err := around.Before(ctx, sandbox, cmd); err != nil {
@@ -229,7 +232,7 @@ func (in RunInput) Notes(stream *op.Stream) io.Writer {
 }
 
 // Check refuses an input without a command, and a terminal where there is none.
-func (in RunInput) Check(env *op.Env, stream *op.Stream, tty bool) error {
+func (in RunInput) Check(env *op.Env, stream *op.Stream) error {
 	switch {
 	case len(in.Argv) == 0:
 		hint := "paddock run [flags] -- CMD [ARG]..."
@@ -241,15 +244,8 @@ func (in RunInput) Check(env *op.Env, stream *op.Stream, tty bool) error {
 		return &paddock.Error{Message: "cannot run: the command is empty"}
 	case env.Sandboxes != nil && in.Timeout != nil && *in.Timeout <= 0:
 		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
-	case tty && stream.Stdout == nil:
-		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
-	case tty && stream.Terminal == nil:
-		return &paddock.Error{
-			Message: "cannot run with a terminal: standard input is not one",
-			Hint:    "leave out --tty, or start it from a terminal",
-		}
 	}
-	return nil
+	return in.Caller.check(stream)
 }
 
 // allowed returns an error if the spec has rules for commands and they refuse argv.
@@ -279,38 +275,6 @@ func (in RunInput) limit(env *op.Env, spec policy.Spec) (registry.TimeLimit, err
 		limit = registry.TimeLimit{Span: foregroundTime, From: registry.FromDefault} // a model must not wait for ever
 	}
 	return env.BoundTime(limit), err
-}
-
-// Terminal reports whether the command gets a terminal: if the input asks for one, and for a
-// shell without a command if the caller is at a terminal.
-func (in RunInput) Terminal(stream *op.Stream) bool {
-	if in.TTY != nil {
-		return *in.TTY
-	}
-	if stream.Terminal == nil || !stream.Typed || stream.Stdout == nil || len(in.Argv) == 0 {
-		return false
-	}
-	switch path.Base(in.Argv[0]) {
-	case "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh":
-	default:
-		return false
-	}
-	return !slices.ContainsFunc(in.Argv[1:], func(arg string) bool { // a script, or a command
-		long := strings.HasPrefix(arg, "--")
-		return !strings.HasPrefix(arg, "-") || long && strings.HasPrefix(arg, "--c") || !long && strings.Contains(arg, "c")
-	})
-}
-
-// wantsTerminal reports whether a command probably needs a terminal: an editor or the like,
-// or an interpreter without a script.
-func wantsTerminal(argv []string) bool {
-	switch name := path.Base(argv[0]); name {
-	case "vi", "vim", "nvim", "nano", "emacs", "less", "more", "man", "top", "htop", "tmux", "screen", "tig":
-		return true
-	case "python", "python3", "ipython", "node", "irb", "psql", "sqlite3", "gdb", "bc":
-		return len(argv) == 1
-	}
-	return false
 }
 
 // ExitStatus returns the command's own status, 124 if it timed out, and 128+N if signal N

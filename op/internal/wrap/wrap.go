@@ -99,11 +99,7 @@ func (in WrapInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	if len(in.Argv) == 0 {
 		return out, &paddock.Error{Message: "cannot wrap: no agent was given", Hint: "paddock wrap [flags] -- AGENT [ARG]..., with " + known() + ", or any other command"}
 	}
-	tty := !in.Plan && stream.Typed && stream.Terminal != nil && stream.Stdout != nil
-	if in.TTY != nil {
-		tty = *in.TTY
-	}
-	if err := in.Check(env, stream, tty); err != nil {
+	if err := in.Check(env, stream); err != nil {
 		return out, err
 	}
 	spec, err := in.ReadSpec(ctx, env)
@@ -132,7 +128,6 @@ func (in WrapInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	}
 	in.Argv = w.told.Argv
 	out.RunOutput, err = in.Within(ctx, env, stream, w.spec, exec.Around{
-		TTY: tty,
 		Before: func(ctx context.Context, s *paddock.Sandbox, _ *paddock.Cmd) error {
 			if w.agent == nil {
 				return nil
