@@ -105,13 +105,14 @@ paddock trust.
 If the spec has "commands", those rules apply: a command that they refuse is not run,
 and only programs that they allow can be executed; see paddock execute.
 
-Where standard input, output and error output all are a terminal, the command has a
-terminal of its own, made inside; --no-tty leaves it out. Of a file as standard input
-Paddock takes no more than the command reads, so that a loop over its lines goes on; of a
-pipe it reads ahead, and what the command leaves is lost: -n leaves the pipe alone.
+On a command line, where standard input, output and error output all are a terminal, the
+command has a terminal of its own, made inside; --no-tty leaves it out. On a command line
+Paddock takes no more of a file as standard input than the command reads, so that a loop
+over its lines goes on; of a pipe it reads ahead, and what the command leaves is lost: -n
+leaves the pipe alone.
 
 From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are passed to the
-command; INT and QUIT of a key also to what it has started, as is a suspension (^Z). The
+command, INT and QUIT of a key also to what it has started, as is a suspension (^Z); the
 third INT or TERM ends the sandbox even if the command ignores it.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
