@@ -29,6 +29,9 @@ type Changes struct {
 	// Sockets are those that a program outside has begun to listen at since the start, so that
 	// commands could connect to it.
 	Sockets []string `json:",omitempty"`
+	// Discarded is how many paths commands had changed in a workspace of mode "overlay" whose layer
+	// ended with the sandbox. It is 0 where that could not be counted.
+	Discarded int `json:",omitempty"`
 	// Unseen lists what could not be compared, and why. Empty: everything was compared.
 	Unseen []string
 	// Git is how commands have changed their copies of git's configuration.
@@ -57,7 +60,7 @@ type Change struct {
 
 // Empty reports whether there is nothing to report.
 func (c Changes) Empty() bool {
-	return len(c.Planted)+len(c.Programs)+len(c.Sockets)+len(c.Unseen)+len(c.Git) == 0
+	return len(c.Planted)+len(c.Programs)+len(c.Sockets)+c.Discarded+len(c.Unseen)+len(c.Git) == 0
 }
 
 // unreportedTime is how long a start may compare for owners that were killed.

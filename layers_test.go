@@ -33,7 +33,7 @@ func overlayOf(t *testing.T, ws, command string) string {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if c := s.Changes(); !c.Empty() { // nothing reached the host
+	if c := s.Changes(); !c.Empty() { // nothing reached the host, and the layer is kept
 		t.Errorf("%+v", c)
 	}
 	return s.ID()

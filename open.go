@@ -56,6 +56,7 @@ type Sandbox struct {
 	// attached. keepsLayer says that it stays after the end.
 	layer      layers.Held
 	keepsLayer bool
+	discarded  int // changes of the layer that ended with it
 	upkeep     context.CancelFunc
 	named      named // its network, if that is "allow"
 	ports      published
@@ -328,6 +329,9 @@ func (s *Sandbox) stop() (backend.Death, error) {
 			}
 			s.compareGit()
 		}
+		if s.discarded > 0 {
+			s.changes.Sandbox, s.changes.Discarded = s.ID(), s.discarded
+		}
 		close(s.stopped)
 		if s.planted != nil && !s.changes.Empty() {
 			s.planted(s)
@@ -372,9 +376,15 @@ func (s *Sandbox) endLayer() {
 	case s.keepsLayer || s.stopErr != nil || !s.death.Proved: // something may still write there
 		s.layer.Release()
 	default:
+		ctx, cancel := context.WithTimeout(context.Background(), countTime)
+		s.discarded, _ = s.layer.Count(ctx) // what cannot be read is gone, too
+		cancel()
 		s.stopErr = s.layer.Remove(context.Background())
 	}
 }
+
+// countTime bounds how long the changes of a layer are counted before it is removed.
+const countTime = 10 * time.Second
 
 // Stats lists what is running in a sandbox, and its use of resources. Sandbox is nil if no
 // control group counts all commands together. Fields that the group does not count are nil

@@ -160,6 +160,9 @@ func ChangesNote(c paddock.Changes) string {
 	if len(c.Sockets) > 0 {
 		lines = append(lines, "programs outside of the sandbox have begun to listen at "+PathNames(c.Sockets)+" since its start: commands could connect to them")
 	}
+	if c.Discarded > 0 {
+		lines = append(lines, text.Count(c.Discarded, "changed path")+" of the overlay ended with the sandbox: \"paddock try\" shows such changes, and lets them land")
+	}
 	lines = append(lines, gitNote(c)...)
 	for _, why := range c.Unseen {
 		lines = append(lines, "not all could be compared with what was there before: "+text.Truncate(why, 2*maxPlantedName))
@@ -200,6 +203,8 @@ type Left struct {
 	// NewSockets are sockets that programs outside have begun to listen at since the start, so that
 	// commands could connect to them.
 	NewSockets []string `json:"new_sockets,omitempty"`
+	// Discarded is how many changed paths of an overlay ended with the sandbox.
+	Discarded int `json:"discarded,omitempty"`
 	// NotCompared lists the paths that were not compared, and why.
 	NotCompared []string `json:"not_compared,omitempty"`
 	// GitAdded are settings that commands added to their copy of git's configuration.
@@ -220,7 +225,7 @@ func NewLeft(s *paddock.Sandbox) Left { return LeftOf(s.Changes()) }
 
 // LeftOf returns changes as the part of an output.
 func LeftOf(c paddock.Changes) Left {
-	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NewSockets: c.Sockets, NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}
+	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NewSockets: c.Sockets, Discarded: c.Discarded, NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}
 }
 
 // Warn writes the findings for people, if there are any and w is not nil.

@@ -132,6 +132,8 @@ type Held interface {
 	Root() bool
 	// File is the lock. It lasts as long as one duplicate of it is open.
 	File() *os.File
+	// Count returns how many paths differ from the source.
+	Count(ctx context.Context) (int, error)
 	// Release ends the lock, and Remove removes the layer, too.
 	Release()
 	Remove(ctx context.Context) error

@@ -21,6 +21,11 @@ type TryInput struct {
 // TryOutput is how the command ended, and what has become of its changes.
 type TryOutput struct {
 	exec.RunOutput
+	Trial
+}
+
+// Trial is what a command has changed in a layer of its own, and what has become of it.
+type Trial struct {
 	Changes  []Change  `json:"changes"`
 	Findings []Finding `json:"findings,omitempty"`
 	// Decided is "none" (nothing changed), "kept", "committed" or "discarded". A layer that is
@@ -71,9 +76,6 @@ func (in TryInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	if len(in.Argv) == 0 {
 		return out, &paddock.Error{Message: "cannot try: no command was given", Hint: "paddock try [flags of run] -- CMD [ARG]..."}
 	}
-	if in.Mode != nil && *in.Mode != policy.ModeOverlay {
-		return out, &policy.FieldError{Field: "workspace_mode", Value: *in.Mode, Reason: "changes can be looked at in an overlay alone", Hint: "leave it out, or use paddock run"}
-	}
 	if err := in.Check(env, stream); err != nil {
 		return out, err
 	}
@@ -81,26 +83,54 @@ func (in TryInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 	if err != nil {
 		return out, err
 	}
-	spec.Workspace.Mode, spec.Workspace.Unprotected = policy.ModeOverlay, nil
+	out.RunOutput, out.Trial, err = Try(ctx, env, stream, in.RunInput, spec, exec.Around{})
+	return out, err
+}
+
+// Try runs the command of a checked input in a new sandbox whose workspace is an overlay, shows what it
+// has changed, and does with the changes what the person at the terminal says.
+func Try(ctx context.Context, env *op.Env, stream *op.Stream, in exec.RunInput, spec policy.Spec, around exec.Around) (run exec.RunOutput, out Trial, err error) {
+	out.Changes = []Change{}
+	if spec.Workspace, err = Overlay(in, spec.Workspace); err != nil {
+		return run, out, err
+	}
 	env.Options.Layer = paddock.LayerOptions{Keep: true, Command: in.Argv}
 	running, lent := *stream, &lentInput{}
 	if terminal, ok := stream.Stdin.(*os.File); ok && stream.Choose != nil {
 		lent.file, running.Stdin = terminal, lent
 	}
-	out.RunOutput, err = in.Within(ctx, env, &running, spec, exec.Around{})
+	run, err = in.Within(ctx, env, &running, spec, around)
 	lent.takeBack()
-	if out.Sandbox == "" { // nothing was started
-		return out, err
+	if run.Sandbox == "" { // nothing was started
+		return run, out, err
 	}
 	ctx, end := untilSignal(context.WithoutCancel(ctx), stream.Signals) // what was done is shown, however the command ended
 	defer end()
-	if derr := in.decide(ctx, env, stream, &out); derr != nil {
+	t := &trial{RunInput: in, id: run.Sandbox, Trial: &out}
+	if derr := t.decide(ctx, env, stream); derr != nil {
 		if ctx.Err() != nil {
 			out.Decided, derr = "kept", context.Cause(ctx)
 		}
-		return out, fmt.Errorf("the changes are kept in layer %s: %w", out.Sandbox, derr)
+		return run, out, fmt.Errorf("the changes are kept in layer %s: %w", run.Sandbox, derr)
 	}
-	return out, err
+	return run, out, err
+}
+
+// Overlay returns the workspace of a command whose changes are looked at. It refuses an input that asks for
+// another mode.
+func Overlay(in exec.RunInput, ws policy.Workspace) (policy.Workspace, error) {
+	if in.Mode != nil && *in.Mode != policy.ModeOverlay {
+		return ws, &policy.FieldError{Field: "workspace_mode", Value: *in.Mode, Reason: "changes can be looked at in an overlay alone", Hint: "leave it out, or use paddock run"}
+	}
+	ws.Mode, ws.Unprotected = policy.ModeOverlay, nil
+	return ws, nil
+}
+
+// trial is a command that has ended, and its changes.
+type trial struct {
+	exec.RunInput
+	*Trial
+	id string // of its layer
 }
 
 // untilSignal returns a context that ends with the first signal that asks this program to end. An
@@ -149,14 +179,14 @@ func unless(ctx context.Context, do func() error) error {
 }
 
 // decide shows the changes, and does with them what the person at the terminal says.
-func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, out *TryOutput) error {
-	l, err := open(ctx, env, out.Sandbox, paddock.OpenLayer)
+func (t *trial) decide(ctx context.Context, env *op.Env, stream *op.Stream) error {
+	l, err := open(ctx, env, t.id, paddock.OpenLayer)
 	if err != nil {
 		return err
 	}
 	closing := l.Close
 	defer func() { closing() }()
-	notes := in.Notes(stream)
+	notes := t.Notes(stream)
 	tell := func(format string, args ...any) {
 		if notes != nil {
 			_, _ = fmt.Fprintf(notes, "paddock: "+format+"\n", args...) // a failure to print it does not matter
@@ -164,15 +194,15 @@ func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, o
 	}
 	found, err := l.Changes(ctx)
 	if errors.Is(err, paddock.ErrClosedLayer) {
-		out.Decided = "kept"
-		tell("commands closed something to its owner; the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", out.Sandbox, out.Sandbox, out.Sandbox)
+		t.Decided = "kept"
+		tell("commands closed something to its owner; the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", t.id, t.id, t.id)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
-		out.Decided, closing = "none", func() {}
+		t.Decided, closing = "none", func() {}
 		tell("nothing changed")
 		return l.Remove(ctx)
 	}
@@ -180,8 +210,8 @@ func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, o
 	if err != nil {
 		return err
 	}
-	out.Changes, out.Findings = changesOf(found), findingsOf(findings)
-	if err := unless(ctx, func() error { return in.show(ctx, l, notes, findingsOf(findings)) }); err != nil {
+	t.Changes, t.Findings = changesOf(found), findingsOf(findings)
+	if err := unless(ctx, func() error { return t.show(ctx, l, notes, findingsOf(findings)) }); err != nil {
 		return err
 	}
 	answer := "keep"
@@ -199,34 +229,34 @@ func (in TryInput) decide(ctx context.Context, env *op.Env, stream *op.Stream, o
 	switch answer {
 	case "commit":
 		closing = func() {} // commit closes it
-		done, err := CommitInput{ID: out.Sandbox}.commit(ctx, l, stream)
-		out.Commit, out.Decided = &done, "kept"
+		done, err := CommitInput{ID: t.id}.commit(ctx, l, stream)
+		t.Commit, t.Decided = &done, "kept"
 		if err != nil {
 			return err
 		}
-		out.Decided = "committed"
+		t.Decided = "committed"
 		if notes != nil {
 			return done.Render(notes)
 		}
 		return nil
 	case "discard":
-		out.Decided, closing = "discarded", func() {}
+		t.Decided, closing = "discarded", func() {}
 		if err := l.Remove(ctx); err != nil {
 			return err
 		}
 		tell("the changes are discarded")
 		return nil
 	}
-	out.Decided = "kept"
-	if in.Quiet && stream.Stdout != nil && stream.Stderr != nil { // nothing else says it
-		_, _ = fmt.Fprintln(stream.Stderr, out.Sandbox)
+	t.Decided = "kept"
+	if t.Quiet && stream.Stdout != nil && stream.Stderr != nil { // nothing else says it
+		_, _ = fmt.Fprintln(stream.Stderr, t.id)
 	}
-	tell("the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", out.Sandbox, out.Sandbox, out.Sandbox)
+	tell("the changes are kept: paddock diff %s, paddock commit %s, paddock discard %s", t.id, t.id, t.id)
 	return nil
 }
 
 // show writes a summary of the changes, and what of them would run on the host.
-func (in TryInput) show(ctx context.Context, l *paddock.Layer, notes io.Writer, findings []Finding) error {
+func (t *trial) show(ctx context.Context, l *paddock.Layer, notes io.Writer, findings []Finding) error {
 	if notes == nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/changes"
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/sandbox"
 	"github.com/paddock-dev/paddock/policy"
@@ -21,6 +22,7 @@ import (
 
 type WrapInput struct {
 	exec.RunInput
+	Try        bool `json:"try,omitempty" flag:"try" help:"have the agent's changes go to a layer, show them at the end, and let them land only then, as \"paddock try\" does"`
 	Plan       bool `json:"plan,omitempty" flag:"plan" help:"print what would be done, as \"paddock plan\" does, and start nothing"`
 	Unasked    bool `json:"unasked,omitempty" flag:"unasked" help:"have the agent not ask before it runs commands and changes files: the sandbox is the wall"`
 	NoSettings bool `json:"no_settings,omitempty" flag:"no-settings" help:"leave out the agent's settings; its key or login stays"`
@@ -30,6 +32,8 @@ type WrapInput struct {
 type WrapOutput struct {
 	exec.RunOutput
 	Agent Wrapped `json:"agent"`
+	// Trial is what has become of the agent's changes, with Try.
+	*changes.Trial
 	// Plan is the sandbox, if only that was asked for.
 	Plan *sandbox.PlanOutput `json:"plan,omitempty"`
 }
@@ -85,6 +89,9 @@ run; a program that is not installed is 127.`,
   paddock wrap --unasked codex exec 'make the tests pass'
   paddock wrap --allow proxy.example.com gemini
 
+  # its changes land once you have looked at them
+  paddock wrap --try claude
+
   # what it would reach, and what would be inside
   paddock wrap --plan claude`,
 		Local:   true,
@@ -105,6 +112,11 @@ func (in WrapInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	spec, err := in.ReadSpec(ctx, env)
 	if err != nil {
 		return out, err
+	}
+	if in.Try {
+		if spec.Workspace, err = changes.Overlay(in.RunInput, spec.Workspace); err != nil {
+			return out, err
+		}
 	}
 	w := wrapping{in: in, env: env, agent: agentOf(in.Argv), spec: spec}
 	defer func() { _ = w.pipe.Close() }() // which may be nil
@@ -127,7 +139,7 @@ func (in WrapInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		}
 	}
 	in.Argv = w.told.Argv
-	out.RunOutput, err = in.Within(ctx, env, stream, w.spec, exec.Around{
+	around := exec.Around{
 		Before: func(ctx context.Context, s *paddock.Sandbox, _ *paddock.Cmd) error {
 			if w.agent == nil {
 				return nil
@@ -147,7 +159,13 @@ func (in WrapInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 			}
 			return nil
 		},
-	})
+	}
+	if in.Try {
+		out.Trial = &changes.Trial{}
+		out.RunOutput, *out.Trial, err = changes.Try(ctx, env, stream, in.RunInput, w.spec, around)
+	} else {
+		out.RunOutput, err = in.Within(ctx, env, stream, w.spec, around)
+	}
 	return out, err
 }
 
