@@ -93,7 +93,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-user test-property test-vm vm-deps test-redis redis-deps test-engines engines-deps test-bypass bypass-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps test-projects projects-deps test-network network-deps test-release modules lint bench bench-deps fuzz shape changelog release clean
+.PHONY: help build demo test test-user test-property test-sessions test-vm vm-deps test-redis redis-deps test-engines engines-deps test-bypass bypass-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps test-projects projects-deps test-network network-deps test-release modules lint bench bench-deps fuzz shape changelog release clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -107,7 +107,7 @@ build: ## build the programs: bin/paddock, and paddock-server, paddock-agent, pa
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
 
-test-property test-redis test-engines test-bypass test-mcp test-mcp-newest test-readme test-projects test-network: SKIPS =
+test-property test-sessions test-redis test-engines test-bypass test-mcp test-mcp-newest test-readme test-projects test-network: SKIPS =
 test-property test-vm test-mcp test-mcp-newest test-readme test-projects test-network test-release: RACE = off
 
 test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
@@ -128,6 +128,10 @@ test-user: build ## run the tests of what an ordinary user may see differently, 
 test-property: export PADDOCK_TEST_ROUNDS ?= 100000
 test-property: ## commit small changes at random, 100,000 times or PADDOCK_TEST_ROUNDS, each judged by a simple model of what the host obeys
 	@$(gotestsum) -- -vet=off -count=1 -timeout=4h -run '^TestCommitProperty$$' $(TESTARGS) ./layer
+
+test-sessions: export PADDOCK_TEST_COMMANDS ?= 10000
+test-sessions: ## run 10,000 commands, or PADDOCK_TEST_COMMANDS, in one session, by every door and backend, without one loss (first, as root: make engines-deps)
+	@$(call tests,./test/backends,-timeout=8h -run '/many_commands' $(TESTARGS))
 
 test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
 	@mkdir -p .cache && $(GO) build -o .cache/test-vm ./test/vm # go run would add a line to what it prints

@@ -69,11 +69,14 @@ type cell struct {
 	do func(ctx context.Context, b *box) error
 }
 
-// cellTime bounds each cell.
-const cellTime = 2 * time.Minute
+// cellTime bounds each cell, and commandTime each command of those that run as many as they are told.
+const (
+	cellTime    = 2 * time.Minute
+	commandTime = 200 * time.Millisecond
+)
 
 func cells() []cell {
-	return slices.Concat(execCells(), treeCells(), terminalCells(), shellCells(), sessionCells(), fileCells(), limitCells(), wallCells(), networkCells(), portCells(), lifeCells())
+	return slices.Concat(execCells(), treeCells(), terminalCells(), shellCells(), sessionCells(), fileCells(), limitCells(), wallCells(), networkCells(), portCells(), doorCells(), lifeCells())
 }
 
 // Run takes one wall through the suite.
@@ -92,7 +95,7 @@ func Run(t *testing.T, c Config) {
 	}
 	for _, cl := range cells() {
 		t.Run(strings.ReplaceAll(cl.name, "/", "."), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), cellTime)
+			ctx, cancel := context.WithTimeout(t.Context(), cellTime+time.Duration(commands(0))*commandTime)
 			defer cancel()
 			b, err := shared, error(nil)
 			switch {

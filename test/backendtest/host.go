@@ -217,7 +217,7 @@ func build() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/paddock-agent", "./cmd/paddock-egress", "./test/backendtest/probe")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/paddock", "./cmd/paddock-server", "./cmd/paddock-agent", "./cmd/paddock-egress", "./cmd/paddock-keeper", "./test/backendtest/probe")
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

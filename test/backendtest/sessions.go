@@ -48,8 +48,8 @@ func sessionCells() []cell {
 			if err != nil {
 				return err
 			}
-			for i := range 300 { // over one connection, which is kept
-				if r, err := s.Run(ctx, paddock.SessionCommand{Text: "sh -c 'exit 7'"}); err != nil || r.ExitCode != 7 {
+			for i := range commands(300) { // over one connection, which is kept
+				if r, err := s.Run(ctx, paddock.SessionCommand{Text: inDoors}); err != nil || r.ExitCode != 7 {
 					return errors.Join(fmt.Errorf("command %d: %+v", i, r), err, s.Close())
 				}
 			}
