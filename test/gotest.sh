@@ -17,6 +17,13 @@ with=
 if [ -n "$race" ]; then with=$(printf '%s\n' "$all" | grep -vE "$unraced"); fi
 without=$all
 if [ -n "$race" ]; then without=$(printf '%s\n' "$all" | grep -E "$unraced"); fi
+# Tests make their own of what the caller's environment says to git, Python, npm, proxies and the
+# loader; the modules are got as it says.
+# shellcheck disable=SC2086 # as above
+go list -deps -test $packages >/dev/null || exit
+for name in $(env | sed -n 's/^\(GIT_[A-Z0-9_]*\|PYTHON[A-Z]*\|LD_[A-Z_]*\|npm_config_[a-z_]*\|NPM_CONFIG_[A-Z_]*\|[a-z]*_proxy\|[A-Z]*_PROXY\)=.*/\1/p'); do
+	unset "$name"
+done
 status=0
 # FLAGS are quoted for a shell, hence eval.
 if [ -n "$with" ]; then
