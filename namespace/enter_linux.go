@@ -1,12 +1,15 @@
 package namespace
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
@@ -15,8 +18,24 @@ import (
 type Enter struct {
 	PID        int
 	Namespaces uint64 // CLONE_NEW*
+	// Files are namespaces that are entered in place of the process's own.
+	Files []File
+	// UserParent enters, in place of the user namespace, its parent, or else the user namespace
+	// that the process's other namespaces belong to.
+	UserParent bool
 	// Root and Dir make the process's root and working directory the command's.
 	Root, Dir bool
+	// RootPath and DirPath are directories for that in place of the process's, opened before
+	// a namespace is entered.
+	RootPath, DirPath string
+	// InsideDir is the working directory, a path in the namespaces that were entered.
+	InsideDir string
+	// Env gives the command the process's environment.
+	Env bool
+	// JoinCgroup moves the command to the process's control group.
+	JoinCgroup bool
+	// FollowContext gives the command the process's SELinux context, if SELinux is in use.
+	FollowContext bool
 	// NoFork keeps the command itself out of the process's pid namespace: only its
 	// children are in it.
 	NoFork bool
@@ -38,19 +57,24 @@ func enterList() []flag[Enter] {
 	}}}
 	for _, k := range kinds {
 		list = append(list, flag[Enter]{k.long, k.short, optionalValue, func(e *Enter, v string) string {
-			e.Namespaces |= k.flag
-			if own := "/proc/" + strconv.Itoa(e.PID) + "/ns/" + k.file; v != "" && v != own {
-				return "its value must be the target's own file, " + own
+			if own := "/proc/" + strconv.Itoa(e.PID) + "/ns/" + k.file; v == "" || v == own { // by the handle of the process
+				e.Namespaces |= k.flag
+				return ""
 			}
-			return ""
+			return parseFile(v, k.flag, &e.Files)
 		}})
 	}
 	on := func(field func(*Enter) *bool) func(*Enter, string) string {
 		return func(e *Enter, _ string) string { *field(e) = true; return "" }
 	}
 	return append(list,
-		flag[Enter]{"root", 'r', noValue, on(func(e *Enter) *bool { return &e.Root })},
-		flag[Enter]{"wd", 'w', noValue, on(func(e *Enter) *bool { return &e.Dir })},
+		flag[Enter]{"user-parent", 0, noValue, on(func(e *Enter) *bool { return &e.UserParent })},
+		flag[Enter]{"root", 'r', optionalValue, func(e *Enter, v string) string { e.Root = true; return parseOwnPath(v, &e.RootPath) }},
+		flag[Enter]{"wd", 'w', optionalValue, func(e *Enter, v string) string { e.Dir = true; return parseOwnPath(v, &e.DirPath) }},
+		flag[Enter]{"wdns", 'W', needsValue, func(e *Enter, v string) string { return parsePath(v, &e.InsideDir) }},
+		flag[Enter]{"env", 'e', noValue, on(func(e *Enter) *bool { return &e.Env })},
+		flag[Enter]{"join-cgroup", 'c', noValue, on(func(e *Enter) *bool { return &e.JoinCgroup })},
+		flag[Enter]{"follow-context", 'Z', noValue, on(func(e *Enter) *bool { return &e.FollowContext })},
 		flag[Enter]{"setuid", 'S', needsValue, func(e *Enter, v string) string { return parseID(v, &e.SetUID) }},
 		flag[Enter]{"setgid", 'G', needsValue, func(e *Enter, v string) string { return parseID(v, &e.SetGID) }},
 		flag[Enter]{"no-fork", 'F', noValue, on(func(e *Enter) *bool { return &e.NoFork })},
@@ -65,19 +89,36 @@ func ParseEnter(pid int, flags []string) (*Enter, error) {
 	if err := parse(enterFlags, flags, e); err != nil {
 		return nil, err
 	}
+	switch {
+	case e.Dir && e.InsideDir != "":
+		return nil, &FlagError{"--wdns", "there is another working directory already (--wd)", listed(enterFlags)}
+	case e.UserParent && e.Namespaces == 0 && e.Files == nil:
+		return nil, &FlagError{"--user-parent", "it needs a namespace whose parent it enters, such as --user or --net", listed(enterFlags)}
+	}
 	return e, nil
 }
 
+// parseOwnPath reads an absolute path, if there is one.
+func parseOwnPath(value string, into *string) (wrong string) {
+	if value == "" {
+		return ""
+	}
+	return parsePath(value, into)
+}
+
 // forks reports whether the child must fork to enter another pid namespace.
-func (e *Enter) forks(join uint64) bool { return join&unix.CLONE_NEWPID != 0 && !e.NoFork }
+func (e *Enter) forks(h *helper) bool { return h.enters(unix.CLONE_NEWPID) && !e.NoFork }
+
+// enters reports whether the child enters another namespace than the caller's.
+func (h *helper) enters(namespace uint64) bool {
+	return h.join&namespace != 0 || slices.ContainsFunc(h.files, func(f enterFile) bool { return f.namespace == namespace })
+}
 
 // script adds the steps of the child, which enters the namespaces.
 func (e *Enter) script(s *clone.Script, h *helper) {
-	s.Reach("map", h.gate)
-	if h.join != 0 {
-		s.Call("enter", unix.SYS_SETNS, h.target, uintptr(h.join))
-	}
-	if e.forks(h.join) {
+	s.Reach(reachedMap, h.gate)
+	e.enterAll(s, h)
+	if e.forks(h) {
 		dieWithParent(s, 0)
 		s.Fork(0, false)
 		// Otherwise the init of that pid namespace would become the parent of the
@@ -94,8 +135,11 @@ func (e *Enter) script(s *clone.Script, h *helper) {
 	if e.Dir {
 		s.Call("dir", unix.SYS_FCHDIR, h.dir)
 	}
+	if e.InsideDir != "" {
+		s.Call("dir", unix.SYS_CHDIR, e.InsideDir)
+	}
 	uid, gid := e.SetUID, e.SetGID
-	if root := uint32(0); h.join&unix.CLONE_NEWUSER != 0 && !e.PreserveCredentials {
+	if root := uint32(0); h.enters(unix.CLONE_NEWUSER) && !e.PreserveCredentials {
 		if uid == nil {
 			uid = &root
 		}
@@ -111,13 +155,37 @@ func (e *Enter) script(s *clone.Script, h *helper) {
 	dieWithParent(s, 0)
 }
 
+// enterAll adds the steps that enter the namespaces. Root keeps its rights over all of them until
+// it enters a user namespace; an ordinary user has them there only.
+func (e *Enter) enterAll(s *clone.Script, h *helper) {
+	users := func(of bool) {
+		for _, f := range h.files {
+			if (f.namespace == unix.CLONE_NEWUSER) == of {
+				s.Call("enter "+f.what, unix.SYS_SETNS, f.fd, uintptr(f.namespace))
+			}
+		}
+	}
+	ordinary := os.Geteuid() != 0
+	if ordinary {
+		users(true)
+	}
+	if h.join != 0 {
+		s.Call("enter", unix.SYS_SETNS, h.target, uintptr(h.join))
+	}
+	users(false)
+	if !ordinary {
+		users(true)
+	}
+}
+
 // inspectTarget opens the directories of the target that the command needs, and finds the
 // namespaces that differ from the caller's. At the end it checks that the target
 // still lives: then nothing belonged to a later process with the same pid.
 func (e *Enter) inspectTarget(h *helper) error {
 	proc := "/proc/" + strconv.Itoa(e.PID)
 	for _, k := range kinds {
-		if e.Namespaces&k.flag == 0 {
+		byFile := slices.ContainsFunc(e.Files, func(f File) bool { return f.Namespace == k.flag }) || e.UserParent && k.flag == unix.CLONE_NEWUSER
+		if e.Namespaces&k.flag == 0 || byFile {
 			continue
 		}
 		theirs, err := os.Readlink(proc + "/ns/" + k.file)
@@ -129,19 +197,97 @@ func (e *Enter) inspectTarget(h *helper) error {
 		}
 	}
 	for _, d := range []struct {
-		want bool
-		name string
-		fd   *int
-	}{{e.Root, "root", &h.root}, {e.Dir, "cwd", &h.dir}} {
+		want       bool
+		name, path string
+		fd         *int
+	}{{e.Root, "root", e.RootPath, &h.root}, {e.Dir, "cwd", e.DirPath, &h.dir}} {
 		if !d.want {
 			continue
 		}
+		path, what := proc+"/"+d.name, "the "+d.name+" directory of process "+strconv.Itoa(e.PID)
+		if d.path != "" {
+			path, what = d.path, "the directory "+d.path
+		}
 		var err error
-		if *d.fd, err = unix.Open(proc+"/"+d.name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-			return e.gone(h, &Error{Op: "open", Object: "the " + d.name + " directory of process " + strconv.Itoa(e.PID), Err: err, Hint: enterHint(err)})
+		if *d.fd, err = unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+			return e.gone(h, &Error{Op: "open", Object: what, Err: err, Hint: enterHint(err)})
 		}
 	}
-	return e.gone(h, nil)
+	for _, f := range e.Files {
+		if f.Namespace == unix.CLONE_NEWUSER && e.UserParent {
+			continue
+		}
+		if err := e.openFile(h, f); err != nil {
+			return err
+		}
+	}
+	if e.UserParent {
+		if err := e.openParent(h); err != nil {
+			return e.gone(h, err)
+		}
+	}
+	return e.gone(h, e.inherit(h))
+}
+
+// inherit reads what the command gets of the target besides namespaces.
+func (e *Enter) inherit(h *helper) error {
+	id := strconv.Itoa(e.PID)
+	if e.Env {
+		text, err := os.ReadFile("/proc/" + id + "/environ")
+		if err != nil {
+			return &Error{Op: "read", Object: "the environment of process " + id, Err: withoutPath(err), Hint: enterHint(err)}
+		}
+		h.order.Env = nil
+		for v := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
+			if len(v) > 0 {
+				h.order.Env = append(h.order.Env, v)
+			}
+		}
+		h.order.Paths = rawTexts(candidates(string(h.order.Argv[0]), texts(h.order.Env)))
+	}
+	if e.JoinCgroup {
+		if err := e.openGroup(h); err != nil {
+			return &Error{Op: "join", Object: "the control group of process " + id, Err: withoutPath(err), Hint: enterHint(err)}
+		}
+	}
+	if e.FollowContext {
+		if err := e.followContext(); err != nil {
+			return &Error{Op: "have", Object: "the SELinux context of process " + id, Err: withoutPath(err), Hint: enterHint(err)}
+		}
+	}
+	return nil
+}
+
+// openGroup opens the file through which the child joins the target's control group.
+func (e *Enter) openGroup(h *helper) error {
+	m, err := cgroup.Find()
+	if err != nil {
+		return err
+	}
+	group, err := cgroup.Of(e.PID)
+	if err != nil {
+		return err
+	}
+	dir, err := m.Dir(group)
+	if err != nil {
+		return err
+	}
+	h.joined, err = unix.Open(dir+"/cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// followContext has the calling thread, and so the child that it clones, execute programs in the
+// target's SELinux context. It does nothing where SELinux is not in use.
+func (e *Enter) followContext() error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs("/sys/fs/selinux", &fs); err != nil || fs.Type != unix.SELINUX_MAGIC {
+		return nil
+	}
+	context, err := os.ReadFile("/proc/" + strconv.Itoa(e.PID) + "/attr/current")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile("/proc/thread-self/attr/exec", context, 0)
 }
 
 // gone returns an error if the target has ended, or else err.

@@ -59,6 +59,24 @@ func enter(t *testing.T, pid int, flags ...string) *Enter {
 	return e
 }
 
+// sleeper starts a process with an environment.
+func sleeper(t *testing.T, env ...string) int {
+	t.Helper()
+	cmd := exec.Command("sleep", "99999")
+	cmd.Env = env
+	if env == nil {
+		cmd.Env = []string{}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
 const listNamespaces = "for n in mnt uts ipc net pid user cgroup; do readlink /proc/self/ns/$n; done"
 
 func TestEnter(t *testing.T) {
@@ -138,7 +156,7 @@ func TestEnterTimeout(t *testing.T) {
 					defer g.remove()
 				}
 				c := &Command{Argv: []string{"sh", "-c", script, "sh", arg}, Env: environment, Stdout: said}
-				o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c)), Session: true}
+				o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c.Argv[0], c.Env)), Session: true}
 				enter(t, pid, "all").fill(o)
 				target, err := openTarget(pid)
 				if err != nil {
@@ -175,7 +193,7 @@ func TestNumberOfTheDead(t *testing.T) {
 	living := other(t, "-n")
 	c := &Command{Argv: []string{"true"}, Env: environment}
 	for _, flags := range [][]string{{"net"}, {"root"}, {}} {
-		o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c))}
+		o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c.Argv[0], c.Env))}
 		enter(t, living, flags...).fill(o) // the number is another's by now
 		if _, err := runOn(t.Context(), o, handle, nil, c); !errors.Is(err, ErrGone) {
 			t.Errorf("%v: %v", flags, err)

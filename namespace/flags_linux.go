@@ -182,6 +182,35 @@ func parsePath(value string, into *string) (wrong string) {
 	return ""
 }
 
+// parseOffset reads the offset of a clock.
+func parseOffset(value string, into **int64) (wrong string) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return "its value must be a whole number of seconds"
+	}
+	*into = &n
+	return ""
+}
+
+// File is the file of a namespace, as it is below /proc/PID/ns.
+type File struct {
+	Namespace uint64 `json:"namespace"` // CLONE_NEW*
+	Path      string `json:"path"`
+}
+
+// parseFile reads the absolute path of a namespace's file, if there is one.
+func parseFile(value string, namespace uint64, into *[]File) (wrong string) {
+	if value == "" {
+		return ""
+	}
+	f := File{Namespace: namespace}
+	if wrong := parsePath(value, &f.Path); wrong != "" {
+		return wrong
+	}
+	*into = append(*into, f)
+	return ""
+}
+
 // Map maps ids in a user namespace to ids outside.
 type Map struct {
 	Inside  uint32 `json:"inside"`

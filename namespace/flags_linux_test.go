@@ -20,6 +20,7 @@ func TestSpell(t *testing.T) {
 
 func TestUnshareFlags(t *testing.T) {
 	id := func(n uint32) *uint32 { return &n }
+	seconds := func(n int64) *int64 { return &n }
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	tests := []struct {
 		flags string // divided by spaces
@@ -53,7 +54,23 @@ func TestUnshareFlags(t *testing.T) {
 		{"-m-", nil, "it is not on the list"},
 		{"--moun", nil, "it is not on the list"},
 		{"--Mount", nil, "it is not on the list"},
-		{"mount=/run/ns", nil, "it takes no value"},
+		{"mount=/run/ns -n --net=/run/net", &Unshare{Namespaces: unix.CLONE_NEWNS | unix.CLONE_NEWNET, Files: []File{{unix.CLONE_NEWNS, "/run/ns"}, {unix.CLONE_NEWNET, "/run/net"}}}, ""},
+		{"map-user=7 map-group=8", &Unshare{Namespaces: unix.CLONE_NEWUSER, UIDs: []Map{{7, uid, 1}}, GIDs: []Map{{8, gid, 1}}}, ""},
+		{"map-user=root", &Unshare{Namespaces: unix.CLONE_NEWUSER, UIDs: []Map{{0, uid, 1}}}, ""},
+		{"-r map-auto keep-caps", &Unshare{Namespaces: unix.CLONE_NEWUSER, UIDs: []Map{{0, uid, 1}}, GIDs: []Map{{0, gid, 1}}, MapAuto: true, KeepCaps: true}, ""},
+		{"T monotonic=5 boottime=-7", &Unshare{Namespaces: unix.CLONE_NEWTIME, Monotonic: seconds(5), Boottime: seconds(-7)}, ""},
+
+		{"mount=run/ns", nil, "its value must be an absolute path"},
+		{"pid=/run/pid", nil, "a pid namespace is kept in a file only with its first process (--fork)"},
+		{"--fork=x", nil, "it takes no value"},
+		{"map-user=no-such-user", nil, "the host has no user of that name"},
+		{"map-group=no-such-group", nil, "the host has no group of that name"},
+		{"map-user=-1", nil, noID},
+		{"r map-user=1", nil, "there is another map already"},
+		{"T monotonic=1.5", nil, "its value must be a whole number of seconds"},
+		{"T boottime=soon", nil, "its value must be a whole number of seconds"},
+		{"monotonic=5", nil, "it needs a new time namespace (--time)"},
+		{"boottime=5", nil, "it needs a new time namespace (--time)"},
 		{"--fork=", nil, "it takes no value"},
 		{"--=x", nil, "it is not on the list"},
 		{"/bin/sh", nil, "it is not on the list"},
@@ -89,7 +106,7 @@ func TestUnshareFlags(t *testing.T) {
 			continue
 		}
 		var e *FlagError
-		if !errors.As(err, &e) || e.Reason != tt.wrong || !strings.HasPrefix(e.Hint, "these are: -m --mount, ") || e.Flag == "" {
+		if !errors.As(err, &e) || e.Reason != tt.wrong || !strings.HasPrefix(e.Hint, "these are: -m --mount[=VALUE], ") || e.Flag == "" {
 			t.Errorf("%q: %v", tt.flags, err)
 		}
 	}
@@ -113,17 +130,22 @@ func TestEnterFlags(t *testing.T) {
 		{"net=/proc/7/ns/net", &Enter{PID: 7, Namespaces: unix.CLONE_NEWNET}, ""},
 		{"S F G", nil, "its value is missing: write --setuid=VALUE as one element"},
 		{"-S1 -G2 F preserve-credentials", &Enter{PID: 7, SetUID: id(1), SetGID: id(2), NoFork: true, PreserveCredentials: true}, ""},
-		{"net=/proc/1/ns/net", nil, "its value must be the target's own file, /proc/7/ns/net"},
-		{"net=/proc/7/ns/mnt", nil, "its value must be the target's own file, /proc/7/ns/net"},
-		{"net=/proc/7/../1/ns/net", nil, "its value must be the target's own file, /proc/7/ns/net"},
+		{"m net=/run/net", &Enter{PID: 7, Namespaces: unix.CLONE_NEWNS, Files: []File{{unix.CLONE_NEWNET, "/run/net"}}}, ""},
+		{"root=/srv wd=/tmp", &Enter{PID: 7, Root: true, Dir: true, RootPath: "/srv", DirPath: "/tmp"}, ""},
+		{"-ecZ -W/tmp", &Enter{PID: 7, InsideDir: "/tmp", Env: true, JoinCgroup: true, FollowContext: true}, ""},
+		{"U user-parent", &Enter{PID: 7, Namespaces: unix.CLONE_NEWUSER, UserParent: true}, ""},
+		{"net=run/net", nil, "its value must be an absolute path"},
+		{"wd=tmp", nil, "its value must be an absolute path"},
+		{"wdns=tmp", nil, "its value must be an absolute path"},
+		{"wd wdns=/tmp", nil, "there is another working directory already (--wd)"},
+		{"user-parent", nil, "it needs a namespace whose parent it enters, such as --user or --net"},
+		{"env=x", nil, "it takes no value"},
 		{"--", nil, "it is not on the list"},
 		{"-t", nil, "it is not on the list"},
 		{"-t1", nil, "it is not on the list"},
 		{"-at1", nil, "it is not on the list"},
 		{"--target=1", nil, "it is not on the list"},
 		{"target", nil, "it is not on the list"},
-		{"--root=/", nil, "it takes no value"},
-		{"--wd=/", nil, "it takes no value"},
 		{"-r/", nil, "it is not on the list"},
 		{"fork", nil, "it is not on the list"},
 	} {

@@ -48,6 +48,8 @@ type helper struct {
 	root   int
 	dir    int
 	group  *cgroup.Group // nil if there is none
+	files  []enterFile   // namespaces to enter, besides join
+	joined int           // cgroup.procs of the target's control group, or 0
 
 	open    *os.File // the helper's end of the gate
 	control *os.File
@@ -128,7 +130,7 @@ func (h *helper) start() error {
 	switch o := &h.order; {
 	case o.Enter != nil:
 		o.Enter.script(h.script, h)
-		if o.Enter.forks(h.join) {
+		if o.Enter.forks(h) {
 			h.forks = 2
 		}
 	default:
@@ -157,9 +159,19 @@ func (h *helper) start() error {
 	return nil
 }
 
+// The places at which a child waits for its helper.
+const (
+	reachedMap  = "map"  // the child has made its namespaces
+	reachedFork = "fork" // it is the first process of a new pid namespace
+)
+
 // joinGroup adds a step that moves the child into the control group. If the group
 // cannot be used, the helper goes on without one.
 func (h *helper) joinGroup() {
+	if h.joined > 0 {
+		h.group = nil // a process has one group
+		h.script.Call("join", unix.SYS_WRITE, h.joined, "0", 1)
+	}
 	if h.group == nil {
 		return
 	}
@@ -188,7 +200,7 @@ func (h *helper) readReports(report *os.File) {
 		}
 		switch r.Kind {
 		case clone.Reached:
-			if err := h.release(); err != nil {
+			if err := h.release(h.script.Name(r.Step)); err != nil {
 				h.failed = asFailure(err)
 				_ = unix.Kill(h.child, unix.SIGKILL)
 			}
@@ -202,14 +214,22 @@ func (h *helper) readReports(report *os.File) {
 	}
 }
 
-// release writes the maps of the waiting child, and makes it continue.
-func (h *helper) release() error {
+// release does what the child waits for, and makes it continue.
+func (h *helper) release(at string) error {
 	if h.group != nil {
 		pids, err := h.group.Procs()
 		h.holds.Store(err == nil && len(pids) > 0)
 	}
-	if h.order.Unshare != nil {
-		if err := h.order.Unshare.writeMaps(h.child); err != nil {
+	if u := h.order.Unshare; u != nil {
+		if at == reachedMap {
+			if err := u.writeMaps(h.child); err != nil {
+				return err
+			}
+			if err := u.writeOffsets(h.child); err != nil {
+				return err
+			}
+		}
+		if err := u.keepFiles(h.child, at == reachedFork); err != nil {
 			return err
 		}
 	}

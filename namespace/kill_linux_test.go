@@ -81,7 +81,7 @@ func TestTimeout(t *testing.T) {
 						defer g.remove()
 					}
 					c := &Command{Argv: []string{"sh", "-c", script, "sh", arg}, Env: environment, Stdout: said}
-					o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c)), Session: true}
+					o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c.Argv[0], c.Env)), Session: true}
 					unshare(t, flags...).fill(o)
 					r, err := runOn(ctx, o, -1, g, c)
 					if err != nil || !r.TimedOut || !r.DeathProved || r.SurvivorsKilled == 0 || r.Survivors != r.SurvivorsKilled || !strings.Contains(said.text.String(), "ready") {

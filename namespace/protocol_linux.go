@@ -1,9 +1,11 @@
 package namespace
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -87,6 +89,10 @@ func (h *helper) explain(r clone.Report) *failure {
 		f.Object = strconv.Quote(string(h.order.Argv[0]))
 	case "unshare":
 		f.Op, f.Object, f.Hint = "make", names(u.Namespaces), u.hint(errno)
+	case "join":
+		f.Object, f.Hint = "the control group of process "+strconv.Itoa(e.PID), enterHint(errno)
+	case "keep":
+		f.Object = "capabilities"
 	case "enter":
 		f.Object = names(h.join) + " of process " + strconv.Itoa(e.PID)
 		f.Gone = errno == unix.ESRCH
@@ -103,10 +109,16 @@ func (h *helper) explain(r clone.Report) *failure {
 		if e.Root {
 			f.Object = "the root directory to that of process " + strconv.Itoa(e.PID)
 		}
+		if e.RootPath != "" {
+			f.Object = "the root directory to " + e.RootPath
+		}
 	case "dir":
 		f.Op, f.Object = "change", "the working directory to "+u.Dir
 		if e.Dir {
 			f.Object = "the working directory to that of process " + strconv.Itoa(e.PID)
+		}
+		if dir := cmp.Or(e.InsideDir, e.DirPath); dir != "" {
+			f.Object = "the working directory to " + dir
 		}
 	case "setuid", "setgid", "setgroups":
 		f.Op, f.Object, f.Hint = "change", map[string]string{"setuid": "the user", "setgid": "the group", "setgroups": "the other groups"}[f.Op], ""
@@ -116,6 +128,9 @@ func (h *helper) explain(r clone.Report) *failure {
 		case unix.EPERM:
 			f.Hint = "it needs root, or a user namespace in which the caller is root"
 		}
+	}
+	if what, ok := strings.CutPrefix(f.Op, "enter "); ok {
+		f.Op, f.Object, f.Hint = "enter", what, enterHint(errno)
 	}
 	return f
 }

@@ -64,7 +64,7 @@ func Run(ctx context.Context, setup Setup, c *Command) (*Result, error) {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return nil, &Error{Op: "run", Object: "a command", Err: errors.New("no program is given")}
 	}
-	o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c)), Session: !c.Terminal}
+	o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c.Argv[0], c.Env)), Session: !c.Terminal}
 	setup.fill(o)
 	target := -1
 	if o.Enter != nil {
@@ -105,13 +105,13 @@ func runOn(ctx context.Context, o *order, target int, g *group, c *Command) (*Re
 	return r, nil
 }
 
-// candidates returns the paths where the program may be.
-func candidates(c *Command) []string {
-	if strings.Contains(c.Argv[0], "/") {
-		return []string{c.Argv[0]}
+// candidates returns the paths where a program may be, with an environment.
+func candidates(program string, env []string) []string {
+	if strings.Contains(program, "/") {
+		return []string{program}
 	}
-	list := ""
-	for _, kv := range c.Env {
+	list := "/bin:/usr/bin" // as execvp(3) has it
+	for _, kv := range env {
 		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
 			list = value
 		}
@@ -119,7 +119,7 @@ func candidates(c *Command) []string {
 	var paths []string
 	for dir := range strings.SplitSeq(list, ":") {
 		if strings.HasPrefix(dir, "/") {
-			paths = append(paths, dir+"/"+c.Argv[0])
+			paths = append(paths, dir+"/"+program)
 		}
 	}
 	return paths

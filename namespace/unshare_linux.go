@@ -1,10 +1,10 @@
 package namespace
 
 import (
-	"fmt"
+	"bytes"
+	"cmp"
+	"encoding/binary"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -19,9 +19,20 @@ type Unshare struct {
 	// so the first process of a new pid namespace. Without it, only the children
 	// of the command are in that namespace.
 	Fork bool
+	// Files are where new namespaces are kept by mounts, so that they stay when no process
+	// is left in them.
+	Files []File
 	// UIDs and GIDs are the maps of a new user namespace. The kernel may allow an
 	// ordinary user only a map of their own id.
 	UIDs, GIDs []Map
+	// MapAuto maps the caller's subordinate ids, too, to the ids from 0 that UIDs and GIDs
+	// leave free.
+	MapAuto bool
+	// KeepCaps keeps the capabilities in a new user namespace for a program that an
+	// ordinary user of it executes.
+	KeepCaps bool
+	// Monotonic and Boottime are offsets, in seconds, of clocks in a new time namespace.
+	Monotonic, Boottime *int64
 	// Setgroups is "allow" or "deny". If it is empty and an ordinary user maps
 	// groups, it is denied, because the kernel demands that.
 	Setgroups string
@@ -43,28 +54,31 @@ var unshareFlags = unshareList()
 func unshareList() []flag[Unshare] {
 	var list []flag[Unshare]
 	for _, k := range kinds {
-		list = append(list, flag[Unshare]{k.long, k.short, noValue, func(u *Unshare, _ string) string {
+		list = append(list, flag[Unshare]{k.long, k.short, optionalValue, func(u *Unshare, v string) string {
 			u.Namespaces |= k.flag
-			return ""
+			return parseFile(v, k.flag, &u.Files)
 		}})
-	}
-	own := func(inside uint32, u *Unshare, _ string) string {
-		if u.UIDs != nil || u.GIDs != nil {
-			return "there is another map already"
-		}
-		u.Namespaces |= unix.CLONE_NEWUSER
-		u.UIDs, u.GIDs = []Map{{inside, uint32(os.Geteuid()), 1}}, []Map{{inside, uint32(os.Getegid()), 1}}
-		return ""
 	}
 	return append(list,
 		flag[Unshare]{"fork", 'f', noValue, func(u *Unshare, _ string) string { u.Fork = true; return "" }},
-		flag[Unshare]{"map-root-user", 'r', noValue, func(u *Unshare, v string) string { return own(0, u, v) }},
-		flag[Unshare]{"map-current-user", 'c', noValue, func(u *Unshare, v string) string {
-			wrong := own(uint32(os.Geteuid()), u, v)
-			if wrong == "" {
-				u.GIDs[0].Inside = uint32(os.Getegid())
-			}
-			return wrong
+		flag[Unshare]{"map-root-user", 'r', noValue, func(u *Unshare, _ string) string {
+			return cmp.Or(u.mapUser(0), u.mapGroup(0))
+		}},
+		flag[Unshare]{"map-current-user", 'c', noValue, func(u *Unshare, _ string) string {
+			return cmp.Or(u.mapUser(uint32(os.Geteuid())), u.mapGroup(uint32(os.Getegid())))
+		}},
+		flag[Unshare]{"map-user", 0, needsValue, func(u *Unshare, v string) string {
+			id, wrong := userIDs.parse(v)
+			return cmp.Or(wrong, u.mapUser(id))
+		}},
+		flag[Unshare]{"map-group", 0, needsValue, func(u *Unshare, v string) string {
+			id, wrong := groupIDs.parse(v)
+			return cmp.Or(wrong, u.mapGroup(id))
+		}},
+		flag[Unshare]{"map-auto", 0, noValue, func(u *Unshare, _ string) string {
+			u.Namespaces |= unix.CLONE_NEWUSER
+			u.MapAuto = true
+			return ""
 		}},
 		flag[Unshare]{"map-users", 0, needsValue, func(u *Unshare, v string) string { return u.addMap(v, &u.UIDs) }},
 		flag[Unshare]{"map-groups", 0, needsValue, func(u *Unshare, v string) string { return u.addMap(v, &u.GIDs) }},
@@ -90,7 +104,29 @@ func unshareList() []flag[Unshare] {
 		flag[Unshare]{"setuid", 'S', needsValue, func(u *Unshare, v string) string { return parseID(v, &u.SetUID) }},
 		flag[Unshare]{"setgid", 'G', needsValue, func(u *Unshare, v string) string { return parseID(v, &u.SetGID) }},
 		flag[Unshare]{"setgroups", 0, needsValue, func(u *Unshare, v string) string { return oneOf(v, &u.Setgroups, "allow", "deny") }},
+		flag[Unshare]{"keep-caps", 0, noValue, func(u *Unshare, _ string) string { u.KeepCaps = true; return "" }},
+		flag[Unshare]{"monotonic", 0, needsValue, func(u *Unshare, v string) string { return parseOffset(v, &u.Monotonic) }},
+		flag[Unshare]{"boottime", 0, needsValue, func(u *Unshare, v string) string { return parseOffset(v, &u.Boottime) }},
 	)
+}
+
+// mapUser maps the caller's user to one in a new user namespace.
+func (u *Unshare) mapUser(inside uint32) (wrong string) {
+	return u.mapOwn(inside, os.Geteuid(), &u.UIDs)
+}
+
+// mapGroup maps the caller's group to one in a new user namespace.
+func (u *Unshare) mapGroup(inside uint32) (wrong string) {
+	return u.mapOwn(inside, os.Getegid(), &u.GIDs)
+}
+
+func (u *Unshare) mapOwn(inside uint32, outside int, into *[]Map) (wrong string) {
+	if *into != nil {
+		return "there is another map already"
+	}
+	u.Namespaces |= unix.CLONE_NEWUSER
+	*into = []Map{{inside, uint32(outside), 1}}
+	return ""
 }
 
 // addMap reads a map and appends it.
@@ -110,7 +146,13 @@ func ParseUnshare(flags []string) (*Unshare, error) {
 	switch {
 	case u.Setgroups != "" && u.Namespaces&unix.CLONE_NEWUSER == 0:
 		return nil, &FlagError{"--setgroups", "it needs a new user namespace (--user)", listed(unshareFlags)}
-	case u.Setgroups == "allow" && os.Geteuid() != 0 && u.GIDs != nil:
+	case u.Monotonic != nil && u.Namespaces&unix.CLONE_NEWTIME == 0:
+		return nil, &FlagError{"--monotonic", "it needs a new time namespace (--time)", listed(unshareFlags)}
+	case u.Boottime != nil && u.Namespaces&unix.CLONE_NEWTIME == 0:
+		return nil, &FlagError{"--boottime", "it needs a new time namespace (--time)", listed(unshareFlags)}
+	case u.keeps(unix.CLONE_NEWPID) && !u.Fork:
+		return nil, &FlagError{"--pid", "a pid namespace is kept in a file only with its first process (--fork)", listed(unshareFlags)}
+	case u.Setgroups == "allow" && os.Geteuid() != 0 && u.GIDs != nil && !u.MapAuto:
 		return nil, &FlagError{"--setgroups", "the kernel lets an ordinary user map groups only with setgroups denied", listed(unshareFlags)}
 	}
 	return u, nil
@@ -123,11 +165,14 @@ func (u *Unshare) script(s *clone.Script, h *helper) {
 	if u.Namespaces != 0 {
 		s.Call("unshare", unix.SYS_UNSHARE, uintptr(u.Namespaces))
 	}
-	s.Reach("map", h.gate)
+	s.Reach(reachedMap, h.gate)
 	if u.Fork {
 		s.Fork(0, true)
 	}
 	dieWithParent(s, u.KillSignal)
+	if u.keeps(unix.CLONE_NEWPID) { // which has a file once it has a process
+		s.Reach(reachedFork, h.gate)
+	}
 	h.session(s)
 	if flag, ok := propagations[u.Propagation]; ok && u.Namespaces&unix.CLONE_NEWNS != 0 {
 		s.Call("propagate", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|flag)
@@ -149,13 +194,31 @@ func (u *Unshare) script(s *clone.Script, h *helper) {
 		}
 		s.Call("setgid", unix.SYS_SETRESGID, uintptr(*u.SetGID), uintptr(*u.SetGID), uintptr(*u.SetGID))
 	}
+	keep := u.KeepCaps && u.Namespaces&unix.CLONE_NEWUSER != 0
+	if keep {
+		s.Call("keep", unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1)
+	}
 	setUser(s, u.SetUID)
+	if keep {
+		keepCaps(s)
+	}
 	dieWithParent(s, u.KillSignal) // a change of identity resets it
+}
+
+// keepCaps adds steps that make all capabilities ambient. In a new user namespace a process
+// has all that exist.
+func keepCaps(s *clone.Script) {
+	header := binary.NativeEndian.AppendUint32(nil, unix.LINUX_CAPABILITY_VERSION_3)
+	header = binary.NativeEndian.AppendUint32(header, 0) // the child itself
+	s.Call("keep", unix.SYS_CAPSET, header, bytes.Repeat([]byte{0xff}, 2*3*4))
+	for c := range unix.CAP_LAST_CAP + 1 {
+		s.Try(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c) // an older kernel has fewer
+	}
 }
 
 // denies reports whether setgroups must be denied for the map of groups.
 func (u *Unshare) denies() bool {
-	return u.Setgroups == "" && u.GIDs != nil && (os.Geteuid() != 0 || len(u.GIDs) == 1 && u.GIDs[0].Count == 1)
+	return u.Setgroups == "" && u.GIDs != nil && !u.MapAuto && (os.Geteuid() != 0 || len(u.GIDs) == 1 && u.GIDs[0].Count == 1)
 }
 
 // setUser adds a step that changes the user.
@@ -172,40 +235,4 @@ func dieWithParent(s *clone.Script, signal int) {
 		signal = int(unix.SIGKILL)
 	}
 	s.Call("prctl", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, signal)
-}
-
-// writeMaps writes the maps of the user namespace that the child has made.
-func (u *Unshare) writeMaps(pid int) error {
-	if u.Namespaces&unix.CLONE_NEWUSER == 0 {
-		return nil
-	}
-	setgroups := u.Setgroups
-	if u.denies() {
-		setgroups = "deny"
-	}
-	for _, file := range []struct{ name, text string }{
-		{"uid_map", lines(u.UIDs)}, {"setgroups", setgroups}, {"gid_map", lines(u.GIDs)},
-	} {
-		if file.text == "" {
-			continue
-		}
-		err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/"+file.name, []byte(file.text), 0)
-		if err != nil {
-			hint := "maps must not overlap, and only ids that the caller's own user namespace has can be mapped"
-			if os.Geteuid() != 0 {
-				hint = "an ordinary user can map only one id, their own (--map-root-user or --map-current-user)"
-			}
-			return &Error{Op: "write", Object: file.name + " of the new user namespace", Err: withoutPath(err), Hint: hint}
-		}
-	}
-	return nil
-}
-
-// lines returns maps as the kernel reads them.
-func lines(maps []Map) string {
-	var b strings.Builder
-	for _, m := range maps {
-		fmt.Fprintf(&b, "%d %d %d\n", m.Inside, m.Outside, m.Count)
-	}
-	return b.String()
 }

@@ -82,7 +82,7 @@ func (s *Script) Name(number int32) string {
 	return s.names[number]
 }
 
-// Call adds a system call. An argument is an int, a uintptr, a string or nil.
+// Call adds a system call. An argument is an int, a uintptr, a string, bytes or nil.
 func (s *Script) Call(name string, nr int, args ...any) { s.add(stepCall, name, nr, 0, args) }
 
 // Want adds a system call that must return a certain result.
@@ -150,6 +150,9 @@ func (s *Script) add(kind stepKind, name string, nr int, want uintptr, args []an
 			}
 			s.keep = append(s.keep, p)
 			c.args[i] = uintptr(unsafe.Pointer(p))
+		case []byte:
+			s.keep = append(s.keep, arg)
+			c.args[i] = uintptr(unsafe.Pointer(unsafe.SliceData(arg)))
 		default:
 			s.err = errors.Join(s.err, syscall.EINVAL)
 		}

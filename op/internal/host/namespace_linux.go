@@ -2,11 +2,13 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -187,7 +189,11 @@ func switches(in any) []string {
 				flags = append(flags, name)
 			}
 		case reflect.String:
-			if f.String() != "" {
+			switch _, bare := f.Interface().(bareOr); {
+			case f.String() == "", bare && f.String() == "false":
+			case bare && f.String() == "true":
+				flags = append(flags, name)
+			default:
 				flags = append(flags, name+"="+f.String())
 			}
 		case reflect.Slice:
@@ -199,17 +205,38 @@ func switches(in any) []string {
 	return flags
 }
 
-// absolute makes paths absolute that a person gave in flags.
-func absolute(paths ...*string) error {
-	for _, p := range paths {
-		if *p == "" || strings.HasPrefix(*p, "/") {
+// bareOr is a switch that may have a path: "true" if it has none.
+type bareOr string
+
+// UnmarshalJSON reads true, false, or a text.
+func (b *bareOr) UnmarshalJSON(data []byte) error {
+	var on bool
+	if err := json.Unmarshal(data, &on); err == nil {
+		*b = bareOr(strconv.FormatBool(on))
+		return nil
+	}
+	return json.Unmarshal(data, (*string)(b))
+}
+
+// absolute makes paths absolute that a person gave in flags: those of the type bareOr, and
+// those with the tag path.
+func absolute(in any) error {
+	v := reflect.ValueOf(in).Elem()
+	for i := range v.NumField() {
+		f, field := v.Field(i), v.Type().Field(i)
+		_, bare := f.Interface().(bareOr)
+		switch {
+		case !bare && field.Tag.Get("path") == "", f.String() == "", bare && isSwitch(f.String()), strings.HasPrefix(f.String(), "/"):
 			continue
 		}
 		dir, err := os.Getwd()
 		if err != nil {
 			return fmt.Errorf("cannot find the current directory: %w", err)
 		}
-		*p = strings.TrimSuffix(dir, "/") + "/" + *p
+		f.SetString(strings.TrimSuffix(dir, "/") + "/" + f.String())
 	}
 	return nil
 }
+
+// isSwitch reports whether a value only switches a flag on or off.
+func isSwitch(value string) bool { return value == "true" || value == "false" }
