@@ -34,7 +34,8 @@ type Limits struct {
 	// Processes bounds the processes and threads of all commands together
 	// (pids.max) or, if the host has no such controller, of the sandbox's user
 	// (RLIMIT_NPROC). The latter, and container engines, count the agent's own
-	// threads too: the wall leaves room for them beside what is written here.
+	// threads too: the wall leaves room for them beside what is written here, so that
+	// with RLIMIT_NPROC commands can have up to ten more.
 	// At the landlock level without controllers it counts all that the user runs
 	// on the host.
 	// From 4 to 4194304, the kernel's own bound; default 4096.

@@ -108,8 +108,9 @@ func (b *builder) hostHas(l policy.Limits) error {
 	return nil
 }
 
-// agentThreads is how many threads a limit on the user's processes leaves for the
-// agent, which counts too: it has about ten.
+// agentThreads is how many threads a limit on the user's processes leaves for the agent,
+// which counts too. It has seven or eight, and more while it serves many requests, so that
+// commands get what the limit says and a few more. The result says so.
 const agentThreads = 10
 
 // limitProcesses limits processes and threads, of the sandbox if there is a pids
@@ -137,7 +138,7 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 		kept["processes"] = "RLIMIT_NPROC=" + number + ", of all that the user runs on the host"
 	case l.Processes < policy.DefaultProcesses:
 		l.Processes += agentThreads
-		kept["processes"] = fmt.Sprintf("RLIMIT_NPROC=%d, of the sandbox's user: %s and the agent's threads", l.Processes, number)
+		kept["processes"] = fmt.Sprintf("RLIMIT_NPROC=%d, of the sandbox's user: %s and up to %d more, since the agent's threads count too", l.Processes, number, agentThreads)
 	default:
 		kept["processes"] = "RLIMIT_NPROC=" + number + ", of the sandbox's user"
 	}

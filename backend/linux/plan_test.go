@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -286,5 +287,26 @@ func TestPlanOfLimitsAndRules(t *testing.T) {
 		if want := []policy.Redaction{{Name: "email", Type: "email", Strategy: "redact"}}; !reflect.DeepEqual(b.plan.Redaction, want) {
 			t.Errorf("%s: the rules are %v", name, b.plan.Redaction)
 		}
+	}
+}
+
+// TestProcessesWithoutController: what is started until the kernel refuses is within the range
+// that the result tells.
+func TestProcessesWithoutController(t *testing.T) {
+	const limit = 32
+	box := launchBox(t, request(t, func(s *policy.Spec) { s.Limits.Processes = limit }))
+	kept, most := box.Isolation().Limits["processes"], limit
+	if kept != "pids.max=32" {
+		var total, told, more int
+		if _, err := fmt.Sscanf(kept, "RLIMIT_NPROC=%d, of the sandbox's user: %d and up to %d more, since", &total, &told, &more); err != nil || told != limit || total != limit+more {
+			t.Fatalf("the result says %q: %v", kept, err)
+		}
+		most = limit + more
+	}
+	out, _ := sh(t, box, "n=1; while sleep 1000 & do n=$((n+1)); echo $n; done")
+	lines := strings.Fields(strings.Split(out, "/bin/sh")[0]) // what it says about the one that was refused
+	n, err := strconv.Atoi(lines[len(lines)-1])
+	if err != nil || n < limit || n > most {
+		t.Errorf("%d processes ran (%v), and the result says %q", n, err, kept)
 	}
 }
