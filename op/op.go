@@ -116,7 +116,7 @@ type Operation[O any] interface {
 }
 
 // Output is the result of an operation. Render writes it for people. An output may also be
-// a [Teller], a [Failer] or a [Statuser].
+// a [Remarker], a [Teller], a [Failer] or a [Statuser].
 type Output interface {
 	Render(w io.Writer) error
 }
@@ -177,6 +177,12 @@ func (o Op) AnsweringErrors(refuse func(err error) any) Op {
 
 // Render writes an output of Call for people.
 func (o Op) Render(w io.Writer, out any) error { return o.render(w, out) }
+
+// Remarker is an output with a text that people read beside it, on standard error, so that
+// programs can use what Render writes as it is.
+type Remarker interface {
+	Remark(w io.Writer) error
+}
 
 // Teller is an output with a text for models that differs from the one for people.
 type Teller interface {

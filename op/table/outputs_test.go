@@ -27,6 +27,7 @@ var optional = []struct {
 	typ  reflect.Type
 }{
 	{"Tell", reflect.TypeFor[op.Teller]()},
+	{"Remark", reflect.TypeFor[op.Remarker]()},
 	{"Failed", reflect.TypeFor[op.Failer]()},
 	{"ExitStatus", reflect.TypeFor[op.Statuser]()},
 	{"Outcome", reflect.TypeFor[interface{ Outcome() (string, string) }]()},
@@ -65,6 +66,9 @@ func TestOutputs(t *testing.T) {
 			fill(v, "x", set)
 			out := v.Interface()
 			fmt.Fprintf(&b, "# render, fields set: %t\n%s", set, written(func(w io.Writer) error { return o.Render(w, out) }))
+			if beside, ok := out.(op.Remarker); ok {
+				fmt.Fprintf(&b, "# remark, fields set: %t\n%s", set, written(beside.Remark))
+			}
 			if told, ok := out.(op.Teller); ok {
 				fmt.Fprintf(&b, "# tell, fields set: %t\n%s", set, written(told.Tell))
 			}

@@ -176,6 +176,12 @@ func rows() []row {
 		{of: `paddock privilege grant "user:$(id -un)" UNSANDBOXED_EXEC`, steps: []step{{see: []string{"after      UNSANDBOXED_EXEC"}, after: take}}},
 		{of: "paddock unshare -Urpf --mount-proc -- ps", steps: hostTool(step{see: []string{"      1 ?", " ps\n"}})},
 		{of: "paddock nsenter -t 4711 --all -- ip address", steps: hostTool(step{with: startsNumber, see: []string{"1: lo:"}, never: []string{"127.0.0.1"}})},
+		{of: "paddock unshare -UrT --boottime=86400 -- uptime", steps: hostTool(step{see: []string{" day"}})},
+		{of: "paddock unshare --map-user=7 --keep-caps -- id -u", steps: hostTool(step{see: []string{"7\n"}})},
+		{of: "paddock unshare -r --map-auto -- cat /proc/self/uid_map", steps: hostTool(step{status: 125, see: []string{"the subordinate users of dev"}})},
+		{of: "paddock unshare --net=/run/lab -- true", steps: hostTool(step{instead: "paddock unshare -Ur --net=/run/lab -- true", status: 125, see: []string{"cannot keep the new net namespace at /run/lab"}})},
+		{of: "paddock nsenter -t 4711 --net=/run/lab -- ip link", steps: hostTool(step{with: startsNumber, status: 125, see: []string{"cannot open the net namespace at /run/lab"}})},
+		{of: "paddock nsenter -t 4711 --all --env --wdns=/srv -- pwd", steps: hostTool(step{with: startsNumber, see: []string{"/srv\n"}})},
 		{of: "paddock cgroup mkdir build/job", steps: hostTool(step{status: 125, see: []string{"permission denied: /sys/fs/cgroup/build"}})},
 		{of: "paddock cgroup write build/job/memory.max 512M", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job/memory.max"}})},
 		{of: "paddock cgroup move build/job 4711", steps: hostTool(step{status: 125, see: []string{"cgroup_path must be an existing cgroup directory."}})},
@@ -227,6 +233,7 @@ func rows() []row {
 		{of: "paddock token create agent:ann --workspace ~/src/app --expires 30d", steps: []step{{see: []string{"pdk_", "agent:ann"}, also: func(_ *testing.T, printed string) {
 			token, _, _ = strings.Cut(printed, "\n")
 		}}}},
+		{of: "TOKEN=$(paddock token create ci --workspace /srv/ci)", steps: []step{{instead: "TOKEN=$(paddock token create ci --workspace ~/src/app) && echo \"[$TOKEN]\" | grep -E '^[[]pdk_[a-z0-9_]+[]]$'", see: []string{"[pdk_"}}}},
 		{of: "paddock mcp --http 127.0.0.1:8765", steps: []step{{see: []string{"listening on http://127.0.0.1:8765/mcp"}, while: overHTTP}}},
 
 		// docs/caches.md

@@ -137,7 +137,11 @@ func (a *App) show(o op.Op, out any, asJSON bool) error {
 		a.status = s.ExitStatus()
 	}
 	if !asJSON || o.Streams.Lines {
-		return o.Render(os.Stdout, out)
+		err := o.Render(os.Stdout, out)
+		if r, ok := out.(op.Remarker); ok && err == nil {
+			err = r.Remark(os.Stderr)
+		}
+		return err
 	}
 	enc := json.NewEncoder(os.Stdout)
 	enc.SetEscapeHTML(false)

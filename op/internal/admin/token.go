@@ -51,8 +51,8 @@ func (TokenCreateInput) Desc() op.Desc {
 		CLI:     []string{"token", "create"},
 		Local:   true,
 		Summary: "Create a token with which a principal can connect by HTTP",
-		Doc: `Create a bearer token for "paddock mcp --http". It is printed once; only its hash is
-kept, in tokens.json in the state directory.
+		Doc: `Create a bearer token for "paddock mcp --http". It is printed once, alone on
+standard output; only its hash is kept, in tokens.json in the state directory.
 
 The principal's sandboxes can use the directories that are named with --workspace,
 and what is below them, and nothing else of the host: no mounts, no network, no other
@@ -69,7 +69,7 @@ user:NAME, uid:N, model:NAME), needs --with-privileges. Creating a token needs
 ALTER_PRIVILEGES too.`,
 		Examples: `  paddock token create agent:ann --workspace ~/project
   paddock token create ci --workspace /srv/ci --ceiling ci.yaml --expires 30d
-  TOKEN=$(paddock token create bob --workspace . --json | jq -r .token)`,
+  TOKEN=$(paddock token create bob --workspace .)`,
 		Needs: privilege.AlterPrivileges,
 	}
 }
@@ -238,10 +238,16 @@ func tokenOutput(h token.Holder, now time.Time) TokenOutput {
 	return out
 }
 
-// Render writes the token alone on the first line, for scripts.
+// Render writes the token alone, for scripts.
 func (out TokenCreateOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s\n\nid         %s\nprincipal  %s\nworkspace  %s\nexpires    %s\n\nIt is shown this once. Clients send it as \"Authorization: Bearer TOKEN\".\n",
-		out.Token, out.ID, out.Principal, out.Workspace, expiryText(out.TokenOutput))
+	_, err := fmt.Fprintln(w, out.Token)
+	return err
+}
+
+// Remark describes the token.
+func (out TokenCreateOutput) Remark(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "id         %s\nprincipal  %s\nworkspace  %s\nexpires    %s\n\nIt is shown this once. Clients send it as \"Authorization: Bearer TOKEN\".\n",
+		out.ID, out.Principal, out.Workspace, expiryText(out.TokenOutput))
 	return err
 }
 
