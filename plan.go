@@ -145,6 +145,7 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (obeyed.Prot
 	if !host {
 		parse = gitParser{agent: req.Agent, state: req.StateDir}.parse
 	}
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, protectWait)
 	defer cancel()
 	if open {
@@ -165,8 +166,12 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (obeyed.Prot
 		}
 	}
 	p, err := obeyed.Protect(ctx, *req, mounts, parse)
-	if ctx.Err() != nil {
-		err = &Error{Message: "cannot tell what the host obeys in the workspace: " + context.Cause(ctx).Error(),
+	const failed = "cannot tell what the host obeys in the workspace: "
+	switch {
+	case caller.Err() != nil: // the caller gave up: nothing is wrong with the workspace
+		err = fmt.Errorf(failed+"%w", context.Cause(caller))
+	case ctx.Err() != nil:
+		err = &Error{Message: failed + context.Cause(ctx).Error(),
 			Hint: "look for a file system that does not answer, or allow changes with `workspace.unprotected` '*'"}
 	}
 	req.Guards = p.Guards
