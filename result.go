@@ -167,7 +167,7 @@ func (s *Sandbox) hints() run.Hints {
 	if s.named.client != nil {
 		spec.Network = s.named.current()
 	}
-	return run.Hints{Spec: spec, Covered: s.Isolation().CoveredSockets, Search: s.search, Discreet: s.discreet, Shell: func(dir, script string, args ...string) ([]byte, error) {
+	return run.Hints{Spec: spec, State: s.state, Covered: s.Isolation().CoveredSockets, Search: s.search, Discreet: s.discreet, Shell: func(dir, script string, args ...string) ([]byte, error) {
 		cmd := s.Command(context.Background(), "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
 		cmd.Dir, cmd.Timeout = dir, hintTime
 		return cmd.Output()

@@ -160,7 +160,7 @@ func TestMapAuto(t *testing.T) {
 }
 
 // A namespace that is kept in a file stays when nothing runs in it, and can be entered.
-func TestFiles(t *testing.T) {
+func TestNamespaceFiles(t *testing.T) {
 	rootOnly(t)
 	dir := t.TempDir()
 	if err := errors.Join(unix.Mount(dir, dir, "", unix.MS_BIND, ""), unix.Mount("", dir, "", unix.MS_PRIVATE, "")); err != nil {

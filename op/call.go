@@ -264,6 +264,16 @@ func (c *call) warn(err error) {
 	}
 }
 
+// RefusedError is the error of a command that the rules for commands refuse. It is on record as
+// denied.
+type RefusedError struct{ Err error }
+
+// Error returns the text of the error.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
 // outcome sets in r how the operation ended.
 func outcome(r *audit.Record, out any, err error, denied bool) {
 	r.Outcome = audit.OutcomeOK
@@ -278,7 +288,7 @@ func outcome(r *audit.Record, out any, err error, denied bool) {
 		r.Denials = append(r.Denials, audit.Denial{Layer: d.Layer, Rule: d.Rule, Object: d.Object})
 	}
 	switch without := (*privilege.Denied)(nil); {
-	case denied || errors.As(err, &without):
+	case denied, errors.As(err, &without), errors.As(err, new(*RefusedError)):
 		r.Outcome = audit.OutcomeDenied
 	case r.Error != "":
 		r.Outcome = audit.OutcomeError

@@ -21,6 +21,8 @@ type Hints struct {
 	Spec policy.Spec
 	// Covered are sockets of the host, by their paths there, that are covered inside.
 	Covered []string
+	// State is the state directory, which has the layers of overlays.
+	State string
 	// Search is the caller's PATH, in which a program that is missing inside may be.
 	Search string
 	// Discreet: hints do not say where anything is on this host.
@@ -40,7 +42,6 @@ var guesses = []struct {
 	{"Read-only file system", wire.Denial{Layer: "mount", Rule: "read-only", Hint: "writes outside of /workspace, /tmp and HOME need `mounts.rw`; protected paths of the workspace need `workspace.unprotected`"}, nil},
 	{"Device or resource busy", wire.Denial{Layer: "mount", Rule: "protected",
 		Hint: "protected files cannot be replaced, nor directories that hold one removed: `workspace.unprotected` .git/config opens a repository's own, .git/modules submodules', DIR/.git a nested one's"}, nil},
-	{"No space left on device", wire.Denial{Layer: "limit", Rule: "tmp", Hint: "the private file systems are bounded: `limits.tmp`, and `limits.disk` for a copied workspace"}, nil},
 	{": toolchain not available", wire.Denial{Layer: "network", Rule: "none", // Go
 		Hint: "go has to download that version of itself, and there is no network but loopback: run go version here, outside of the sandbox, once"}, withoutNetwork},
 	{"Network is unreachable", noNetwork, withoutNetwork},
@@ -68,6 +69,9 @@ var guesses = []struct {
 	{"Resource temporarily unavailable", noProcesses, nil},
 	{"Cannot fork", noProcesses, nil},
 	{"Cannot allocate memory", noMemory, withMemory},
+	{fileExceeded, largerFiles, withFileSize},
+	{"ile too large", largerFiles, withFileSize}, // EFBIG, for programs that ignore SIGXFSZ
+	{"EFBIG", largerFiles, withFileSize},
 	{cpuExceeded, wire.Denial{Layer: "limit", Rule: "cpu_time", Hint: "give it more processor time: `limits.cpu_time`"}, func(s policy.Spec) bool { return s.Limits.CPUTime > 0 }},
 	{"MemoryError", noMemory, withMemory},
 	{"out of memory", noMemory, withMemory},
@@ -78,6 +82,13 @@ const unresolved = "Could not resolve host"
 
 // cpuExceeded is what shells print about SIGXCPU.
 const cpuExceeded = "CPU time limit exceeded"
+
+// fileExceeded is what shells print about SIGXFSZ.
+const fileExceeded = "File size limit exceeded"
+
+var largerFiles = wire.Denial{Layer: "limit", Rule: "file_size", Hint: "let it write larger files: `limits.file_size`"}
+
+func withFileSize(s policy.Spec) bool { return s.Limits.FileSize > 0 }
 
 var (
 	noProcesses = wire.Denial{Layer: "limit", Rule: "processes", Hint: "let it start more: `limits.processes`"}
@@ -107,6 +118,9 @@ var silent = []struct {
 func (h Hints) Denials(list []wire.Denial, status int, said []byte, command string) []wire.Denial {
 	if status == 128+int(syscall.SIGXCPU) { // the status that shells give commands which SIGXCPU has ended
 		said = append(slices.Clip(said), cpuExceeded...)
+	}
+	if status == 128+int(syscall.SIGXFSZ) {
+		said = append(slices.Clip(said), fileExceeded...)
 	}
 	for _, p := range silent {
 		if len(said) == 0 && status == p.status && strings.Contains(command, p.command) {
@@ -143,6 +157,9 @@ func (h Hints) Denials(list []wire.Denial, status int, said []byte, command stri
 	}
 	if covered.Rule != "" {
 		list = append(list, covered)
+	}
+	if full := h.full(said); full.Rule != "" {
+		list = append(list, full)
 	}
 	return h.missingProgram(h.places(list, said), status, said)
 }

@@ -41,13 +41,16 @@ func (h Hints) ownProgram(name, dir string) string {
 	if !strings.Contains(file, "/") {
 		call = "./" + file
 	}
-	out, err := h.Shell(dir, `if [ ! -f "$1" ]; then echo none; elif [ -x "$1" ]; then echo program; else echo file; fi`, call)
+	out, err := h.Shell(dir, `if [ ! -f "$1" ]; then echo none; elif [ -x "$1" ]; then echo program
+		else case $(ls -Lld "$1" 2>/dev/null) in -??[xs]*|-?????[xs]*|-????????x*) echo noexec;; *) echo file;; esac; fi`, call)
 	call = policy.ShellWord(call)
 	switch kind := strings.TrimSpace(string(out)); {
 	case err != nil:
 		return ""
 	case kind == "file":
 		return "it is a file that nobody may execute: chmod +x " + call + ", or name the program that reads it: sh " + call
+	case kind == "noexec": // the mode says that it may be executed
+		return "it is on a file system that is mounted noexec, from which nothing can be executed: name the program that reads it, as in sh " + call + ", or copy it elsewhere"
 	case kind == "program" && call != name:
 		return "it lies in the workspace: call it " + call
 	}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/state"
@@ -100,4 +102,15 @@ func Ports(dir string) ([]Port, error) {
 		list[i] = Port{Address: p.Address, Sandbox: p.Sandbox, Guest: p.Guest, Open: p.Open}
 	}
 	return list, err
+}
+
+// diskFull reports whether the file system of a directory of this host has no room left for an ordinary
+// user, or no place for another file.
+func diskFull(dir string) bool {
+	const least = 128 << 10 // bytes, below which writes of common sizes fail
+	var fs unix.Statfs_t
+	if dir == "" || unix.Statfs(dir, &fs) != nil || fs.Blocks == 0 {
+		return false
+	}
+	return fs.Bavail*uint64(fs.Bsize) < least || fs.Files > 0 && fs.Ffree == 0
 }

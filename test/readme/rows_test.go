@@ -131,7 +131,7 @@ func rows() []row {
 
 		// docs/audit.md
 		{of: "paddock audit --since 1h", steps: []step{{see: []string{"user:dev run ", "execute denied"}}}},
-		{of: `paddock audit --raw | jq -c 'select(.outcome == "denied")'`, steps: []step{{see: []string{`"outcome":"denied"`, "'curl' is not allowed"}, never: []string{`"outcome":"ok"`}}}},
+		{of: `paddock audit --raw | jq -c 'select(.outcome == "denied" or .denials)'`, steps: []step{{before: "paddock run -- sh -c 'unshare -U true; exit 1'", status: 0, see: []string{`"outcome":"denied"`, "'curl' is not allowed", `"denials":[{"layer":"seccomp","rule":"namespaces","object":"unshare"}]`}}}},
 		{of: "paddock audit verify", steps: []step{{see: []string{"ok: nothing was changed"}}}},
 		{of: `paddock audit verify --head "$HASH"`, steps: []step{
 			{before: "HASH=$(paddock audit verify | sed -n 's/^head *//p')", see: []string{"ok: nothing was changed"}},

@@ -59,7 +59,8 @@ something, and those that only read, are never refused for this.
 Only administrators see the records of others.`,
 		Examples: `  paddock audit --since 1h
   paddock audit --follow --op run
-  paddock audit --raw | jq -r 'select(.outcome == "denied") | .error'`,
+  # what was refused: whole operations, and what commands tried
+  paddock audit --raw | jq -c 'select(.outcome == "denied" or .denials) | [.op, .error, .denials]'`,
 		Local:   true,
 		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
 		Streams: op.Streams{Out: true},

@@ -23,7 +23,6 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/command"
-	"github.com/paddock-dev/paddock/wire"
 )
 
 type ExecInput struct {
@@ -241,7 +240,7 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 	}
 	switch {
 	case !verdict.Allowed:
-		return nil, &paddock.Error{Message: "cannot run: " + verdict.Reason, Hint: verdict.Hint, Code: wire.CodeNotExecutable}
+		return nil, refusedBy(verdict)
 	case in.Command == "":
 		return in.Argv, nil
 	}

@@ -80,9 +80,10 @@ cache rm removes them, and --home keep has HOME stay as well.
 
 Of the caller's environment the command gets only the directories of PATH that are
 visible inside and that commands cannot write. --env sets a variable, and --env-pass
-passes one of the caller's; values in --env are visible in the list of processes, so
-use --env-pass for secrets. Without a network, variables make npm, pip, cargo and go
-fail at once instead of retrying.
+passes one of the caller's; values in --env are visible in the list of processes.
+Commands can read and print both: a secret for requests to a host belongs in a rule of
+the spec's network (secret), and then it is never inside. Without a network, variables
+make npm, pip, cargo and go fail at once instead of retrying.
 
 git has the user's name and address, and a copy of the repository's configuration:
 what commands add to it is printed at the end, and "paddock git accept" adds it to
@@ -262,7 +263,12 @@ func allowed(spec policy.Spec, argv []string) error {
 	if v.Allowed {
 		return nil
 	}
-	return &paddock.Error{Message: "cannot run: " + v.Reason, Hint: v.Hint, Code: wire.CodeNotExecutable}
+	return refusedBy(v)
+}
+
+// refusedBy returns the error of a command that rules refuse.
+func refusedBy(v command.Verdict) error {
+	return &op.RefusedError{Err: &paddock.Error{Message: "cannot run: " + v.Reason, Hint: v.Hint, Code: wire.CodeNotExecutable}}
 }
 
 // limit returns the command's time limit, below the ceiling.

@@ -98,7 +98,7 @@ func projectText(langs []language, found []string) string {
 			}
 		}
 	}
-	b.WriteString("\n# Variables of all commands. Secrets do not belong here: --env-pass NAME passes yours on.\n# env:\n")
+	b.WriteString("\n# Variables of all commands. Secrets do not belong here: a rule of network has those for requests.\n# env:\n")
 	if len(env) == 0 {
 		env = []string{"#   LANG: C.UTF-8"}
 	}

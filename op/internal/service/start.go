@@ -39,7 +39,8 @@ func (ServiceStartInput) Desc() op.Desc {
 
 The call returns when the service is ready: when a port accepts connections
 (ready_port), a URL is answered (ready_http), a file exists (ready_file) or a command
-succeeds (ready_command); with none of them, at once. A port or URL that is answered
+succeeds (ready_command); with none of them, after half a second in which it has not
+failed. A port or URL that is answered
 before the service is started is refused, since something else answers there. If the
 service exits before it is ready, or is not ready within --timeout, it is ended, and the
 error has the last lines of its output. A service that has ended can be started again
@@ -68,13 +69,16 @@ func (in ServiceStartInput) Do(ctx context.Context, env *op.Env, stream *op.Stre
 			return err
 		}
 		r, err := startService(ctx, s, q, limit, stream.Progress)
+		if err == nil && q.Readiness == nil {
+			r, err = watched(ctx, s, r)
+		}
 		if err != nil {
 			return in.refused(in.taken(err))
 		}
 		if out, err = serviceOutput(ctx, s, r); err != nil {
 			return err
 		}
-		return out.unready(limit)
+		return out.unready(limit, q.Readiness != nil)
 	})
 	return out, err
 }
@@ -216,12 +220,40 @@ func startService(ctx context.Context, h *registry.Sandbox, q wire.StartServiceR
 	}
 }
 
-// unready returns an error if a service that was started is not ready.
-func (out ServiceOutput) unready(limit time.Duration) error {
+// watchTime is how long a service without a condition for readiness is watched, so that one that
+// dies at once is not told to run.
+const watchTime = 500 * time.Millisecond
+
+// watched returns the service as it is after a short watch, or as soon as it has ended.
+func watched(ctx context.Context, h *registry.Sandbox, r wire.Service) (wire.Service, error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for over := time.After(watchTime); r.State == registry.Running; {
+		select {
+		case <-tick.C:
+			now, err := wire.Call(ctx, h.Client(), wire.StatusService, wire.ServiceRequest{ServiceName: r.ServiceName})
+			if err != nil {
+				return r, err
+			}
+			r = now
+		case <-over:
+			return r, nil
+		case <-ctx.Done():
+			return r, nil // it has started
+		}
+	}
+	return r, nil
+}
+
+// unready returns an error if a service that was started is not ready, or has failed at once;
+// checked says that it has a condition for readiness.
+func (out ServiceOutput) unready(limit time.Duration, checked bool) error {
 	var why string
 	switch {
-	case out.State == registry.Running || out.State == "exited" && out.ReadyAt != nil:
+	case out.State == registry.Running || out.State == "exited" && out.ReadyAt != nil && (checked || out.ExitCode == nil || *out.ExitCode == 0):
 		return nil
+	case !checked && out.ExitCode != nil:
+		why = "it ended at once: " + registry.EndedHow(*out.ExitCode)
 	case out.StopReason == "readiness_timeout":
 		why = fmt.Sprintf("it was not ready within %s, and was ended", policy.Duration(limit))
 	case out.ExitCode != nil:
