@@ -59,18 +59,19 @@ type Cmd struct {
 	// sandbox closes. By default they are killed when the command exits.
 	Detach bool
 
-	sandbox *Sandbox
-	ctx     context.Context
-	run     *run.Run // nil until started
-	mark    uint64   // the last record of the network before the start
-	ended   sync.Once
-	result  *Result
-	err     error
-	outBuf  *Capture    // what Output or CombinedOutput has captured of Stdout
-	errBuf  *Capture    // what Output has captured of Stderr
-	pipes   []io.Closer // the caller's ends, closed by Wait
-	inside  []io.Closer // our ends, closed when the command has ended
-	waited  bool
+	sandbox     *Sandbox
+	ctx         context.Context
+	run         *run.Run // nil until started
+	mark        uint64   // the last record of the network before the start
+	ended       sync.Once
+	result      *Result
+	err         error
+	outBuf      *Capture    // what Output or CombinedOutput has captured of Stdout
+	errBuf      *Capture    // what Output has captured of Stderr
+	unexplained bool        // its own failure is not explained, as it explains another one
+	pipes       []io.Closer // the caller's ends, closed by Wait
+	inside      []io.Closer // our ends, closed when the command has ended
+	waited      bool
 }
 
 // Command prepares a command. When ctx ends before the command does, the
@@ -112,7 +113,9 @@ func (c *Cmd) Start() error {
 				Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.force})
 		}
 		if err != nil {
-			err = c.sandbox.explainMissing(agentError(what, err), c.Args[0], c.Dir)
+			if err = agentError(what, err); !c.unexplained {
+				err = c.sandbox.explainMissing(err, c.Args[0], c.Dir)
+			}
 		}
 	}
 	if err != nil {
@@ -167,7 +170,7 @@ func (c *Cmd) Wait() error {
 		result.StdoutTruncated = c.outBuf != nil && c.outBuf.Truncated()
 		result.StderrTruncated = c.errBuf != nil && c.errBuf.Truncated()
 		result.Denials = append(result.Denials, c.sandbox.networkDenials(c.ctx, c.mark)...)
-		if !result.Success() {
+		if !result.Success() && !c.unexplained {
 			result.Denials = c.sandbox.hints().Denials(result.Denials, result.ExitCode, c.said(result), c.String())
 		}
 	}

@@ -168,8 +168,10 @@ func (s *Sandbox) hints() run.Hints {
 		spec.Network = s.named.current()
 	}
 	return run.Hints{Spec: spec, State: s.state, Covered: s.Isolation().CoveredSockets, Search: s.search, Discreet: s.discreet, Shell: func(dir, script string, args ...string) ([]byte, error) {
-		cmd := s.Command(context.Background(), "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
-		cmd.Dir, cmd.Timeout = dir, hintTime
+		ctx, cancel := context.WithTimeout(context.Background(), hintTime)
+		defer cancel()
+		cmd := s.Command(ctx, "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
+		cmd.Dir, cmd.Timeout, cmd.unexplained = dir, hintTime, true
 		return cmd.Output()
 	}}
 }

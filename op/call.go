@@ -33,6 +33,9 @@ import (
 // needs a privilege returns an error instead of its output, and for others env.Warn is
 // called.
 //
+// An operation that panics is recorded as failed, and the panic goes on: doors that serve others
+// make an error of it.
+//
 // The output is an object that encodes as JSON. If there is an error as well, the error is
 // the more important of the two.
 func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
@@ -70,6 +73,7 @@ func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, erro
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
+	defer c.recordPanic(ctx)
 	own := *c.env
 	own.Call, c.stream = c, stream
 	out, err := c.op.do(ctx, &own, in, stream)
@@ -79,6 +83,14 @@ func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, erro
 		out = nil
 	}
 	return out, err
+}
+
+// recordPanic records a panic as the end of the call, and lets it go on. It must be deferred.
+func (c *call) recordPanic(ctx context.Context) {
+	if p := recover(); p != nil {
+		_ = c.ended(ctx, nil, fmt.Errorf("cannot finish %s: it panicked", c.op.Name)) // nothing is acknowledged
+		panic(p)
+	}
 }
 
 // call is the state of one call of an operation.

@@ -27,7 +27,8 @@ type Hints struct {
 	Search string
 	// Discreet: hints do not say where anything is on this host.
 	Discreet bool
-	// Shell runs a script in the sandbox, in dir, and returns its output.
+	// Shell runs a script in the sandbox, in dir, and returns its output. It takes a bounded time,
+	// and its own failure is not explained.
 	Shell func(dir, script string, args ...string) ([]byte, error)
 }
 

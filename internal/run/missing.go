@@ -18,9 +18,18 @@ import (
 // MissingProgram returns a hint for a command of this name, in the working directory dir,
 // that does not exist or cannot be executed. It returns "" if nothing is known.
 func (h Hints) MissingProgram(name, dir string, exists bool) string {
-	hint := h.ownProgram(name, dir)
-	if hint == "" && !exists {
-		hint = h.whereIs(name)
+	own := h.inWorkspace(name)
+	var files []string
+	if !exists {
+		files = h.candidates(name)
+	}
+	found, ok := h.look(dir, own, files)
+	hint := ""
+	if ok {
+		hint = howToCall(name, own, found.own)
+	}
+	if hint == "" && ok && !exists {
+		hint = h.whereIs(name, files, found)
 	}
 	if hint == "" && !exists && h.showsHost() && h.Search != "" && !strings.Contains(name, "/") && len(programs(name, h.Search)) == 0 {
 		hint = "this host has no program of that name in PATH either"
@@ -28,25 +37,55 @@ func (h Hints) MissingProgram(name, dir string, exists bool) string {
 	return hint
 }
 
-// ownProgram says how to call a command that was not found, or cannot be executed, if it is
-// a file of the workspace. Otherwise it returns "".
-func (h Hints) ownProgram(name, dir string) string {
+// shell is the program that looks into the sandbox.
+const shell = "/bin/sh"
+
+// inside is what a look into the sandbox finds.
+type inside struct {
+	own     string // what the command's own file is: none, a program, a file that is none, or one of a file system that is mounted noexec
+	search  string // PATH
+	visible string // the first of the files that is visible, or ""
+}
+
+// look looks into the sandbox once, from dir: for a file, and for the first of others that can
+// be executed. It reports whether it could: a sandbox may have no shell, or an unusual one. It
+// does not look for its own shell, whose start has failed already.
+func (h Hints) look(dir, own string, files []string) (found inside, ok bool) {
+	if own == shell {
+		return found, false
+	}
+	out, err := h.Shell(dir, `if [ ! -f "$1" ]; then echo none; elif [ -x "$1" ]; then echo program
+		else case $(ls -Lld "$1" 2>/dev/null) in -??[xs]*|-?????[xs]*|-????????x*) echo noexec;; *) echo file;; esac; fi
+		shift; echo "$PATH"; for f; do if [ -f "$f" ] && [ -x "$f" ]; then echo "$f"; break; fi; done`, append([]string{own}, files...)...)
+	if err != nil || len(out) > maxWhere {
+		return found, false
+	}
+	var rest string
+	found.own, rest, _ = strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
+	found.search, found.visible, _ = strings.Cut(rest, "\n")
+	found.search = text.Escape(found.search)
+	return found, found.visible == "" || slices.Contains(files, found.visible)
+}
+
+// inWorkspace returns the path by which a command calls its own file, if that is what it names.
+func (h Hints) inWorkspace(name string) string {
 	file := name
 	if source := h.Spec.Workspace.Source; !h.Discreet && h.Spec.Backend == policy.BackendLinux && path.IsAbs(source) && h.hides(source) {
 		if below, in := hostpath.Within(path.Clean(name), source); in {
 			file = path.Join(policy.WorkspacePath, below)
 		}
 	}
-	call := file
 	if !strings.Contains(file, "/") {
-		call = "./" + file
+		file = "./" + file
 	}
-	out, err := h.Shell(dir, `if [ ! -f "$1" ]; then echo none; elif [ -x "$1" ]; then echo program
-		else case $(ls -Lld "$1" 2>/dev/null) in -??[xs]*|-?????[xs]*|-????????x*) echo noexec;; *) echo file;; esac; fi`, call)
-	call = policy.ShellWord(call)
-	switch kind := strings.TrimSpace(string(out)); {
-	case err != nil:
-		return ""
+	return file
+}
+
+// howToCall says how to call a command that was not found, or cannot be executed, if it is a
+// file of the workspace, own, of a kind. Otherwise it returns "".
+func howToCall(name, own, kind string) string {
+	call := policy.ShellWord(own)
+	switch {
 	case kind == "file":
 		return "it is a file that nobody may execute: chmod +x " + call + ", or name the program that reads it: sh " + call
 	case kind == "noexec": // the mode says that it may be executed
@@ -74,7 +113,12 @@ func (h Hints) missingProgram(list []wire.Denial, status int, output []byte) []w
 		return list
 	}
 	name := string(bytes.Join(found[1:], nil)) // one of them
-	if hint := h.whereIs(name); hint != "" {
+	files := h.candidates(name)
+	looked, ok := h.look("", "", files)
+	if !ok {
+		return list
+	}
+	if hint := h.whereIs(name, files, looked); hint != "" {
 		list = append(list, wire.Denial{Layer: "path", Rule: "not found", Object: name, Hint: hint, Guess: true})
 	}
 	return list
@@ -83,19 +127,19 @@ func (h Hints) missingProgram(list []wire.Denial, status int, output []byte) []w
 // maxWhere is the largest answer of the sandbox that is accepted, in bytes.
 const maxWhere = 64 << 10
 
-// whereIs says where a program is, and how to call it or to make it visible. It returns ""
-// if that is not known.
-func (h Hints) whereIs(name string) string {
+// candidates returns the files of this host that a missing program's name may stand for, if
+// the sandbox may be asked for them.
+func (h Hints) candidates(name string) []string {
 	if h.Spec.Commands != nil || h.Spec.Backend == policy.BackendHost || strings.Contains(name, "/") && (h.Discreet || !filepath.IsAbs(name)) {
-		return ""
+		return nil
 	}
-	files := programs(name, h.Search)
-	out, err := h.Shell("", `echo "$PATH"; for f; do if [ -f "$f" ] && [ -x "$f" ]; then echo "$f"; break; fi; done`, files...)
-	search, visible, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
-	if err != nil || len(out) > maxWhere || visible != "" && !slices.Contains(files, visible) {
-		return "" // the sandbox has no shell, for example, or an unusual one
-	}
-	search = text.Escape(search)
+	return programs(name, h.Search)
+}
+
+// whereIs says where a program is, by its files on this host and by a look into the sandbox,
+// and how to call it or to make it visible. It returns "" if that is not known.
+func (h Hints) whereIs(name string, files []string, found inside) string {
+	search, visible := found.search, found.visible
 	switch {
 	case visible != "" && (visible == name || slices.Contains(strings.Split(search, ":"), filepath.Dir(visible))):
 		return "" // the program is found, but not its interpreter

@@ -1,9 +1,11 @@
 package run
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -27,6 +29,32 @@ func TestWhatShellsSayOfAProgramThatTheyDoNotFind(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// What is missing is looked for inside once, however much is to be found out, and never by a
+// shell that is itself what is missing.
+func TestMissingProgramIsLookedForOnce(t *testing.T) {
+	dir := t.TempDir()
+	testkit.Write(t, dir+"/tool", "#!/bin/sh\n", 0o755)
+	for _, tt := range []struct {
+		name  string
+		looks int
+	}{{"tool", 1}, {"nosuch", 1}, {dir + "/tool", 1}, {"./tool", 1}, {"sh", 1}, {"/bin/sh", 0}} {
+		for _, answer := range []string{"none\n/bin\n", "program\n/bin\n", "", "none\n/bin\n/elsewhere/tool\n"} {
+			looks := 0
+			h := Hints{Spec: policy.Spec{Backend: policy.BackendLinux, RootFS: policy.RootHost, Workspace: policy.Workspace{Source: "/home/me/app"}}, Search: dir,
+				Shell: func(string, string, ...string) ([]byte, error) { looks++; return []byte(answer), nil }}
+			h.MissingProgram(tt.name, "", false)
+			if looks != tt.looks {
+				t.Errorf("%s: it looks %d times", tt.name, looks)
+			}
+		}
+	}
+	looks := 0
+	h := Hints{Spec: policy.Spec{Backend: policy.BackendLinux}, Search: dir, Shell: func(string, string, ...string) ([]byte, error) { looks++; return nil, errors.New("no shell") }}
+	if list := h.Denials(nil, StatusNotFound, []byte("sh: 1: tool: not found"), ""); len(list) > 0 || looks != 1 {
+		t.Errorf("%+v after %d looks", list, looks)
 	}
 }
 

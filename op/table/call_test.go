@@ -267,6 +267,23 @@ func TestInterruptedCallIsRecorded(t *testing.T) {
 	}
 }
 
+// An operation that panics has an end in the log; the panic goes on to its door.
+func TestPanicIsRecorded(t *testing.T) {
+	env := office(t)
+	o := tool(0, op.Hints{}, func(context.Context, *op.Env, toolInput) (toolOutput, error) { panic("oops") })
+	func() {
+		defer func() {
+			if p := recover(); p != "oops" {
+				t.Errorf("it goes on as %v", p)
+			}
+		}()
+		_, _ = o.Call(t.Context(), env, []byte(`{"path":"/x"}`), nil)
+	}()
+	if got := recorded(t, env); len(got) != 2 || got[1] != "end 1 local:me tool error cannot finish tool: it panicked" {
+		t.Errorf("recorded %q", got)
+	}
+}
+
 func TestCeiling(t *testing.T) {
 	for _, tt := range []struct {
 		op    op.Op

@@ -1,7 +1,9 @@
 package table
 
 import (
+	"errors"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,6 +112,75 @@ func TestProgramThatIsNowhere(t *testing.T) {
 		if tellErr := out.(op.Teller).Tell(told); op.HintOf(err) != want || tellErr != nil || told.String() != "" {
 			t.Errorf("%v, %q, want %q; beside that it says %q", err, op.HintOf(err), want, told)
 		}
+	}
+}
+
+// Where there is no shell to look with, what is missing is told at once, at every door, and the
+// program that there is still runs.
+func TestMissingProgramWithoutAShell(t *testing.T) {
+	env := lasting(t)
+	root := t.TempDir()
+	program, err := os.ReadFile(env.Options.Agent)
+	if err == nil {
+		err = errors.Join(os.Chmod(filepath.Dir(root), 0o755), os.Mkdir(root+"/bin", 0o755), os.WriteFile(root+"/bin/one", program, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Default.RootFS = root
+	for _, name := range []string{"exec", "run"} {
+		for program, want := range map[string]string{
+			"nosuch": "cannot run nosuch: not found in the sandbox's PATH", "sh": "cannot run sh: not found in the sandbox's PATH",
+			"/bin/sh": "cannot run /bin/sh: no such file or directory", "./nosuch": "cannot run ./nosuch: no such file or directory",
+		} {
+			_, err := operationTried(t, env, name, fields{"argv": []string{program}})
+			if err == nil || err.Error() != want || op.HintOf(err) == "" || !errors.Is(err, paddock.ErrNotFound) {
+				t.Errorf("%s %s: %v, hint %q; want %s", name, program, err, op.HintOf(err), want)
+			}
+		}
+		if _, err := operationTried(t, env, name, fields{"argv": []string{"one", "--version"}}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, in := range map[string]fields{
+		"exec":         {"command": "nosuch"},
+		"session_open": {},
+		"shell_open":   {},
+	} {
+		if _, err := operationTried(t, env, name, in); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A shell that itself says what it does not find is asked once, and its words are not explained.
+func TestMissingProgramOfAnOddShell(t *testing.T) {
+	env := lasting(t)
+	root := t.TempDir()
+	source := filepath.Join(t.TempDir(), "main.go")
+	if err := errors.Join(os.Chmod(filepath.Dir(root), 0o755), os.WriteFile(source, []byte(`package main
+
+import "os"
+
+func main() {
+	f, _ := os.OpenFile("/workspace/asked", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f.WriteString(".")
+	os.Stderr.WriteString("sh: 1: ls: not found\n")
+	os.Exit(127)
+}
+`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	build := osexec.Command("go", "build", "-o", root+"/bin/sh", source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GO111MODULE=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	env.Default.RootFS = root
+	out := well[exec.RunOutput](t, env, "run", fields{"argv": []string{"sh"}})
+	asked, err := os.ReadFile(filepath.Join(env.Default.Workspace.Source, "asked"))
+	if out.ExitCode != 127 || len(out.Denials) > 0 || err != nil || len(asked) != 2 {
+		t.Errorf("%+v, after %d runs, %v", out, len(asked), err)
 	}
 }
 

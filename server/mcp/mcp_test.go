@@ -372,6 +372,30 @@ func TestPrincipals(t *testing.T) {
 	}
 }
 
+// TestPanicOverHTTP: a call that panics is an error of that call, and the session goes on.
+func TestPanicOverHTTP(t *testing.T) {
+	panics := does(op.Desc{Name: "panics"}, func(context.Context) error { panic("oops") })
+	s := serve(t, mcp.Options{Ops: []op.Op{echo(), panics}})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.Handler().ServeHTTP(w, r.WithContext(mcp.WithPrincipal(r.Context(), "ann")))
+	}))
+	t.Cleanup(web.Close)
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	c, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: web.URL, MaxRetries: -1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	for range 3 {
+		if res := call(t, c, "panics", nil); !res.IsError || !strings.HasPrefix(text(t, res), "cannot do panics: internal error\n") {
+			t.Errorf("%v: %s", res.IsError, text(t, res))
+		}
+		if res := call(t, c, "echo", json.RawMessage(`{"text":"still there"}`)); res.IsError || text(t, res) != "still there" {
+			t.Errorf("%v: %s", res.IsError, text(t, res))
+		}
+	}
+}
+
 // as says who asks.
 type as string
 

@@ -18,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/stores"
 )
@@ -298,4 +299,29 @@ func localPrincipal(t *testing.T) string {
 		t.Fatal("nobody is known")
 	}
 	return privilege.ModelOf(who).Name
+}
+
+// TestMissingProgramWithoutAShell: a sandbox of one program has nothing to explain a missing one
+// with. The call is answered, and the server lives on.
+func TestMissingProgramWithoutAShell(t *testing.T) {
+	boxtest.RequireWalls(t)
+	root := publicDir(t)
+	program, err := os.ReadFile(filepath.Join(binDir, "paddock-agent"))
+	if err == nil {
+		err = errors.Join(os.Mkdir(root+"/bin", 0o755), os.WriteFile(root+"/bin/one", program, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := plain(t)
+	s.profile, s.flags = "full", []string{"--rootfs", root}
+	c := startStdio(t, s)
+	for _, tool := range []string{"run", "exec"} {
+		if got := c.refused(t, tool, map[string]any{"argv": []string{"nosuch"}}); !strings.Contains(got, "cannot run nosuch: not found in the sandbox's PATH\nhint: ") {
+			t.Errorf("%s: %s", tool, got)
+		}
+		if got := c.call(t, tool, map[string]any{"argv": []string{"one", "--version"}}); got["exit_code"] != 0.0 {
+			t.Errorf("%s: %v", tool, got)
+		}
+	}
 }
