@@ -35,7 +35,9 @@ func TestConformFraming(t *testing.T) {
 		{name: "unknown_fields", request: `{"action":"exec","command":"echo x","nonesuch":{"a":[1]},"env_":1}`, want: `{"stdout":"x\n"}`},
 		{name: "field_names_are_case_sensitive", request: `{"command":"echo x","Command":"echo y","ACTION":"nonesuch","Env":5}`, want: `{"stdout":"x\n"}`},
 		{name: "escapes", request: `{"command":"echo \u0078\t\u00e9"}`, want: `{"stdout":"x é\n"}`},
-		{name: "null_is_absent", request: `{"command":"echo x","env":null}`, want: `{"stdout":"x\n"}`},
+		{name: "null_is_absent", request: `{"action":null,"keep_alive":null,"token":null,"command":"echo x","argv":null,"cwd":null,"env":null,"clear_env":null,"secret_env":null,` +
+			`"stdin":null,"timeout_seconds":null,"max_output_bytes":null,"limits":null,"tty":null,"stream":null,"redact_values":null,"redaction":null,"encoding":null}`,
+			want: `{"stdout":"x\n","exit_code":0}`},
 	})
 	t.Run("line_in_pieces", func(t *testing.T) {
 		conform(t)

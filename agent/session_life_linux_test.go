@@ -52,6 +52,21 @@ func TestSessionBounds(t *testing.T) {
 	}
 }
 
+// A field that is null is absent, on the socket.
+func TestSessionNulls(t *testing.T) {
+	t.Parallel()
+	b := bare(t)
+	each(t, b, []call{
+		{request: `{"action":"open_session","session_id":"s","shell_command":null,"cwd":null,"env":null,"secret_env":null,"startup_commands":null,"shutdown_commands":null,` +
+			`"command_timeout":null,"startup_timeout":null,"termination_timeout":null,"max_output_lines":null,"max_output_bytes":null,"limits":null,"redact_values":null,"redaction":null}`,
+			want: `{"session_id":"s","cwd":"/workspace"}`},
+		{request: `{"action":"run_session","session_id":"s","command":"echo x","stdin":null,"timeout":null,"max_output_lines":null,"max_output_bytes":null,"max_tail_bytes":null,"encoding":null}`,
+			want: `{"exit_code":0,"total_lines":1}`},
+		{request: `{"action":"run_session","session_id":null,"command":"echo x"}`, err: anyError},
+		{request: `{"action":"close_session","session_id":"s","keep_alive":null}`, want: `{}`},
+	})
+}
+
 // What a job prints when no command runs comes with the next one, apart.
 func TestSessionLateOutput(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,8 @@ import (
 )
 
 // Call runs the operation. input is a JSON object; an unknown field, a value of the wrong
-// type, and more than [MaxInput] bytes are errors. stream has the door's live streams, or
-// is nil.
+// type, and more than [MaxInput] bytes are errors. A field that is null is absent. stream has
+// the door's live streams, or is nil.
 //
 // The principal must hold the privileges that the operation needs; otherwise the error is
 // a *privilege.Denied. Privileges are checked before the input. Each call is recorded in

@@ -29,7 +29,7 @@ const (
 
 // decode reads input into in, which points to a struct, strictly. encoding/json alone
 // accepts repeated fields, fields in other letter case, and null for anything, and replaces
-// invalid characters.
+// invalid characters. A field that is null is absent, whatever its type.
 func decode(name string, input []byte, in any) error {
 	if err := decodeObject(input, in); err != nil {
 		if own := (*plainError)(nil); errors.As(err, &own) {
@@ -57,7 +57,7 @@ func decodeObject(input []byte, in any) error {
 	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows the object")
 	}
-	return inputError(json.Unmarshal(input, in))
+	return inputError(json.Unmarshal(w.withoutNulls(input), in))
 }
 
 // inputError returns err in terms of JSON instead of Go.
@@ -116,17 +116,53 @@ type walker struct {
 	dec    *json.Decoder
 	depth  int
 	values int
+	nulls  []null // in their order
+}
+
+// null is a field that is null: from the end of what is before it to its own end.
+type null struct {
+	from, to int
+	first    bool // no field before it is left
+}
+
+// withoutNulls returns the input without the fields that are null: each with the comma before it, or,
+// if it is the first, with the one after it.
+func (w *walker) withoutNulls(input []byte) []byte {
+	if w.nulls == nil {
+		return input
+	}
+	var rest []byte
+	from := 0
+	for _, n := range w.nulls {
+		rest = append(rest, input[from:max(from, n.from)]...)
+		from = n.to
+		after := bytes.TrimLeft(input[n.to:], " \t\r\n")
+		if n.first && bytes.HasPrefix(after, []byte(",")) {
+			from = len(input) - len(after) + 1
+		}
+	}
+	return append(rest, input[from:]...)
+}
+
+// next returns the first token of the next value.
+func (w *walker) next() (json.Token, error) {
+	if w.values++; w.values > maxValues {
+		return nil, fmt.Errorf("it holds more than %d values", maxValues)
+	}
+	return w.dec.Token()
 }
 
 // value checks the next value against a type; nil is any type.
 func (w *walker) value(t reflect.Type, b bounds, path string) error {
-	if w.values++; w.values > maxValues {
-		return fmt.Errorf("it holds more than %d values", maxValues)
-	}
-	tok, err := w.dec.Token()
+	tok, err := w.next()
 	if err != nil {
 		return err
 	}
+	return w.begun(tok, t, b, path)
+}
+
+// begun checks a value by its first token.
+func (w *walker) begun(tok json.Token, t reflect.Type, b bounds, path string) error {
 	if own := elem(t); readsJSON(own) {
 		if done, err := byItself(tok, own, path); done {
 			return err
@@ -193,7 +229,8 @@ func (w *walker) object(t reflect.Type, path string) error {
 		return mismatch(path, "object")
 	}
 	members, required := membersOf(t)
-	seen := make(map[string]bool)
+	seen := make(map[string]bool) // false for null
+	from, first := int(w.dec.InputOffset()), true
 	for w.dec.More() {
 		tok, err := w.dec.Token()
 		if err != nil {
@@ -201,10 +238,9 @@ func (w *walker) object(t reflect.Type, path string) error {
 		}
 		key, _ := tok.(string) // anything else is a syntax error
 		at := policy.FieldPath(path, key)
-		if seen[key] {
+		if _, twice := seen[key]; twice {
 			return fmt.Errorf("the field %s is given twice", at)
 		}
-		seen[key] = true
 		m := member{}
 		switch {
 		case t == nil:
@@ -216,9 +252,19 @@ func (w *walker) object(t reflect.Type, path string) error {
 				return &unknownFieldError{at: at, key: key, of: t}
 			}
 		}
-		if err := w.value(m.typ, m.bounds, at); err != nil {
+		if tok, err = w.next(); err != nil {
 			return err
 		}
+		if seen[key] = tok != nil || t == nil || t.Kind() == reflect.Map; !seen[key] {
+			to := int(w.dec.InputOffset())
+			w.nulls = append(w.nulls, null{from, to, first})
+			from = to
+			continue
+		}
+		if err := w.begun(tok, m.typ, m.bounds, at); err != nil {
+			return err
+		}
+		from, first = int(w.dec.InputOffset()), false
 	}
 	if _, err := w.dec.Token(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package op
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -37,8 +38,11 @@ func TestDecode(t *testing.T) {
 		{"twice, escaped", `{"count":1,"\u0063ount":2}`, "the field count is given twice"},
 		{"twice in anything", `{"any":[{"a":1,"a":1}]}`, "the field any[0].a is given twice"},
 		{"twice in a map", `{"map":{"a b":1,"a b":1}}`, `the field map."a b" is given twice`},
-		{"null", `{"short":null}`, "short must not be a JSON null"},
-		{"null for a notation", `{"size":null}`, "size must not be a JSON null"},
+		{"null in a list", `{"few":[null]}`, "few[0] must not be a JSON null"},
+		{"null in a map", `{"map":{"a":null}}`, "map.a must not be a JSON null"},
+		{"null, twice", `{"count":null,"count":1}`, "the field count is given twice"},
+		{"null for the whole", `null`, "it must be an object, not a JSON null"},
+		{"null for a field that is unknown", `{"other":null}`, `unknown field "other"`},
 		{"a list for a notation", `{"size":[1]}`, "size must not be a JSON array"},
 		{"a wrong notation", `{"size":"1M"}`, `cannot use size "1M": unit "M" is ambiguous`},
 		{"a time without its unit", `{"span":30}`, `span must be a string with a unit, such as "30s"`},
@@ -75,10 +79,67 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestDecodeNull: a field that is null is absent, wherever it stands and whatever its type.
+func TestDecodeNull(t *testing.T) {
+	type inner struct {
+		Need string  `json:"need"`
+		Size *string `json:"size,omitempty"`
+	}
+	type nullInput struct {
+		Text  string          `json:"text,omitempty" min:"1"`
+		Kind  string          `json:"kind,omitempty" choices:"a,b"`
+		Size  *policy.Size    `json:"size,omitempty"`
+		Span  policy.Duration `json:"span,omitempty"`
+		List  []inner         `json:"list,omitempty"`
+		Inner inner           `json:"inner,omitzero"`
+		Map   map[string]int  `json:"map,omitempty"`
+		Env   Variables       `json:"env,omitempty"`
+		Count int             `json:"count,omitempty" min:"1"`
+		Yes   *bool           `json:"yes,omitempty"`
+		Any   any             `json:"any,omitempty"`
+		Raw   json.RawMessage `json:"raw,omitempty"`
+		Bytes []byte          `json:"bytes,omitempty"`
+	}
+	for input, same := range map[string]string{
+		`{"text":null}`: `{}`,
+		`{"text":null,"kind":null,"size":null,"span":null,"list":null,"inner":null,"map":null,"env":null,"count":null,"yes":null,"any":null,"raw":null,"bytes":null}`: `{}`,
+		` { "text" : null , "count" : 1 } `:                                       `{"count":1}`,
+		`{"count":1,"text":null}`:                                                 `{"count":1}`,
+		"{\"count\":1 ,\n\"text\":null\n,\t\"kind\":\"a\",\"yes\":null}":          `{"count":1,"kind":"a"}`,
+		`{"text":null,"kind":null,"count":1,"span":null,"yes":false}`:             `{"count":1,"yes":false}`,
+		`{"list":[{"size":null,"need":"x"},{"need":"y","size":null}],"raw":null}`: `{"list":[{"need":"x"},{"need":"y"}]}`,
+		`{"any":{"a":null,"b":[null]},"raw":{"a":null}}`:                          `{"any":{"a":null,"b":[null]},"raw":{"a":null}}`,
+		`{"inner":{"size":null,"need":"null,"},"text":"null"}`:                    `{"inner":{"need":"null,"},"text":"null"}`,
+	} {
+		var got, want nullInput
+		if err := decode("x", []byte(input), &got); err != nil {
+			t.Errorf("%s: %v", input, err)
+		}
+		if err := json.Unmarshal([]byte(same), &want); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %+v, %s is %+v, %v", input, got, same, want, err)
+		}
+	}
+	for input, want := range map[string]string{
+		`{"list":[{"need":null}]}`:             "cannot use list[0].need: it is missing",
+		`{"inner":{"need":null}}`:              "cannot use inner.need: it is missing",
+		`{"text":null,"kind":"c"}`:             `cannot use kind "c": it must be "a" or "b"`,
+		`{"text":null,}`:                       "cannot read the input of x: invalid character '}' looking for beginning of object key string",
+		`{"text":null`:                         "cannot read the input of x: the JSON object is not complete",
+		`{"text":nul}`:                         "cannot read the input of x: invalid character '}' in literal null (expecting 'l')",
+		`{"text":null "count":1}`:              "cannot read the input of x: invalid character '\"' after object key:value pair",
+		`{"text":null,"count":2,"count":null}`: "cannot read the input of x: the field count is given twice",
+	} {
+		if err := decode("x", []byte(input), new(nullInput)); fmt.Sprint(err) != want {
+			t.Errorf("%s: %v\nwant %s", input, err, want)
+		}
+	}
+}
+
 // FuzzDecode: what is read is read the same way again once it was written.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"inner":{"list":[{"Name":"x"}],"small":1},"size":"1MiB","any":{"a":[1,null]}}`))
 	f.Add([]byte(`{"any":"\ud83d\ude00"}`))
+	f.Add([]byte(`{"short":null, "inner" : {"small":null,"list":[{"Name":null},{"Name":"x"}]},"count":1 , "map":null,"size":null}`))
 	f.Fuzz(func(t *testing.T, input []byte) {
 		var in, again strictInput
 		if decode("x", input, &in) != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding"
 	"encoding/json"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -275,8 +276,8 @@ func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 
 // NameFields is [Op.NameFields] for callers that have such fields without an operation.
 func NameFields(fields []Field, err error, input []byte, say func(Field) string) {
-	var given map[string]json.RawMessage
-	if json.Unmarshal(input, &given) != nil {
+	given := givenIn(input)
+	if given == nil {
 		return
 	}
 	var file string
@@ -329,8 +330,8 @@ func NameFields(fields []Field, err error, input []byte, say func(Field) string)
 // LocateFields adds file and line to each error about a field that is set by the spec file
 // and not by the input, and the way around a project's file. It does nothing if spec is nil.
 func LocateFields(err error, input []byte, spec *specfile.File) {
-	var given map[string]json.RawMessage
-	if spec == nil || json.Unmarshal(input, &given) != nil {
+	given := givenIn(input)
+	if spec == nil || given == nil {
 		return
 	}
 	for _, e := range policy.FieldErrors(err) {
@@ -342,6 +343,16 @@ func LocateFields(err error, input []byte, spec *specfile.File) {
 			}
 		}
 	}
+}
+
+// givenIn returns the fields that an input has: those that are not null. It returns nil if the input
+// is no object.
+func givenIn(input []byte) (given map[string]json.RawMessage) {
+	if json.Unmarshal(input, &given) != nil {
+		return nil
+	}
+	maps.DeleteFunc(given, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
+	return given
 }
 
 // JSONName returns the name of a field in JSON.

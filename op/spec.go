@@ -485,8 +485,7 @@ const BadVariable = "a name has 1 to 64 letters, digits and underscores, the fir
 // "=", which would mean something else in the list.
 func (v *Variables) UnmarshalJSON(data []byte) error {
 	var object map[string]string
-	isNull := string(data) == "null"
-	if json.Unmarshal(data, &object) == nil && !isNull {
+	if json.Unmarshal(data, &object) == nil {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if strings.Contains(name, "=") {
 				return &plainError{&policy.FieldError{Field: policy.FieldPath("env", name), Reason: BadVariable}}
@@ -495,7 +494,7 @@ func (v *Variables) UnmarshalJSON(data []byte) error {
 		}
 		return nil
 	}
-	if isNull || json.Unmarshal(data, (*[]string)(v)) != nil {
+	if json.Unmarshal(data, (*[]string)(v)) != nil {
 		return &policy.FieldError{Field: "env", Reason: "it must be an object of texts"}
 	}
 	return nil

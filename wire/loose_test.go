@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"encoding/json"
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,6 +77,45 @@ func TestLooseFields(t *testing.T) {
 		`{"shell_id":{}}`:              {new(OpenShellRequest), "shell_id must be a string"},
 	} {
 		wantError(t, DecodeRequest([]byte(line), want.request), CodeBadRequest, want.text)
+	}
+}
+
+// A field that is null is absent, in every request.
+func TestNullIsAbsent(t *testing.T) {
+	for _, request := range []any{
+		new(ExecIDRequest), new(ReadExecRequest), new(SignalExecRequest), new(ListExecsRequest),
+		new(ConnectRequest), new(ExecRequest), new(ListRequest), new(ReadWorkspaceFileRequest),
+		new(WriteWorkspaceFileRequest), new(DeleteRequest), new(ReadFileRequest), new(WriteFileRequest),
+		new(StatRequest), new(MkdirRequest), new(MoveRequest), new(ExtractRequest),
+		new(InstallSecretsRequest), new(ExportRequest), new(SearchRequest), new(SetSecretsRequest),
+		new(ListSecretsRequest), new(DeleteSecretsRequest), new(RedactTextsRequest), new(StartServiceRequest),
+		new(ServiceRequest), new(LogsServiceRequest), new(ReadServiceRequest), new(ListServicesRequest),
+		new(OpenSessionRequest), new(RunSessionRequest), new(SessionRequest), new(ListSessionsRequest),
+		new(OpenShellRequest), new(ShellRequest), new(ReadShellRequest), new(WriteShellRequest),
+		new(SignalShellRequest), new(ResizeShellRequest), new(ListShellsRequest), new(UsageRequest),
+		new(SignalRequest), new(KillRequest), new(ShutdownRequest), new(HelloRequest),
+	} {
+		kind := reflect.TypeOf(request).Elem()
+		fields := map[string]any{"action": nil, "keep_alive": nil, "token": nil}
+		for i := range kind.NumField() {
+			if name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ","); name != "" {
+				fields[name] = nil
+			}
+		}
+		line, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		absent := reflect.New(kind).Interface()
+		if err := errors.Join(DecodeRequest([]byte("{}"), absent), DecodeRequest(line, request)); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if q, ok := request.(*StartServiceRequest); ok && string(q.Readiness) == "null" {
+			q.Readiness = nil // which is any JSON
+		}
+		if diff := cmp.Diff(absent, request); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
 	}
 }
 

@@ -101,8 +101,8 @@ func TestExecuteFailureHidesPaths(t *testing.T) {
 func TestExecuteBadInput(t *testing.T) {
 	ws := workspaces(t)
 	for input, want := range map[string]string{
-		`{"command": 1}`:                                "cannot read the input of execute: cannot use command: it must be a text or a list of texts",
-		`{"command": null}`:                             "cannot read the input of execute: cannot use command: it must be a text or a list of texts",
+		`{"command": 1}`: "cannot read the input of execute: cannot use command: it must be a text or a list of texts",
+
 		`{"command": "ls", "timeout": 0}`:               `cannot read the input of execute: cannot use timeout "0": it is less than a millisecond`,
 		`{"command": "ls", "timeout": -1}`:              `cannot read the input of execute: cannot use timeout "-1": it must not be negative`,
 		`{"command": "ls", "timeout": "NaN"}`:           `cannot read the input of execute: cannot use timeout "NaN": it must be a number of seconds`,

@@ -132,6 +132,12 @@ func (g *generator) object(schema map[string]any, path []string) {
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		of, _ := properties[name].(map[string]any)
 		at := append(slices.Clone(path), name)
+		if field := ""; len(typesOf(of)) > 0 { // null is as if the field were not there
+			if slices.Contains(required, any(name)) {
+				field = name
+			}
+			g.add(strings.Join(at, ".")+" = null", field, at, nil)
+		}
 		for _, v := range wrongValues(of) {
 			g.add(fmt.Sprintf("%s = %s", strings.Join(at, "."), clip(v)), name, at, v)
 		}
@@ -178,7 +184,7 @@ func wrongValues(of map[string]any) []any {
 	if len(typesOf(of)) == 0 {
 		return nil // it takes anything
 	}
-	wrong := []any{nil}
+	var wrong []any
 	for kind, values := range map[string][]any{
 		"string": {"\x00\x1b[2J"}, "integer": {-1 << 62, 1.5}, "number": {}, "boolean": {true},
 		"array": {[]any{}, deep}, "object": {map[string]any{"no_such_field": 1}},
@@ -223,9 +229,7 @@ func beyond(of map[string]any) []any {
 	}
 	if items, ok := of["items"].(map[string]any); ok {
 		for _, v := range wrongValues(items) {
-			if v != nil { // some lists take it for an empty text
-				wrong = append(wrong, []any{v})
-			}
+			wrong = append(wrong, []any{v})
 		}
 		bound("maxItems", func(n int) {
 			if n < 1<<16 {

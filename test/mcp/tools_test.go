@@ -36,6 +36,41 @@ type example struct {
 	host bool
 }
 
+// TestNullIsAbsent: a client may send null for what it leaves out.
+func TestNullIsAbsent(t *testing.T) {
+	boxtest.RequireWalls(t)
+	s := plain(t)
+	s.profile = "full"
+	c := startStdio(t, s)
+	tools := c.tools(t)
+	for _, tt := range []struct {
+		tool string
+		args map[string]any
+		want string
+	}{
+		{"exec", map[string]any{"command": "pwd"}, "\n/workspace"},
+		{"run", map[string]any{"argv": []string{"pwd"}}, "/workspace"},
+		{"execute", map[string]any{"command": "pwd"}, "/workspace"},
+		{"session_open", map[string]any{"session_id": "s"}, "session s"},
+		{"session_run", map[string]any{"session_id": "s", "command": "pwd"}, "/workspace"},
+		{"session_run", map[string]any{"session_id": "s", "restart": true}, "Shell session restarted."},
+		{"file_list", map[string]any{}, "/workspace"},
+	} {
+		properties, _ := schemaMap(t, tools[tt.tool].InputSchema)["properties"].(map[string]any)
+		for name := range properties {
+			if _, given := tt.args[name]; !given {
+				tt.args[name] = nil
+			}
+		}
+		if got := c.try(t, tt.tool, tt.args); got.IsError || !strings.Contains(textOf(got), tt.want) {
+			t.Errorf("%s %v: %s, want %s", tt.tool, tt.args, textOf(got), tt.want)
+		}
+	}
+	if got, absent := c.refused(t, "file_read", map[string]any{"path": nil}), c.refused(t, "file_read", nil); got != absent {
+		t.Errorf("null for what is needed: %s, want %s", got, absent)
+	}
+}
+
 // examples are all tools, in an order in which each finds what it needs.
 var examples = []example{
 	{tool: "version", good: `{}`, bad: `{"no_such_field":1}`, want: `no_such_field`},

@@ -26,12 +26,11 @@ type Words []string
 // UnmarshalJSON also accepts a string, as a list of one.
 func (w *Words) UnmarshalJSON(data []byte) error {
 	var text string
-	isNull := string(data) == "null"
-	if json.Unmarshal(data, &text) == nil && !isNull {
+	if json.Unmarshal(data, &text) == nil {
 		*w = Words{text}
 		return nil
 	}
-	if isNull || json.Unmarshal(data, (*[]string)(w)) != nil {
+	if json.Unmarshal(data, (*[]string)(w)) != nil {
 		return &policy.FieldError{Field: "command", Reason: "it must be a text or a list of texts"}
 	}
 	return nil

@@ -268,9 +268,6 @@ type Texts []string
 func (t *Texts) UnmarshalJSON(data []byte) error {
 	var one string
 	const takes = "startup_commands and shutdown_commands take a command, or a list of commands"
-	if string(data) == "null" {
-		return errors.New(takes)
-	}
 	if json.Unmarshal(data, &one) == nil {
 		*t = Texts{one}
 		return nil
