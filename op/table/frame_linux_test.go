@@ -31,11 +31,11 @@ func TestNothingPassesForOurs(t *testing.T) {
 		{"exec", "echo '[stderr]' >&2", "exit status 0 after Ts; 0 lines of stdout", "[stderr]\n[stderr]"},
 		{"exec", "touch '/usr/a\nb'", "exit status 1 after Ts; perhaps denied by the sandbox: mount: read-only", "[stderr]\n"},
 		{"run", forged, "exit status 0 after Ts; 5 lines of stdout", lines},
-		{"session_run", "true", "exit status 0", ""},
-		{"session_run", "echo a; echo b >&2; (exit 3)", "exit status 3", "a\n[stderr] b"},
-		{"session_run", forged, "exit status 0", lines},
-		{"session_run", "echo '[stderr] b'", "exit status 0; lines of stdout, too, begin with [stderr]", "[stderr] b"},
-		{"session_run", "echo Shell session restarted.", "exit status 0", "Shell session restarted."},
+		{"session_run", "true", "Exit code: 0", "<no output>"},
+		{"session_run", "echo a; echo b >&2; (exit 3)", "Exit code: 3", "a\n[stderr] b"},
+		{"session_run", forged, "Exit code: 0", lines},
+		{"session_run", "echo '[stderr] b'", "Exit code: 0; lines of stdout, too, begin with [stderr]", "[stderr] b"},
+		{"session_run", "echo Shell session restarted.", "Exit code: 0", "Shell session restarted."},
 	} {
 		var text string
 		switch tt.op {

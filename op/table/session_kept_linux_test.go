@@ -27,11 +27,11 @@ func TestSessionOutputIsKept(t *testing.T) {
 			}
 			return out, b.String()
 		}
-		if out, text := told("seq 1 200; echo THE ERROR >&2"); out.Kept != "" && budget == 0 || !strings.HasPrefix(text, "exit status 0\n1\n2\n") || !strings.Contains(text, "\n200\n[stderr] THE ERROR\n") {
+		if out, text := told("seq 1 200; echo THE ERROR >&2"); out.Kept != "" && budget == 0 || !strings.HasPrefix(text, "Exit code: 0\n1\n2\n") || !strings.Contains(text, "\n200\n[stderr] THE ERROR\n") {
 			t.Errorf("%q, %+v", text, out)
 		}
 		out, text := told("seq 1 9000; echo THE END; false")
-		if !strings.HasPrefix(text, "exit status 1; some of the output left out\n1\n2\n") || !strings.HasSuffix(text, "\nTHE END\n") || !out.TruncatedByBytes ||
+		if !strings.HasPrefix(text, "Exit code: 1; some of the output left out\n1\n2\n") || !strings.HasSuffix(text, "\nTHE END\n") || !out.TruncatedByBytes ||
 			!strings.Contains(text, fmt.Sprintf(`output_read {"output": %q`, out.Kept)) || strings.Contains(text, "Output truncated") {
 			t.Errorf("%q", text)
 		}
@@ -40,7 +40,7 @@ func TestSessionOutputIsKept(t *testing.T) {
 		}
 		// More than is kept: its end is there all the same.
 		out, text = told("seq 1 1000000; echo THE END >&2")
-		if !strings.HasPrefix(text, "exit status 0; some of the output left out\n1\n2\n") || !strings.HasSuffix(text, "\n[stderr] THE END\n") || out.TotalBytes != 6888904 {
+		if !strings.HasPrefix(text, "Exit code: 0; some of the output left out\n1\n2\n") || !strings.HasSuffix(text, "\n[stderr] THE END\n") || out.TotalBytes != 6888904 {
 			t.Errorf("%q", text)
 		}
 		if got, _ := readKept(t, env, out.Kept); len(got) < 2<<20-100 || !strings.Contains(string(got), " bytes are not kept ...\n") {

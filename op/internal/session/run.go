@@ -1,7 +1,9 @@
 package session
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -20,13 +22,33 @@ import (
 
 type SessionRunInput struct {
 	SessionID      string           `json:"session_id" help:"which session"`
-	Command        *string          `json:"command,omitempty" help:"the commands to run, any number of lines"`
+	Command        *Command         `json:"command,omitempty" help:"the commands to run, any number of lines"`
 	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
 	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
 	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
 	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines of the output to keep (default: the session's)" min:"1" max:"2147483648"`
 	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes of the output to keep, at most 2MiB (default: the session's)"`
 }
+
+// Command is a command's text. A value that is no text is refused in the words of a contract, once it
+// is known that no restart is asked for.
+type Command struct {
+	text  string
+	wrong bool // it is no text
+}
+
+// UnmarshalJSON never fails.
+func (c *Command) UnmarshalJSON(data []byte) error {
+	*c = Command{}
+	c.wrong = json.Unmarshal(data, &c.text) != nil
+	return nil
+}
+
+// MarshalJSON is for the audit record.
+func (c Command) MarshalJSON() ([]byte, error) { return json.Marshal(c.text) }
+
+// JSONSchema returns the schema of a text.
+func (Command) JSONSchema() string { return `{"type":"string"}` }
 
 // SessionRunOutput is the output of session_run. Text is for a model; the fields that follow
 // it, up to RedactionMatches, are the artifact of a contract.
@@ -75,6 +97,8 @@ type SessionRunOutput struct {
 	Limit string `json:"time_limit,omitempty"`
 	// Kept is the id for output_read, if Output has only a part of the lines.
 	Kept string `json:"kept,omitempty"`
+
+	cuts []string // what Text says about bounds that cut the output
 }
 
 // SessionChunk is a piece of a command's output.
@@ -101,17 +125,15 @@ says so: session_restart gives the session a new one.`,
 	}
 }
 
-// check checks the input. Without a server (paddock session) the texts are a contract's.
-func (in SessionRunInput) check(env *op.Env) error {
+// check checks the input. A contract fixes the first three texts.
+func (in SessionRunInput) check() error {
 	switch {
-	case env.Sandboxes != nil && in.Command != nil && in.Restart:
-		return &policy.FieldError{Field: "restart", Reason: "command is given, too", Hint: "give one of the two"}
-	case env.Sandboxes != nil && in.Command == nil && !in.Restart:
-		return &policy.FieldError{Field: "command", Reason: "it is missing", Hint: "give command (shell text), or restart"}
 	case in.Command != nil && in.Restart:
 		return &paddock.Error{Message: needOne}
 	case in.Command == nil && !in.Restart:
-		return &paddock.Error{Message: needEither}
+		return &paddock.Error{Message: needEither, Hint: "`command` is shell text"}
+	case in.Command != nil && in.Command.wrong:
+		return &paddock.Error{Message: needCommand}
 	case in.Timeout != nil && *in.Timeout <= 0:
 		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0"}
 	case in.MaxOutputBytes != nil && (*in.MaxOutputBytes == 0 || *in.MaxOutputBytes > maxSessionOutput):
@@ -122,7 +144,7 @@ func (in SessionRunInput) check(env *op.Env) error {
 
 // Do runs a command in the session, or restarts its shell.
 func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (SessionRunOutput, error) {
-	if err := in.check(env); err != nil {
+	if err := in.check(); err != nil {
 		return SessionRunOutput{}, err
 	}
 	k, err := find(ctx, env, in.SessionID)
@@ -136,7 +158,7 @@ func (in SessionRunInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 			Death: op.Death{DeathProved: true}, RedactionMatches: map[string]int64{}, Chunks: []SessionChunk{}}, err
 	}
 	p := k.Plan
-	c := paddock.SessionCommand{Text: *in.Command, Stdin: []byte(in.Stdin)}
+	c := paddock.SessionCommand{Text: in.Command.text, Stdin: []byte(in.Stdin)}
 	limit := registry.TimeLimit{Span: p.Opts.CommandTimeout, From: registry.FromSession}
 	if in.Timeout != nil {
 		limit = registry.TimeLimit{Span: time.Duration(*in.Timeout), From: registry.FromCall}
@@ -182,16 +204,15 @@ func (out SessionRunOutput) Tell(w io.Writer) error {
 		return t.Err
 	}
 	denied, status := out.denied()
-	said := []string{fmt.Sprintf("exit status %d", status)}
+	said := []string{fmt.Sprintf(exitCode, status)}
 	if out.TimedOut {
-		said[0] = "timed out (" + out.Limit + ")"
+		said[0] = out.Text + " (" + out.Limit + ")"
 	}
 	said = append(said, output.DenialTexts(denied, status)...)
-	switch {
-	case out.Kept != "":
+	if out.Kept != "" {
 		said = append(said, "some of the output left out")
-	case out.TruncatedByLines || out.TruncatedByBytes:
-		said = append(said, fmt.Sprintf("the output is cut: %d lines, %d bytes in all", out.TotalLines, out.TotalBytes))
+	} else {
+		said = append(said, out.cuts...)
 	}
 	if out.ShellEnded {
 		said = append(said, shellEndedNote)
@@ -203,12 +224,12 @@ func (out SessionRunOutput) Tell(w io.Writer) error {
 		said = append(said, "lines of stdout, too, begin with "+output.StderrTitle)
 	}
 	t.Line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
-	t.Text("", out.Output)
+	t.Text("", cmp.Or(out.Output, noOutput))
 	return t.Err
 }
 
 func newSessionRunOutput(id string, r *paddock.SessionResult, p registry.SessionPlan) SessionRunOutput {
-	o := SessionRunOutput{
+	o := SessionRunOutput{cuts: cutsOf(r, p),
 		SessionID: id, Status: "success", Text: sessionText(r, p, outputText(r)), TimedOut: r.TimedOut, ExitCode: &r.ExitCode,
 		TruncatedByLines: r.TruncatedByLines, TruncatedByBytes: r.TruncatedByBytes, TotalLines: r.TotalLines, TotalBytes: r.TotalBytes,
 		RedactionMatches: map[string]int64{}, Blocked: r.Blocked,
@@ -257,6 +278,7 @@ func sessionChunks(list []paddock.SessionChunk) []SessionChunk {
 // Texts about a command in a session. A contract fixes them.
 const (
 	noOutput       = "<no output>"
+	exitCode       = "Exit code: %d"
 	restarted      = "Shell session restarted."
 	restartFailed  = "Failed to restart shell session."
 	needEither     = "Shell tool requires either 'command' or 'restart'."
@@ -317,19 +339,27 @@ func sessionText(r *paddock.SessionResult, p registry.SessionPlan, text string) 
 	add := func(format string, args ...any) {
 		text = strings.TrimRight(text, " \t\r\n") + "\n\n" + fmt.Sprintf(format, args...)
 	}
-	if r.TruncatedByLines {
-		add("... Output truncated at %d lines (observed %d).", p.Opts.MaxLines, r.TotalLines)
-	}
-	if r.TruncatedByBytes {
-		add("... Output truncated at %d bytes (observed %d).", p.Opts.MaxBytes, r.TotalBytes)
+	for _, cut := range cutsOf(r, p) {
+		add("%s", cut)
 	}
 	if r.ExitCode != 0 {
-		add("Exit code: %d", r.ExitCode)
+		add(exitCode, r.ExitCode)
 	}
 	if r.ShellEnded {
 		add("%s", shellEndedNote)
 	}
 	return text
+}
+
+// cutsOf returns what is said about the bounds that have cut the output.
+func cutsOf(r *paddock.SessionResult, p registry.SessionPlan) (cuts []string) {
+	if r.TruncatedByLines {
+		cuts = append(cuts, fmt.Sprintf("... Output truncated at %d lines (observed %d).", p.Opts.MaxLines, r.TotalLines))
+	}
+	if r.TruncatedByBytes {
+		cuts = append(cuts, fmt.Sprintf("... Output truncated at %d bytes (observed %d).", p.Opts.MaxBytes, r.TotalBytes))
+	}
+	return cuts
 }
 
 // How much of a command's output a server keeps if the input has no bounds, in bytes.

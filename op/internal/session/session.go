@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -424,6 +425,7 @@ func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out an
 		return nil, nil, &paddock.Error{Message: "cannot read the request: it is not a JSON object on one line",
 			Hint: `{"command": "…"} runs a command`}
 	}
+	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return string(value) == "null" }) // as Call takes it
 	if id = fields["id"]; len(id) > maxEcho {
 		return nil, nil, &paddock.Error{Message: fmt.Sprintf("cannot use the id: it has more than %d bytes", maxEcho)}
 	}
@@ -436,9 +438,6 @@ func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out an
 		fields["session_id"] = json.RawMessage(`"` + mainSession + `"`)
 	}
 	delete(fields, "op")
-	if c := bytes.TrimSpace(fields["command"]); o.Name == t.run.Name && len(c) > 0 && c[0] != '"' && string(fields["restart"]) != "true" {
-		return id, nil, &paddock.Error{Message: needCommand}
-	}
 	input, err := json.Marshal(fields)
 	if err != nil {
 		return id, nil, err
