@@ -27,7 +27,7 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 		room /= 2
 	}
 	text, say := "", v.say(o)
-	if c, ok := a.out.(contracted); ok && o.Description != "" && a.err == nil {
+	if c, ok := a.out.(contracted); ok && a.err == nil {
 		return v.contract(op.RenderHints(c, say), notes)
 	}
 	res := &sdk.CallToolResult{}

@@ -34,6 +34,9 @@ func (l looseText) MarshalJSON() ([]byte, error) {
 	return json.Marshal(cmp.Or(l.text, l.wrong))
 }
 
+// JSONSchema returns the schema of a text.
+func (looseText) JSONSchema() string { return `{"type":"string"}` }
+
 // stringIn decodes a JSON string.
 func stringIn(data []byte) (text string, ok bool) {
 	if len(data) == 0 || data[0] != '"' {
