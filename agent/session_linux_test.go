@@ -166,6 +166,13 @@ var oddities = []oddity{
 	{name: "an array", before: []string{"declare -A m=([a]=1); x=(1 2 3)"}, command: `echo ${m[a]} ${#x[@]}`, out: "1 3\n", bash: true},
 	{name: "options of the shell", before: []string{"shopt -s extglob"}, command: "case ab in @(ab|c)) echo x;; esac", out: "x\n", bash: true},
 	{name: "text with a dash", command: "-x", code: 127},
+	{name: "a quote that does not end", before: []string{"(exit 3)"}, command: "echo 'a", err: "ine 1: unexpected EOF while looking for matching `''\n", code: 2, bash: true},
+	{name: "a bracket too many", command: "true\ntrue; echo 'it'\"'\"'s' )", err: "bash: eval: line 2: `true; echo 'it'\"'\"'s' )'\n", code: 2, bash: true},
+	{name: "a word that does not fit", before: []string{"(exit 3)"}, command: "fi", err: "bash: eval: line 1: `fi'\n", code: 2, bash: true},
+	{name: "a word that does not fit, elsewhere", before: []string{"(exit 3)"}, command: "if true; then\n)", err: "yntax error", code: 2},
+	{name: "the number of a line", before: []string{"(exit 3)"}, command: "echo $? $LINENO\necho $LINENO", out: "3 1\n2\n", bash: true},
+	{name: "a wrong line under a trace", before: []string{"set -x", "(exit 3)"}, command: "fi", err: ": `fi'\n", code: 2, bash: true},
+	{name: "a wrong line with traps", before: []string{"trap 'echo D >/dev/null' DEBUG; trap : ERR RETURN"}, command: "fi", err: ": `fi'\n", code: 2, bash: true},
 }
 
 func TestSessionOddities(t *testing.T) {
@@ -196,6 +203,9 @@ func (tt oddity) check(t *testing.T, s *sessionBox) {
 	anyCode := tt.err != "" && tt.code == 0 && r.ExitCode > 0 && r.ExitCode < 3 // shells differ
 	if strings.TrimSuffix(printed(r, "stdout"), "\n") != strings.TrimSuffix(tt.out, "\n") || !strings.Contains(printed(r, "stderr"), tt.err) || r.ExitCode != tt.code && !anyCode {
 		t.Errorf("%s: stdout %q, stderr %q, status %d, want %q, %q, %d", tt.name, printed(r, "stdout"), printed(r, "stderr"), r.ExitCode, tt.out, tt.err, tt.code)
+	}
+	if strings.Contains(printed(r, "stderr"), "paddock") || strings.Contains(printed(r, "stderr"), `\`) {
+		t.Errorf("%s: it shows what is not the command's: %q", tt.name, printed(r, "stderr"))
 	}
 	if r.ShellEnded != tt.ended || r.StateKept == tt.ended || r.TimedOut || r.Restarted || !r.DeathProved || r.LateBytes != 0 {
 		t.Errorf("%s: %+v", tt.name, r)

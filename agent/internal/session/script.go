@@ -17,9 +17,9 @@ import (
 // A command is sent as one line, which the shell reads completely before the command
 // begins, so that a command that reads the shell's input cannot consume part of it. The
 // second half of the line reports over another private descriptor, with a word that
-// commands cannot guess. The lines use nothing else of the shell: no function, no alias,
-// in bash one variable, which is unset before the command begins, and no builtin that
-// a function could replace without being noticed.
+// commands cannot guess. The lines use nothing else of the shell: no alias, in bash one
+// variable and one function, which are removed before the command begins, and no builtin
+// that a function could replace without being noticed.
 
 // Descriptors that a shell is started with, and how many there are.
 const (
@@ -68,9 +68,12 @@ func bootLine(word string) string {
 		`*) \exec `+otherStdinFD+`<&3 `+otherReportFD+`>&4`+closing+`\printf '\n@ 0 other\n\n\n@.\n' >&`+otherReportFD+`;; esac; \unset MAILCHECK`+"\n", word)
 }
 
-// bashText is the content of a file that makes bash run the text in a variable, which
-// the line sets to another text each time. In a file return is allowed.
-const bashText = `\builtin eval "$__paddock"` + "\n"
+// bashText is the content of a file that makes bash run the two texts of an array, which the
+// line sets each time: what goes before a command, and the command. The first defines a function
+// that removes both, and returns the status of the last command; its argument outlives it in $_.
+// The command is a text of its own, because bash shows the line that an error of syntax is in; it
+// counts on from the line of the eval, the first. In a file return is allowed.
+const bashText = `\builtin eval "${__paddock[0]}"; __paddock "${__paddock[1]}"; \builtin eval -- "$_"` + "\n"
 
 const bashForget = `\builtin unset __paddock; `
 
@@ -91,13 +94,25 @@ func bashLine(command, word string, c savedState, stdin bool) string {
 	if c.exec { // only the POSIX mode finds the builtin before the function
 		closing = `POSIXLY_CORRECT=1; ` + closing + `\unset POSIXLY_CORRECT; `
 	}
-	line := `__paddock=` + singleQuoted(bashForget+closing+resume(c)+command) + `; \builtin . /proc/self/fd/` + shellTextFD + ` ` +
+	status, resumed := c.status, resume(c)
+	if strings.ContainsRune(c.flags, 'e') {
+		status = 0
+	}
+	if c.set != "" || strings.ContainsAny(c.flags, "vx") || blank().MatchString(command) {
+		// Traps and traces would tell of the eval, and one of nothing has a status of its own.
+		status, command = 0, strings.TrimSuffix(resumed, "\n")+"\n"+command
+	}
+	before := closing + `__paddock() { \builtin unset -f __paddock; ` + bashForget + `\builtin return ` + strconv.Itoa(status) + `; }`
+	line := `__paddock=(` + singleQuoted(before) + ` ` + singleQuoted(command) + `); \builtin . /proc/self/fd/` + shellTextFD + ` ` +
 		shellReportFD + `>&` + shellTextFD + open + aside + ` 0<&` + input + `; `
 	if c.traps {
 		return line + bashReport(word)
 	}
 	return line + withWord(report, word)
 }
+
+// blank matches commands that do nothing: comments and white space.
+var blank = lazyregexp.New(`^([ \t]*(#.*)?(\n|$))*$`)
 
 // singleQuoted makes a text one word of a shell's.
 func singleQuoted(text string) string { return `'` + strings.ReplaceAll(text, "'", `'\''`) + `'` }
