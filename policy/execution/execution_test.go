@@ -1,7 +1,14 @@
 package execution_test
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +18,33 @@ import (
 	"github.com/paddock-dev/paddock/policy/execution"
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
+
+// TestDocs: the page about sessions lists the fields of each type, with their defaults.
+func TestDocs(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "sessions.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range execution.Types() {
+		text, err := json.Marshal(execution.New(name))
+		var fields map[string]any
+		if err = errors.Join(err, json.Unmarshal(text, &fields)); err != nil || len(fields) < 5 {
+			t.Fatalf("%s: %s, %v", name, text, err)
+		}
+		for field, value := range fields {
+			_, row, found := strings.Cut(string(page), "\n| `"+field+"` | ")
+			row, _, _ = strings.Cut(row, "\n")
+			types, row, _ := strings.Cut(row, " | ")
+			shown := fmt.Sprint(value)
+			if value == nil || value == "" {
+				shown = ""
+			}
+			if !found || types != "all" && !slices.Contains(strings.Split(types, ", "), name) || !strings.Contains(row, shown) {
+				t.Errorf("%s: there is no row for %s with the default %q", name, field, shown)
+			}
+		}
+	}
+}
 
 // TestContract goes through the contract's section 002, line by line: defaults,
 // conversions and error texts. What concerns argument lists and processes is

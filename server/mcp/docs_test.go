@@ -55,12 +55,14 @@ paddock mcp --profile full       # every tool below that needs no privilege
 To connect a client, see [For agents](agents.md). ^paddock mcp^ speaks the Model Context Protocol,
 revisions 2024-11-05 to 2025-11-25, over standard input and output, or over HTTP with ^--http ADDR^.
 ^--profile^ chooses the tools. A tool that needs a privilege is listed only for principals that
-hold it.
+hold it; models of the user who starts the server are ^model:NAME^, see
+[Host tools](host-tools.md#for-models).
 
 Models see less than this page: shorter descriptions, only the everyday fields of the tools in the
 profile ^workspace^, and no field whose value the operator has fixed. They may still use every field
-listed here, within what the operator allows. An unknown field is an error that names the nearest
-known one and lists them all.
+listed here, within what the operator allows. Fields that name a file of the host for Paddock to
+read (^spec_file^, ^policy^, ^config^) are refused. An unknown field is an error that names the
+nearest known one and lists them all. A field that is null is absent.
 
 A tool answers with text. With ^--structured^ it also has an output schema, and returns the fields
 under *Answer* as structured content; text and fields then share the budget equally. The host tools

@@ -189,6 +189,8 @@ func rows() []row {
 		{of: "paddock cgroup stat build/job", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job"}})},
 		{of: "paddock cgroup rmdir build/job", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job"}})},
 
+		{of: `paddock privilege grant "model:$(id -un)" UNSANDBOXED_EXEC`, steps: []step{{see: []string{"principal  model:dev", "after      UNSANDBOXED_EXEC"}, after: "paddock privilege revoke model:dev UNSANDBOXED_EXEC"}}},
+
 		// docs/mcp.md
 		{of: "paddock mcp --profile full", steps: []step{{}}},
 
@@ -349,6 +351,7 @@ func rows() []row {
 
 		// docs/sessions.md
 		{of: `printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`, steps: []step{{see: []string{`"output":"/tmp\n1"`}}}},
+		{of: "type: linux", path: "src/app/policy.yaml", steps: []step{{instead: "echo 'seq 300' | paddock session --policy policy.yaml", see: []string{"observed 300 lines"}}}},
 	}
 }
 
