@@ -233,19 +233,19 @@ func (c *Cmd) Result() *Result {
 
 // Signal sends a signal, "INT" or "SIGINT", to the command, not to what it has started.
 // With a terminal it goes to the terminal's foreground process group.
-func (c *Cmd) Signal(name string) error { return c.signal(name, false) }
+func (c *Cmd) Signal(name string) error { return c.signal(name, (*run.Run).Signal) }
 
 // SignalGroup sends a signal to the command's process group, as a terminal does for a key.
-func (c *Cmd) SignalGroup(name string) error { return c.signal(name, true) }
+func (c *Cmd) SignalGroup(name string) error { return c.signal(name, (*run.Run).SignalGroup) }
 
-func (c *Cmd) signal(name string, group bool) error {
+func (c *Cmd) signal(name string, send func(*run.Run, string) error) error {
 	if c.run == nil {
 		return errors.New("cannot signal the command: it was not started")
 	}
 	if !run.IsSignal(name) {
 		return &Error{Message: "cannot signal the command: there is no signal " + strconv.Quote(name), Code: wire.CodeBadRequest}
 	}
-	if err := c.run.Signal(name, group); err != nil {
+	if err := send(c.run, name); err != nil {
 		return agentError("signal the command", err)
 	}
 	return nil

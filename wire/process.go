@@ -163,11 +163,16 @@ func (p *Process) Refused() error {
 	return p.refusal
 }
 
-// Signal sends a signal, "INT", "SIGINT", …, to the command or, with group, to its whole
-// process group; if it has a terminal, always to the job in the foreground. It returns when
-// the request is sent; Refused says whether the agent could not do it.
-func (p *Process) Signal(name string, group bool) error {
-	return p.control(Control{Type: "signal", Signal: name, Group: group})
+// Signal sends a signal, "INT", "SIGINT", …, to the command; if it has a terminal, to the job
+// in the foreground. It returns when the request is sent; Refused says whether the agent could
+// not do it.
+func (p *Process) Signal(name string) error {
+	return p.control(Control{Type: "signal", Signal: name})
+}
+
+// SignalGroup is Signal for the command's whole process group.
+func (p *Process) SignalGroup(name string) error {
+	return p.control(Control{Type: "signal", Signal: name, Group: true})
 }
 
 // Resize sets the size of the command's terminal, in characters. It returns
@@ -295,7 +300,7 @@ func (p *Process) output(s Stream, sink io.Writer) error {
 		sinkErr := writeAll(sink, p.buf[:n])
 		if sinkErr != nil && p.fail(s, sinkErr) {
 			// If this fails, the connection is broken, as Next will find.
-			_ = p.Signal("PIPE", true)
+			_ = p.SignalGroup("PIPE")
 		}
 		if err != nil || sinkErr != nil {
 			return err

@@ -92,7 +92,7 @@ func TestStart(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Errorf("Close after the end: %v", err)
 		}
-		wantError(t, p.Signal("TERM", false), CodeGone, "cannot send signal to the command: it has ended")
+		wantError(t, p.Signal("TERM"), CodeGone, "cannot send signal to the command: it has ended")
 	})
 }
 
@@ -259,7 +259,7 @@ func TestSignalAndResize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(p.Signal("INT", false), p.Resize(24, 80)); err != nil {
+		if err := errors.Join(p.Signal("INT"), p.Resize(24, 80)); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := p.Wait(); r.ExitCode != 42 || err != nil {
@@ -454,7 +454,7 @@ func TestSignalDoesNotQueueBehindStdin(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-full
-			if err := p.Signal("INT", false); err != nil {
+			if err := p.Signal("INT"); err != nil {
 				t.Fatal(err)
 			}
 			if r, err := p.Wait(); r.ExitCode != 42 || err != nil {

@@ -124,11 +124,12 @@ func (r *Run) Done() <-chan struct{} { return r.done }
 // Outcome returns how the command ended. Call it once Done is closed.
 func (r *Run) Outcome() Outcome { return r.outcome }
 
-// Signal sends the command, or its whole process group, a signal by its name. It is not an error
-// if the command has just ended, because a caller cannot avoid that race.
-func (r *Run) Signal(name string, group bool) error {
-	return r.unlessEnded(r.process.Signal(name, group))
-}
+// Signal sends the command a signal by its name. It is not an error if the command has
+// just ended, because a caller cannot avoid that race.
+func (r *Run) Signal(name string) error { return r.unlessEnded(r.process.Signal(name)) }
+
+// SignalGroup is Signal for the command's whole process group.
+func (r *Run) SignalGroup(name string) error { return r.unlessEnded(r.process.SignalGroup(name)) }
 
 // Resize sets the size of the command's terminal. It is not an error if the command has
 // just ended.
@@ -202,7 +203,7 @@ func (r *Run) expect(answers <-chan answer) {
 // not answer in time that it has done so.
 func (r *Run) kill(answers <-chan answer, cause error) {
 	// In a goroutine, because an agent that does not read must not block this.
-	go func() { _ = r.process.Signal("SIGKILL", true) }()
+	go func() { _ = r.process.SignalGroup("SIGKILL") }()
 	timer := time.NewTimer(r.command.Grace)
 	defer timer.Stop()
 	select {
