@@ -218,8 +218,8 @@ func (p *Process) run() {
 	p.conn.close()
 	p.bypass.finish()
 	if input, ok := p.streams.Stdin.(Unreader); ok && err == nil && p.counted {
-		if unread := <-p.fed - p.read; unread < 0 {
-			err = Errorf(CodeInternal, "cannot follow the command: the agent says that more of its standard input was read than was sent")
+		if unread := <-p.fed - p.read; unread < 0 || p.read < 0 {
+			err = Errorf(CodeInternal, "cannot follow the command: the agent says that %d bytes of its standard input were read, and %d were taken", p.read, unread+p.read)
 		} else if failed := input.Unread(unread); failed != nil {
 			p.fail(StreamStdin, fmt.Errorf("cannot give back what the command has not read of its standard input: %w", failed))
 		}
