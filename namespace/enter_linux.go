@@ -280,7 +280,7 @@ func (e *Enter) openGroup(h *helper) error {
 // target's SELinux context. It does nothing where SELinux is not in use.
 func (e *Enter) followContext() error {
 	var fs unix.Statfs_t
-	if err := unix.Statfs("/sys/fs/selinux", &fs); err != nil || fs.Type != unix.SELINUX_MAGIC {
+	if unix.Statfs("/sys/fs/selinux", &fs) != nil || fs.Type != unix.SELINUX_MAGIC {
 		return nil
 	}
 	context, err := os.ReadFile("/proc/" + strconv.Itoa(e.PID) + "/attr/current")

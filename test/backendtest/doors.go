@@ -39,7 +39,7 @@ func doorCells() []cell {
 			if err != nil {
 				return err
 			}
-			defer d.end()
+			defer func() { _ = d.end() }()
 			for i := range commands(100) {
 				var answer struct {
 					ExitCode *int `json:"exit_code"`
@@ -56,7 +56,7 @@ func doorCells() []cell {
 			if err != nil {
 				return err
 			}
-			defer d.end()
+			defer func() { _ = d.end() }()
 			var answer struct {
 				Result struct {
 					StructuredContent struct {
