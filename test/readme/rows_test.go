@@ -347,6 +347,7 @@ func rows() []row {
 
 		// docs/wrap.md
 		{of: "paddock wrap --unasked codex exec 'make the tests pass'", why: clients},
+		{of: "paddock wrap --try claude", why: clients},
 		{of: "paddock wrap --plan gemini", why: clients},
 
 		// docs/sessions.md
