@@ -39,8 +39,6 @@ func Main(m *testing.M, backends ...backend.Backend) int {
 		return 1
 	}
 	defer os.RemoveAll(programs.dir)
-	// Sandboxes may have had this tree, with programs of the host in it, as their workspace.
-	boxtest.Usual(filepath.Join(programs.dir, "usual"))
 	status := m.Run()
 	if *update {
 		if err := grid.write(filepath.Join("..", "..", "test", "backendtest", "capabilities.txt")); err != nil {

@@ -178,7 +178,7 @@ func rows() []row {
 		{of: "paddock nsenter -t 4711 --all -- ip address", steps: hostTool(step{with: startsNumber, see: []string{"1: lo:"}, never: []string{"127.0.0.1"}})},
 		{of: "paddock unshare -UrT --boottime=86400 -- uptime", steps: hostTool(step{see: []string{" day"}})},
 		{of: "paddock unshare --map-user=7 --keep-caps -- id -u", steps: hostTool(step{see: []string{"7\n"}})},
-		{of: "paddock unshare -r --map-auto -- cat /proc/self/uid_map", steps: hostTool(step{status: 125, see: []string{"the subordinate users of dev"}})},
+		{of: "paddock unshare -r --map-auto -- cat /proc/self/uid_map", steps: hostTool(step{status: 125, see: []string{"an ordinary user's subordinate ids are mapped by /usr/bin/newuidmap"}})},
 		{of: "paddock unshare --net=/run/lab -- true", steps: hostTool(step{instead: "paddock unshare -Ur --net=/run/lab -- true", status: 125, see: []string{"cannot keep the new net namespace at /run/lab"}})},
 		{of: "paddock nsenter -t 4711 --net=/run/lab -- ip link", steps: hostTool(step{with: startsNumber, status: 125, see: []string{"cannot open the net namespace at /run/lab"}})},
 		{of: "paddock nsenter -t 4711 --all --env --wdns=/srv -- pwd", steps: hostTool(step{with: startsNumber, see: []string{"/srv\n"}})},
