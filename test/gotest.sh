@@ -17,19 +17,13 @@ with=
 if [ -n "$race" ]; then with=$(printf '%s\n' "$all" | grep -vE "$unraced"); fi
 without=$all
 if [ -n "$race" ]; then without=$(printf '%s\n' "$all" | grep -E "$unraced"); fi
-# Tests make their own of what the caller's environment says to git, Python, npm, proxies and the
-# loader; the modules are got as it says.
-# shellcheck disable=SC2086 # as above
-go list -deps -test $packages >/dev/null || exit
-for name in $(env | sed -n 's/^\(GIT_[A-Z0-9_]*\|PYTHON[A-Z]*\|LD_[A-Z_]*\|npm_config_[a-z_]*\|NPM_CONFIG_[A-Z_]*\|[a-z]*_proxy\|[A-Z]*_PROXY\)=.*/\1/p'); do
-	unset "$name"
-done
+clean="sh \"$PWD/test/clean.sh\""
 status=0
 # FLAGS are quoted for a shell, hence eval.
 if [ -n "$with" ]; then
-	eval "CGO_ENABLED=1 go test -json -race $flags \$with" || status=$?
+	eval "CGO_ENABLED=1 go test -json -exec '$clean' -race $flags \$with" || status=$?
 fi
 if [ -n "$without" ]; then
-	eval "CGO_ENABLED=0 go test -json $flags \$without" || status=$?
+	eval "CGO_ENABLED=0 go test -json -exec '$clean' $flags \$without" || status=$?
 fi
 exit $status

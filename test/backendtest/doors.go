@@ -111,7 +111,16 @@ type door struct {
 
 // door starts one, with the box's spec.
 func (b *box) door(ctx context.Context, args ...string) (*door, error) {
-	text, err := json.Marshal(b.s.Spec())
+	spec := b.s.Spec()
+	if b.Remote { // the command line gives each session a directory of the host
+		there := *spec.Wrapper
+		there.Workspace = filepath.Join(b.host.dir, "there")
+		if err := os.MkdirAll(there.Workspace, 0o755); err != nil {
+			return nil, err
+		}
+		spec.Wrapper = &there
+	}
+	text, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
 	}
