@@ -425,10 +425,10 @@ func (e *Env) FindSandbox(ctx context.Context, name string) (*registry.Sandbox, 
 }
 
 // OpenLasting opens a sandbox that a server keeps. Without a workspace it gets an empty one,
-// which is removed with it.
+// which is removed with it, or that of its wall where no directory of this host is seen.
 func (e *Env) OpenLasting(ctx context.Context, spec policy.Spec, name string) (_ *registry.Sandbox, err error) {
 	h := &registry.Sandbox{Name: name, Principal: e.PrincipalName(), Since: time.Now(), Lasting: true}
-	if spec.Workspace.Source == "" {
+	if spec.Workspace.Source == "" && !spec.Elsewhere() {
 		if h.Scratch, err = os.MkdirTemp("", "paddock-workspace-"); err != nil {
 			return nil, fmt.Errorf("cannot make a temporary workspace: %w", err)
 		}

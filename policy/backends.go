@@ -227,9 +227,9 @@ func defaultAgent(command []string) string {
 	return AgentShared
 }
 
-// elsewhere reports whether the agent is uploaded to a place that shows no file of the
+// Elsewhere reports whether the agent is uploaded to a place that shows no file of the
 // host.
-func (s Spec) elsewhere() bool {
+func (s Spec) Elsewhere() bool {
 	w := s.Wrapper
 	if s.Backend != BackendWrapper || w == nil || len(w.Command) == 0 {
 		return false

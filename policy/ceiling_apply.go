@@ -161,7 +161,7 @@ func (a *applier) rootFS(written string) {
 func (a *applier) workspace(s Spec) {
 	w := s.Workspace
 	write := w.Stays()
-	if w.Source != "" || !s.elsewhere() {
+	if w.Source != "" || !s.Elsewhere() {
 		a.source("workspace.source", "workspace", w.Source, write, a.c.Workspace)
 	}
 	if w.Layers != "" {

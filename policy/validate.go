@@ -63,7 +63,7 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 		s.RootFS = r.rootFS(s.RootFS)
 	}
 	s.AllowDegraded = r.degradations(s.AllowDegraded)
-	s.Workspace = r.workspace(s.Workspace, s.elsewhere())
+	s.Workspace = r.workspace(s.Workspace, s.Elsewhere())
 	s.Mounts = r.mounts(s.Mounts)
 	s.Caches = r.caches(s.Caches)
 	s.Home = r.home(s.Home)

@@ -111,16 +111,7 @@ type door struct {
 
 // door starts one, with the box's spec.
 func (b *box) door(ctx context.Context, args ...string) (*door, error) {
-	spec := b.s.Spec()
-	if b.Remote { // the command line gives each session a directory of the host
-		there := *spec.Wrapper
-		there.Workspace = filepath.Join(b.host.dir, "there")
-		if err := os.MkdirAll(there.Workspace, 0o755); err != nil {
-			return nil, err
-		}
-		spec.Wrapper = &there
-	}
-	text, err := json.Marshal(spec)
+	text, err := json.Marshal(b.s.Spec())
 	if err != nil {
 		return nil, err
 	}

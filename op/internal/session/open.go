@@ -113,7 +113,7 @@ func openSession(ctx context.Context, e *op.Env, in SessionOpenInput, key regist
 			err = errors.Join(err, k.Close(ctx))
 		}
 	}()
-	if p.Spec.Workspace.Source == "" {
+	if p.Spec.Workspace.Source == "" && !p.Spec.Elsewhere() {
 		if k.Scratch, err = os.MkdirTemp("", registry.ScratchPrefix); err != nil {
 			return nil, fmt.Errorf("cannot make a temporary workspace: %w", err)
 		}
