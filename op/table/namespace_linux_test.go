@@ -103,8 +103,8 @@ func TestSwitches(t *testing.T) {
 			`["nsenter","-t","` + strconv.Itoa(os.Getpid()) + `","--net","--no-fork","--","true"]`},
 		{"linux_unshare_exec", `{"user":"true","map-user":"0","time":true,"net":"false","monotonic":"5","keep-caps":true,"command":["true"]}`,
 			`["unshare","--user","--time","--map-user=0","--keep-caps","--monotonic=5","--","true"]`},
-		{"linux_nsenter_exec", `{"target_pid":` + strconv.Itoa(os.Getpid()) + `,"net":"/proc/self/ns/net","wd":"/","root":true,"env":true,"follow-context":true,"command":["true"]}`,
-			`["nsenter","-t","` + strconv.Itoa(os.Getpid()) + `","--net=/proc/self/ns/net","--root","--wd=/","--env","--follow-context","--","true"]`},
+		{"linux_nsenter_exec", `{"target_pid":` + strconv.Itoa(os.Getpid()) + `,"net":"/proc/self/ns/net","wd":"/","env":true,"follow-context":true,"command":["true"]}`,
+			`["nsenter","-t","` + strconv.Itoa(os.Getpid()) + `","--net=/proc/self/ns/net","--wd=/","--env","--follow-context","--","true"]`},
 	} {
 		if tt.tool == "linux_unshare_exec" {
 			userFlags(t)
