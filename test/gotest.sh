@@ -17,7 +17,7 @@ with=
 if [ -n "$race" ]; then with=$(printf '%s\n' "$all" | grep -vE "$unraced"); fi
 without=$all
 if [ -n "$race" ]; then without=$(printf '%s\n' "$all" | grep -E "$unraced"); fi
-clean="sh \"$PWD/test/clean.sh\""
+clean="sh \"$(cd "$(dirname "$0")" && pwd)/clean.sh\""
 status=0
 # FLAGS are quoted for a shell, hence eval.
 if [ -n "$with" ]; then
