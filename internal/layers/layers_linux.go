@@ -35,16 +35,6 @@ type held struct{ *layerstore.Held }
 
 func (h held) Root() bool { return h.Marks == layer.TrustedMarks }
 
-func (h held) Count(ctx context.Context) (int, error) {
-	l := &Layer{held: h.Held}
-	err := l.ready(ctx)
-	if l.Layer != nil {
-		_ = l.Source.Close()
-		_ = l.Upper.Close()
-	}
-	return len(l.changes), err
-}
-
 // isRoot reports whether this process is root, and not only of a user namespace.
 func isRoot() bool {
 	text, err := os.ReadFile("/proc/self/uid_map")

@@ -154,3 +154,14 @@ func (l *Layer) remember(ctx context.Context) error {
 	maps.Copy(all, more)
 	return l.held.SaveKnown(all)
 }
+
+// Count returns how many paths differ from the source.
+func (h held) Count(ctx context.Context) (int, error) {
+	l := &Layer{held: h.Held}
+	err := l.ready(ctx)
+	if l.Layer != nil {
+		_ = l.Source.Close()
+		_ = l.Upper.Close()
+	}
+	return len(l.changes), err
+}

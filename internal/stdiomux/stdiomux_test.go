@@ -36,6 +36,22 @@ func both(t *testing.T) (*Listener, *Dialer) {
 	return ln, d
 }
 
+// joined gives both ends of a connection.
+func joined(t *testing.T) (conn, other net.Conn) {
+	t.Helper()
+	ln, d := both(t)
+	t.Cleanup(func() { d.Close() })
+	conn, err := d.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	return conn, other
+}
+
 // echo serves until there is nothing more to accept, and gives the reason.
 func echo(ln net.Listener) <-chan error {
 	ended := make(chan error, 1)
@@ -121,17 +137,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 		"write": func(conn net.Conn) error { _, err := conn.Write(make([]byte, 1<<20)); return err }, // more than the window
 	} {
 		t.Run(name, func(t *testing.T) {
-			ln, d := both(t)
-			defer d.Close()
-			conn, err := d.DialContext(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			other, err := ln.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer other.Close()
+			conn, _ := joined(t)
 			ended := make(chan error)
 			go func() { ended <- wait(conn) }()
 			conn.Close()
@@ -150,17 +156,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 
 // The errors are those of other connections: who looks for them does not know of yamux.
 func TestErrors(t *testing.T) {
-	ln, d := both(t)
-	defer d.Close()
-	conn, err := d.DialContext(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
+	conn, other := joined(t)
 	_ = conn.SetDeadline(time.Unix(1, 0))
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a read out of time gives %v", err)
