@@ -231,7 +231,7 @@ func (c *Cmd) Result() *Result {
 	}
 }
 
-// Signal sends a signal, "INT" or "SIGINT", to the command, not to what it has started.
+// Signal sends a signal, "INT" or "SIGINT", to the command, not to its children.
 // With a terminal it goes to the terminal's foreground process group.
 func (c *Cmd) Signal(name string) error { return c.signal(name, (*run.Run).Signal) }
 

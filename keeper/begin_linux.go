@@ -239,13 +239,13 @@ func (k *keeper) serve() (<-chan struct{}, error) {
 	return mux.Done(), nil
 }
 
-// output reads from the wall's output what was read ahead, and then the rest.
+// output reads the wall's output: first the bytes that were read ahead, then the rest.
 type output struct {
 	ahead []byte
 	from  *os.File
 }
 
-// Read reads first what was read ahead.
+// Read reads the bytes that were read ahead first.
 func (o *output) Read(b []byte) (int, error) {
 	if len(o.ahead) > 0 {
 		n := copy(b, o.ahead)

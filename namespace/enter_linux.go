@@ -229,7 +229,7 @@ func (e *Enter) inspectTarget(h *helper) error {
 	return e.gone(h, e.inherit(h))
 }
 
-// inherit reads what the command gets of the target besides namespaces.
+// inherit takes over the environment, control group and SELinux context of the target, as the flags ask.
 func (e *Enter) inherit(h *helper) error {
 	id := strconv.Itoa(e.PID)
 	if e.Env {
@@ -252,7 +252,7 @@ func (e *Enter) inherit(h *helper) error {
 	}
 	if e.FollowContext {
 		if err := e.followContext(); err != nil {
-			return &Error{Op: "have", Object: "the SELinux context of process " + id, Err: withoutPath(err), Hint: enterHint(err)}
+			return &Error{Op: "take over", Object: "the SELinux context of process " + id, Err: withoutPath(err), Hint: enterHint(err)}
 		}
 	}
 	return nil

@@ -86,7 +86,7 @@ func (e *Enter) openFile(h *helper, f File) error {
 		return &Error{Op: "open", Object: what, Err: err, Hint: enterHint(err)}
 	}
 	if kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE); err != nil || uint64(kind) != k.flag {
-		return &Error{Op: "open", Object: what, Err: errors.New("it is no file of such a namespace"), Hint: "it must be a file like /proc/PID/ns/" + k.file + ", or one on which that is mounted"}
+		return &Error{Op: "open", Object: what, Err: errors.New("not a namespace file of this kind"), Hint: "it must be a file like /proc/PID/ns/" + k.file + ", or one on which that is mounted"}
 	}
 	return h.addFile(fd, k, what)
 }

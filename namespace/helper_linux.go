@@ -214,7 +214,7 @@ func (h *helper) readReports(report *os.File) {
 	}
 }
 
-// release does what the child waits for, and makes it continue.
+// release writes the maps and offsets of the child, keeps its namespaces, and lets it continue.
 func (h *helper) release(at string) error {
 	if h.group != nil {
 		pids, err := h.group.Procs()

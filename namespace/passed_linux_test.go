@@ -203,8 +203,8 @@ func TestNamespaceFiles(t *testing.T) {
 		{unshare(t, "pid="+dir+"/none", "fork"), "cannot keep the new pid namespace at " + dir + "/none: no such file or directory", "make an empty file there first"},
 		{unshare(t, "net="+dir), "cannot keep the new net namespace at " + dir + ": not a directory", "make an empty file there first"},
 		{enter(t, os.Getpid(), "net="+dir+"/none"), "cannot open the net namespace at " + dir + "/none: no such file or directory", ""},
-		{enter(t, os.Getpid(), "net="+dir+"/uts"), "cannot open the net namespace at " + dir + "/uts: it is no file of such a namespace", "it must be a file like /proc/PID/ns/net, or one on which that is mounted"},
-		{enter(t, os.Getpid(), "net=/etc/passwd"), "cannot open the net namespace at /etc/passwd: it is no file of such a namespace", "it must be a file like /proc/PID/ns/net, or one on which that is mounted"},
+		{enter(t, os.Getpid(), "net="+dir+"/uts"), "cannot open the net namespace at " + dir + "/uts: not a namespace file of this kind", "it must be a file like /proc/PID/ns/net, or one on which that is mounted"},
+		{enter(t, os.Getpid(), "net=/etc/passwd"), "cannot open the net namespace at /etc/passwd: not a namespace file of this kind", "it must be a file like /proc/PID/ns/net, or one on which that is mounted"},
 	} {
 		if r := run(t.Context(), tt.setup, "true"); r.err == nil || r.err.Error() != tt.text || hintIn(r.err) != tt.hint {
 			t.Errorf("%v %q, want %s", r.err, hintIn(r.err), tt.text)

@@ -109,8 +109,8 @@ func (b *builder) hostHas(l policy.Limits) error {
 }
 
 // agentThreads is how many threads a limit on the user's processes leaves for the agent,
-// which counts too. It has seven or eight, and more while it serves many requests, so that
-// commands get what the limit says and a few more. The result says so.
+// which counts too. It has seven or eight, and more while it serves many requests, so commands
+// usually get a few processes above the limit. The result gives the range.
 const agentThreads = 10
 
 // limitProcesses limits processes and threads, of the sandbox if there is a pids

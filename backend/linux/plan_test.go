@@ -290,8 +290,7 @@ func TestPlanOfLimitsAndRules(t *testing.T) {
 	}
 }
 
-// TestProcessesWithoutController: what is started until the kernel refuses is within the range
-// that the result tells.
+// The kernel refuses a process within the range that the result gives.
 func TestProcessesWithoutController(t *testing.T) {
 	const limit = 32
 	box := launchBox(t, request(t, func(s *policy.Spec) { s.Limits.Processes = limit }))

@@ -79,7 +79,7 @@ func TestEndOfAll(t *testing.T) {
 }
 
 // A wall that still copies when its agent has ended is read to its end, so that its status says how
-// the agent has ended: it does not die of a pipe that nobody reads.
+// the agent has ended: no SIGPIPE kills it.
 func TestLastWords(t *testing.T) {
 	req := request(t)
 	box := open(t, req, plain(t, "/bin/sh", "-c", `"$@"; status=$?; sleep 0.1; echo "the last words" || exit 9; exit $status`, "sh"))

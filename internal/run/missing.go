@@ -40,9 +40,9 @@ func (h Hints) MissingProgram(name, dir string, exists bool) string {
 // shell is the program that looks into the sandbox.
 const shell = "/bin/sh"
 
-// inside is what a look into the sandbox finds.
+// inside holds the findings of a look into the sandbox.
 type inside struct {
-	own     string // what the command's own file is: none, a program, a file that is none, or one of a file system that is mounted noexec
+	own     string // the kind of the command's own file: "none", "program", "file" (not executable) or "noexec" (by its mount)
 	search  string // PATH
 	visible string // the first of the files that is visible, or ""
 }
@@ -67,7 +67,7 @@ func (h Hints) look(dir, own string, files []string) (found inside, ok bool) {
 	return found, found.visible == "" || slices.Contains(files, found.visible)
 }
 
-// inWorkspace returns the path by which a command calls its own file, if that is what it names.
+// inWorkspace returns the path of a command's file in the workspace, as the command would call it.
 func (h Hints) inWorkspace(name string) string {
 	file := name
 	if source := h.Spec.Workspace.Source; !h.Discreet && h.Spec.Backend == policy.BackendLinux && path.IsAbs(source) && h.hides(source) {

@@ -32,8 +32,7 @@ func TestWhatShellsSayOfAProgramThatTheyDoNotFind(t *testing.T) {
 	}
 }
 
-// What is missing is looked for inside once, however much is to be found out, and never by a
-// shell that is itself what is missing.
+// A missing program costs one look inside, and a missing shell none.
 func TestMissingProgramIsLookedForOnce(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Write(t, dir+"/tool", "#!/bin/sh\n", 0o755)

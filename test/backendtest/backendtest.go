@@ -69,7 +69,7 @@ type cell struct {
 	do func(ctx context.Context, b *box) error
 }
 
-// cellTime bounds each cell, and commandTime each command of those that run as many as they are told.
+// cellTime bounds each cell. A larger PADDOCK_TEST_COMMANDS adds commandTime for each command.
 const (
 	cellTime    = 2 * time.Minute
 	commandTime = 200 * time.Millisecond

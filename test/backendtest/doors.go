@@ -91,7 +91,7 @@ func doorCells() []cell {
 	}
 }
 
-// errOther stands for an answer that is none of the expected ones.
+// errOther is the error of a call that was answered, but not as expected.
 var errOther = errors.New("another answer")
 
 func expected(err error) error {

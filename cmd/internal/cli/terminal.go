@@ -90,8 +90,8 @@ func openConsole(o op.Op, captured bool) *console {
 	return c
 }
 
-// standardInput returns standard input. A file takes back what a command has not read, so that it is
-// left for who reads the file next, as a loop over its lines does.
+// standardInput returns standard input. A file takes back the bytes that a command leaves unread, for
+// the next reader, such as a shell's loop over its lines.
 func standardInput() io.Reader {
 	if info, err := os.Stdin.Stat(); err == nil && info.Mode().IsRegular() {
 		return fileInput{os.Stdin}

@@ -21,7 +21,7 @@ func (c Caller) Terminal(stream *op.Stream) bool {
 	return c.TTY || !c.NoTTY && !c.NoStdin && stream.Terminal != nil && stream.Typed && stream.Stdout != nil
 }
 
-// check refuses a terminal where there is none, or whose input is not read.
+// check returns an error if a terminal was asked for and the command cannot have one.
 func (c Caller) check(stream *op.Stream) error {
 	switch {
 	case !c.TTY:

@@ -226,7 +226,7 @@ func absolute(in any) error {
 		f, field := v.Field(i), v.Type().Field(i)
 		_, bare := f.Interface().(bareOr)
 		switch {
-		case !bare && field.Tag.Get("path") == "", f.String() == "", bare && isSwitch(f.String()), strings.HasPrefix(f.String(), "/"):
+		case !bare && field.Tag.Get("path") == "", f.String() == "", bare && (f.String() == "true" || f.String() == "false"), strings.HasPrefix(f.String(), "/"):
 			continue
 		}
 		dir, err := os.Getwd()
@@ -237,6 +237,3 @@ func absolute(in any) error {
 	}
 	return nil
 }
-
-// isSwitch reports whether a value only switches a flag on or off.
-func isSwitch(value string) bool { return value == "true" || value == "false" }

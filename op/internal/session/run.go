@@ -34,7 +34,7 @@ type SessionRunInput struct {
 // is known that no restart is asked for.
 type Command struct {
 	text  string
-	wrong bool // it is no text
+	wrong bool // the value is not a string
 }
 
 // UnmarshalJSON never fails.
