@@ -124,7 +124,7 @@ func meantName(state, name string) string {
 // state directory.
 func writeSpec(state, id string, spec Spec) error {
 	spec.Env, spec.Network = nil, spec.Network.WithoutSources()
-	text, err := json.Marshal(spec)
+	text, err := json.Marshal(policy.StoredSpec(spec))
 	if err == nil {
 		err = hostpath.Replace(filepath.Join(state, "sandboxes", id, specName), 0o600, text)
 	}
@@ -141,15 +141,15 @@ func writeSpec(state, id string, spec Spec) error {
 const maxSpec = 16 << 20
 
 func readSpec(ctx context.Context, state, id string) (Spec, error) {
-	var spec Spec
+	var spec policy.StoredSpec
 	text, err := hostpath.Read(ctx, state, filepath.Join("sandboxes", id, specName), maxSpec)
 	if errors.Is(err, fs.ErrNotExist) {
-		return spec, backend.ErrGone // Open writes it before it returns
+		return Spec{}, backend.ErrGone // Open writes it before it returns
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &spec)
 	}
-	return spec, err
+	return Spec(spec), err
 }
 
 // Running is a sandbox that runs, of this process or of another one of the same user

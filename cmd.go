@@ -404,7 +404,7 @@ func (c *Cmd) request() (wire.ExecRequest, error) {
 		return wire.ExecRequest{}, &Error{Message: "cannot start the command: its timeout is negative", Code: wire.CodeBadRequest}
 	}
 	req := wire.ExecRequest{
-		Argv: c.Args, Cwd: c.Dir, Env: env, SecretEnv: c.SecretEnv, ClearEnv: c.Env != nil,
+		Argv: c.Args, Cwd: wire.OSString(c.Dir), Env: env, SecretEnv: c.SecretEnv, ClearEnv: c.Env != nil,
 		TTY: c.TTY, Stream: true, Detach: c.Detach,
 	}
 	if c.Timeout > 0 {

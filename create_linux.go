@@ -79,7 +79,7 @@ func (l *lasting) record(id string, what Lasting) kept.Record {
 	resolved := l.spec
 	names := slices.Sorted(maps.Keys(resolved.Env))
 	resolved.Env, resolved.Network = nil, resolved.Network.WithoutSources()
-	r := kept.Record{ID: id, Name: what.Name, Labels: what.Labels, Principal: what.Principal, Served: what.Served, Scratch: what.Scratch, Spec: resolved, Secret: names,
+	r := kept.Record{ID: id, Name: what.Name, Labels: what.Labels, Principal: what.Principal, Served: what.Served, Scratch: what.Scratch, Spec: policy.StoredSpec(resolved), Secret: names,
 		Created: time.Now().UTC(), Idle: what.Idle, Life: what.Life, Then: kept.ThenStop}
 	if what.Remove {
 		r.Then = kept.ThenRemove
@@ -185,12 +185,12 @@ func (l *lasting) start(ctx context.Context, spec Spec, opts Options, entry *kep
 // legacy is what the program needs that ends a sandbox with a keeper. Its files are numbered
 // from 0 in the order in which the keeper has them after its own three.
 type legacy struct {
-	Wall   backend.Legacy `json:"wall"`
-	Files  int            `json:"files"`  // of the wall
-	Before bool           `json:"before"` // there is a file with the state before commands ran
-	Layer  bool           `json:"layer"`  // there is the lock of a layer
-	Caches int            `json:"caches"` // files of caches
-	Spec   Spec           `json:"spec"`
+	Wall   backend.Legacy    `json:"wall"`
+	Files  int               `json:"files"`  // of the wall
+	Before bool              `json:"before"` // there is a file with the state before commands ran
+	Layer  bool              `json:"layer"`  // there is the lock of a layer
+	Caches int               `json:"caches"` // files of caches
+	Spec   policy.StoredSpec `json:"spec"`
 }
 
 // handOver hands the sandbox over to the keeper.
@@ -203,7 +203,7 @@ func (s *Sandbox) handOver(keeper *keep.Keeper, l *lasting, entry *kept.Entry, r
 	if err != nil {
 		return err
 	}
-	own := legacy{Wall: given, Files: len(files), Spec: s.spec}
+	own := legacy{Wall: given, Files: len(files), Spec: policy.StoredSpec(s.spec)}
 	own.Spec.Env = nil
 	if f := fileOf(s.kept); f != nil {
 		own.Before, files = true, append(files, f)

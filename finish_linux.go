@@ -171,7 +171,7 @@ func (e *ending) adopt(files []*os.File, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{wall: wall, spec: own.Spec, state: e.root, stays: &stays{}, upkeep: func() {}, stopped: make(chan struct{})}
+	s := &Sandbox{wall: wall, spec: Spec(own.Spec), state: e.root, stays: &stays{}, upkeep: func() {}, stopped: make(chan struct{})}
 	files = files[own.Files:]
 	if own.Before && len(files) > 0 {
 		e.before(s, state.AdoptUnreported(e.root, e.id, files[0]), opts)

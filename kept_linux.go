@@ -216,7 +216,7 @@ func (o Options) attachGone(ctx context.Context, name string) error {
 
 // newListed returns the record for callers.
 func newListed(r *kept.Record, now string) Listed {
-	k := Listed{ID: r.ID, Name: r.Name, Labels: r.Labels, Principal: r.Principal, Served: r.Served, Scratch: r.Scratch, State: now, Spec: r.Spec, Variables: r.Secret, Backend: r.Spec.Backend, Created: r.Created, Started: r.Started,
+	k := Listed{ID: r.ID, Name: r.Name, Labels: r.Labels, Principal: r.Principal, Served: r.Served, Scratch: r.Scratch, State: now, Spec: Spec(r.Spec), Variables: r.Secret, Backend: r.Spec.Backend, Created: r.Created, Started: r.Started,
 		Idle: r.Idle, Life: r.Life, Remove: r.Then == kept.ThenRemove}
 	if r.End != nil {
 		k.End = &ListedEnd{At: r.End.At, Reason: r.End.Reason, Proved: r.End.Proved, Left: r.End.Left, Error: strings.TrimSpace(r.End.Error + "\n" + r.End.Log)}
@@ -537,7 +537,7 @@ func (f *found) start(ctx context.Context, entry *kept.Entry, env map[string]str
 		return nil, &Error{Message: "cannot start sandbox " + f.Called() + ": its workspace " + f.Spec.Workspace.Source + " is gone",
 			Hint: "make the directory again; or paddock rm " + f.Called() + " removes the sandbox"}
 	}
-	spec := f.Spec
+	spec := Spec(f.Spec)
 	spec.Env = env
 	var missing []string
 	for _, name := range f.Secret {

@@ -87,7 +87,7 @@ func (s *Sandbox) OpenSession(ctx context.Context, opts SessionOptions) (*Sessio
 		opts.ID = rand.Text()
 	}
 	q := wire.OpenSessionRequest{
-		SessionID: opts.ID, ShellCommand: opts.Shell, Cwd: wire.Path(opts.Dir), Env: env, SecretEnv: opts.SecretEnv,
+		SessionID: opts.ID, ShellCommand: opts.Shell, Cwd: wire.OSString(opts.Dir), Env: env, SecretEnv: opts.SecretEnv,
 		StartupCommands: opts.Startup, ShutdownCommands: opts.Shutdown,
 		CommandTimeout: opts.CommandTimeout.Seconds(), StartupTimeout: opts.StartupTimeout.Seconds(), TerminationTimeout: opts.TerminationTimeout.Seconds(),
 		MaxOutputLines: opts.MaxLines, MaxOutputBytes: opts.MaxBytes, RedactValues: opts.Redact,
@@ -383,7 +383,7 @@ func (r *SessionResult) stream(stderr bool) string {
 
 // request returns the request for the agent.
 func (c SessionCommand) request(id string) wire.RunSessionRequest {
-	q := wire.RunSessionRequest{SessionID: id, Command: c.Text, Timeout: c.Timeout.Seconds(),
+	q := wire.RunSessionRequest{SessionID: id, Command: wire.OSString(c.Text), Timeout: c.Timeout.Seconds(),
 		MaxOutputLines: c.MaxLines, MaxOutputBytes: c.MaxBytes, MaxTailBytes: c.TailBytes, Stdin: string(c.Stdin)}
 	if c.Raw {
 		q.Encoding = "base64"

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -296,7 +297,7 @@ func TestReadService(t *testing.T) {
 	b := bare(t)
 	start := func(command string) {
 		t.Helper()
-		if _, err := wire.Call(t.Context(), b.client, wire.StartService, wire.StartServiceRequest{ServiceName: "s", Command: command}); err != nil {
+		if _, err := wire.Call(t.Context(), b.client, wire.StartService, wire.StartServiceRequest{ServiceName: "s", Command: osstring.String(command)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -91,7 +92,7 @@ func TestExecErrors(t *testing.T) {
 		"more environment than fits": {wire.ExecRequest{Argv: []string{"true"}, Env: map[string]string{"A": strings.Repeat("x", 2<<20)}}, wire.CodeNotExecutable, "true"},
 		"no such directory":          {wire.ExecRequest{Argv: []string{"true"}, Cwd: "nonesuch"}, wire.CodeBadCwd, "/workspace/nonesuch"},
 		"a directory that is a file": {wire.ExecRequest{Argv: []string{"true"}, Cwd: "plain"}, wire.CodeBadCwd, "/workspace/plain"},
-		"a directory of the host":    {wire.ExecRequest{Argv: []string{"true"}, Cwd: b.workspace}, wire.CodeBadCwd, b.workspace},
+		"a directory of the host":    {wire.ExecRequest{Argv: []string{"true"}, Cwd: osstring.String(b.workspace)}, wire.CodeBadCwd, b.workspace},
 	}
 	b.leaksNothing(func() {
 		for name, tt := range tests {

@@ -225,7 +225,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		}
 	}
 	isolation.Seccomp = g.Seccomp
-	scratch := guestScratch(g.State)
+	scratch := guestScratch(string(g.State))
 	a, err := openGuest(g, box, scratch)
 	if err != nil {
 		removeScratch(scratch)
@@ -292,7 +292,7 @@ const passTime = 5 * time.Second
 // openGuest opens the workspace and the agent's own directories. The latter are below
 // scratch if that is not empty.
 func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err error) {
-	box.Workspace = g.Workspace
+	box.Workspace = string(g.Workspace)
 	if box.Workspace == "" {
 		if scratch == "" {
 			return nil, core.WithHint(errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace")
@@ -317,7 +317,7 @@ func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err 
 		state, secrets = []core.StateDir{none, none}, "/nonexistent/paddock-secrets"
 	}
 	if g.Secrets != "" {
-		secrets = g.Secrets
+		secrets = string(g.Secrets)
 	}
 	root := files.SecretsAt(secrets, &box.Vault)
 	root.Shown = secrets

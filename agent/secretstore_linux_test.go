@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -129,7 +130,7 @@ func TestSecretsOfWhatRuns(t *testing.T) {
 	}
 	ran := make(chan string, 1)
 	go func() {
-		r, err := b.client.RunSession(t.Context(), wire.RunSessionRequest{SessionID: session.SessionID, Command: script("session")})
+		r, err := b.client.RunSession(t.Context(), wire.RunSessionRequest{SessionID: session.SessionID, Command: osstring.String(script("session"))})
 		var out strings.Builder
 		for _, c := range r.Output {
 			out.WriteString(c.Data)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -51,7 +52,7 @@ func (s *sessionBox) do(q wire.RunSessionRequest) wire.RunSessionResult {
 
 func (s *sessionBox) sh(command string) wire.RunSessionResult {
 	s.t.Helper()
-	return s.do(wire.RunSessionRequest{Command: command})
+	return s.do(wire.RunSessionRequest{Command: osstring.String(command)})
 }
 
 func (s *sessionBox) restart() {
@@ -199,7 +200,7 @@ func (tt oddity) check(t *testing.T, s *sessionBox) {
 			return
 		}
 	}
-	r := s.do(wire.RunSessionRequest{Command: tt.command, Stdin: tt.stdin})
+	r := s.do(wire.RunSessionRequest{Command: osstring.String(tt.command), Stdin: tt.stdin})
 	anyCode := tt.err != "" && tt.code == 0 && r.ExitCode > 0 && r.ExitCode < 3 // shells differ
 	if strings.TrimSuffix(printed(r, "stdout"), "\n") != strings.TrimSuffix(tt.out, "\n") || !strings.Contains(printed(r, "stderr"), tt.err) || r.ExitCode != tt.code && !anyCode {
 		t.Errorf("%s: stdout %q, stderr %q, status %d, want %q, %q, %d", tt.name, printed(r, "stdout"), printed(r, "stderr"), r.ExitCode, tt.out, tt.err, tt.code)
@@ -240,7 +241,7 @@ func TestSessionTimeout(t *testing.T) {
 				{"echo before; exec sleep 100", false},
 			} {
 				s.sh("state=kept; sleep 300 &")
-				r := s.do(wire.RunSessionRequest{Command: tt.command, Timeout: 0.3})
+				r := s.do(wire.RunSessionRequest{Command: osstring.String(tt.command), Timeout: 0.3})
 				if name == "busybox" && r.Restarted {
 					tt.kept = false // its handler of interrupts may wait for ever for its own memory's lock
 				}

@@ -116,7 +116,7 @@ func (a *archives) importing(ctx context.Context) (time.Duration, error) {
 	dir := a.target()
 	began := time.Now()
 	_, err = wire.Upload(ctx, &a.client, wire.ExtractArchive,
-		wire.ExtractRequest{ArchiveSize: info.Size(), Destination: wire.Path(filepath.Base(dir))}, f)
+		wire.ExtractRequest{ArchiveSize: info.Size(), Destination: wire.OSString(filepath.Base(dir))}, f)
 	took := time.Since(began)
 	if err != nil {
 		return took, err

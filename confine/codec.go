@@ -197,7 +197,7 @@ func (c *coder) step(s *Step) {
 
 func (c *coder) isolation(i *policy.Isolation) {
 	for _, s := range []*string{&i.Backend, &i.Level, &i.Identity, &i.Network, &i.Capabilities, &i.Seccomp, &i.Landlock,
-		&i.Cgroup, &i.Workspace, &i.Layer, &i.RootFS, &i.NestedUserns, &i.Death} {
+		&i.Cgroup, &i.Workspace, &i.Layer, (*string)(&i.RootFS), &i.NestedUserns, &i.Death} {
 		text(c, s)
 	}
 	var egress []policy.IsolationEgress
@@ -225,8 +225,8 @@ func (c *coder) isolation(i *policy.Isolation) {
 	if c.reading && len(ssh) > 0 {
 		i.SSHAgent = &ssh[0]
 	}
-	list(c, &i.HostSockets, text)
-	list(c, &i.CoveredSockets, text)
+	list(c, (*[]string)(&i.HostSockets), text)
+	list(c, (*[]string)(&i.CoveredSockets), text)
 	list(c, &i.Published, func(c *coder, p *policy.PublishedPort) {
 		text(c, &p.Address)
 		number(c, &p.Port)
@@ -238,7 +238,7 @@ func (c *coder) isolation(i *policy.Isolation) {
 	list(c, &i.KeptGroups, number)
 	c.flag(&i.NoNewPrivs)
 	number(c, &i.LandlockABI)
-	list(c, &i.OwnCopies, text)
+	list(c, (*[]string)(&i.OwnCopies), text)
 	c.texts(&i.Limits)
 	list(c, &i.Degraded, text)
 	list(c, &i.Lost, text)

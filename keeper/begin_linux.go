@@ -34,7 +34,7 @@ func (k *keeper) begin() (*Ready, *Failure) {
 		case !errors.As(err, &errno):
 			f.Cause = err.Error()
 		case errors.As(err, &failed) && failed.Stage == clone.StageDir:
-			f.Errno, f.Op, f.Object = int(errno), "enter", k.order.Dir
+			f.Errno, f.Op, f.Object = int(errno), "enter", string(k.order.Dir)
 		default:
 			f.Errno = int(errno)
 			if errno == unix.ENOENT || errno == unix.EACCES || errno == unix.ENOEXEC {

@@ -20,6 +20,7 @@ package keeper
 import (
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -48,10 +49,10 @@ const (
 
 // Order is the task of a keeper.
 type Order struct {
-	Path string   `json:"path"` // of the wall's program, absolute
-	Argv []string `json:"argv"` // including the agent's command
-	Env  []string `json:"env"`
-	Dir  string   `json:"dir"`
+	Path osstring.String `json:"path"` // of the wall's program, absolute
+	Argv osstring.List   `json:"argv"` // including the agent's command
+	Env  osstring.List   `json:"env"`
+	Dir  osstring.String `json:"dir"`
 	// Line is the guest's line, and Nonce the nonce in it.
 	Line  []byte `json:"line"`
 	Nonce string `json:"nonce"`

@@ -50,7 +50,7 @@ func startWall(o *Order) (*wall, error) {
 	// Gently: if the keeper is killed, the wall's command gets SIGTERM. Without a
 	// program in between it is the agent itself, which could not end the processes
 	// that have left its commands' trees if it were killed, too.
-	child, err := clone.Begin(&clone.Command{Path: o.Path, Argv: o.Argv, Env: o.Env, Dir: o.Dir, Umask: 0o022, Files: theirs[:],
+	child, err := clone.Begin(&clone.Command{Path: string(o.Path), Argv: o.Argv, Env: o.Env, Dir: string(o.Dir), Umask: 0o022, Files: theirs[:],
 		DieWithThread: true, Gently: true}, 0, false)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/internal/osstring"
 )
 
 // Enter describes which namespaces of another process to enter, and the steps in them
@@ -27,9 +28,9 @@ type Enter struct {
 	Root, Dir bool
 	// RootPath and DirPath are directories for that in place of the process's, opened before
 	// a namespace is entered.
-	RootPath, DirPath string
+	RootPath, DirPath osstring.String
 	// InsideDir is the working directory, a path in the namespaces that were entered.
-	InsideDir string
+	InsideDir osstring.String
 	// Env gives the command the process's environment.
 	Env bool
 	// JoinCgroup moves the command to the process's control group.
@@ -99,7 +100,7 @@ func ParseEnter(pid int, flags []string) (*Enter, error) {
 }
 
 // parseOwnPath reads an absolute path, if there is one.
-func parseOwnPath(value string, into *string) (wrong string) {
+func parseOwnPath(value string, into *osstring.String) (wrong string) {
 	if value == "" {
 		return ""
 	}
@@ -136,7 +137,7 @@ func (e *Enter) script(s *clone.Script, h *helper) {
 		s.Call("dir", unix.SYS_FCHDIR, h.dir)
 	}
 	if e.InsideDir != "" {
-		s.Call("dir", unix.SYS_CHDIR, e.InsideDir)
+		s.Call("dir", unix.SYS_CHDIR, string(e.InsideDir))
 	}
 	uid, gid := e.SetUID, e.SetGID
 	if root := uint32(0); h.enters(unix.CLONE_NEWUSER) && !e.PreserveCredentials {
@@ -200,7 +201,7 @@ func (e *Enter) inspectTarget(h *helper) error {
 		want       bool
 		name, path string
 		fd         *int
-	}{{e.Root, "root", e.RootPath, &h.root}, {e.Dir, "cwd", e.DirPath, &h.dir}} {
+	}{{e.Root, "root", string(e.RootPath), &h.root}, {e.Dir, "cwd", string(e.DirPath), &h.dir}} {
 		if !d.want {
 			continue
 		}

@@ -26,11 +26,11 @@ func (u *Unshare) keepFiles(pid int, forked bool) error {
 		if k.flag == unix.CLONE_NEWPID || k.flag == unix.CLONE_NEWTIME {
 			name += "_for_children"
 		}
-		err := unix.Mount("/proc/"+strconv.Itoa(pid)+"/ns/"+name, f.Path, "", unix.MS_BIND, "")
+		err := unix.Mount("/proc/"+strconv.Itoa(pid)+"/ns/"+name, string(f.Path), "", unix.MS_BIND, "")
 		if err == nil {
 			continue
 		}
-		e := &Error{Op: "keep", Object: "the new " + k.long + " namespace at " + f.Path, Err: err}
+		e := &Error{Op: "keep", Object: "the new " + k.long + " namespace at " + string(f.Path), Err: err}
 		switch {
 		case errors.Is(err, os.ErrPermission):
 			e.Hint = "only root can mount it there"
@@ -80,8 +80,8 @@ type enterFile struct {
 // in that namespace already.
 func (e *Enter) openFile(h *helper, f File) error {
 	k := kindOf(f.Namespace)
-	what := "the " + k.long + " namespace at " + f.Path
-	fd, err := unix.Open(f.Path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	what := "the " + k.long + " namespace at " + string(f.Path)
+	fd, err := unix.Open(string(f.Path), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return &Error{Op: "open", Object: what, Err: err, Hint: enterHint(err)}
 	}
@@ -104,7 +104,7 @@ func (e *Enter) openParent(h *helper) error {
 	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return of&k.flag != 0 })]
 	path := "/proc/" + strconv.Itoa(e.PID) + "/ns/" + k.file
 	if i := slices.IndexFunc(e.Files, func(f File) bool { return f.Namespace == k.flag }); i >= 0 {
-		path = e.Files[i].Path
+		path = string(e.Files[i].Path)
 	}
 	what := "the parent user namespace of process " + strconv.Itoa(e.PID)
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)

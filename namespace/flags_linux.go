@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/osstring"
 )
 
 // flag is a flag that sets something in an S. It has a name, or a letter, or both.
@@ -94,8 +96,8 @@ func (f *flag[S]) apply(s *S, value string, has bool) *FlagError {
 		return &FlagError{Reason: "its value is empty"}
 	case !has && f.value == needsValue:
 		return &FlagError{Reason: "its value is missing: write --" + f.long + "=VALUE as one element"}
-	case strings.IndexByte(value, 0) >= 0 || !utf8.ValidString(value):
-		return &FlagError{Reason: "its value must be UTF-8 text without NUL"}
+	case strings.IndexByte(value, 0) >= 0:
+		return &FlagError{Reason: "its value must not hold a NUL byte"}
 	}
 	if wrong := f.set(s, value); wrong != "" {
 		return &FlagError{Reason: wrong}
@@ -174,11 +176,11 @@ func parseID(value string, into **uint32) (wrong string) {
 }
 
 // parsePath reads an absolute path.
-func parsePath(value string, into *string) (wrong string) {
+func parsePath(value string, into *osstring.String) (wrong string) {
 	if !path.IsAbs(value) {
 		return "its value must be an absolute path"
 	}
-	*into = value
+	*into = osstring.String(value)
 	return ""
 }
 
@@ -194,8 +196,8 @@ func parseOffset(value string, into **int64) (wrong string) {
 
 // File is the file of a namespace, as it is below /proc/PID/ns.
 type File struct {
-	Namespace uint64 `json:"namespace"` // CLONE_NEW*
-	Path      string `json:"path"`
+	Namespace uint64          `json:"namespace"` // CLONE_NEW*
+	Path      osstring.String `json:"path"`
 }
 
 // parseFile reads the absolute path of a namespace's file, if there is one.

@@ -100,25 +100,25 @@ func (h *helper) explain(r clone.Report) *failure {
 	case "propagate":
 		f.Op, f.Object = "set the propagation of", "mounts"
 	case "proc":
-		f.Op, f.Object = "mount", "proc at "+u.MountProc
+		f.Op, f.Object = "mount", "proc at "+string(u.MountProc)
 		if errno == unix.EPERM {
 			f.Hint = "it needs a new pid namespace whose first process mounts it (--pid --fork), and a /proc outside of which no part is covered"
 		}
 	case "root":
-		f.Op, f.Object = "change", "the root directory to "+u.Root
+		f.Op, f.Object = "change", "the root directory to "+string(u.Root)
 		if e.Root {
 			f.Object = "the root directory to that of process " + strconv.Itoa(e.PID)
 		}
 		if e.RootPath != "" {
-			f.Object = "the root directory to " + e.RootPath
+			f.Object = "the root directory to " + string(e.RootPath)
 		}
 	case "dir":
-		f.Op, f.Object = "change", "the working directory to "+u.Dir
+		f.Op, f.Object = "change", "the working directory to "+string(u.Dir)
 		if e.Dir {
 			f.Object = "the working directory to that of process " + strconv.Itoa(e.PID)
 		}
 		if dir := cmp.Or(e.InsideDir, e.DirPath); dir != "" {
-			f.Object = "the working directory to " + dir
+			f.Object = "the working directory to " + string(dir)
 		}
 	case "setuid", "setgid", "setgroups":
 		f.Op, f.Object, f.Hint = "change", map[string]string{"setuid": "the user", "setgid": "the group", "setgroups": "the other groups"}[f.Op], ""

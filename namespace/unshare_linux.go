@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/internal/osstring"
 )
 
 // Unshare describes new namespaces, and the steps in them before the command starts. The
@@ -40,9 +41,9 @@ type Unshare struct {
 	// is private.
 	Propagation string
 	// MountProc is where a new /proc is mounted; empty for none.
-	MountProc string
-	Root      string // becomes "/"
-	Dir       string // the working directory; "/" if Root is set
+	MountProc osstring.String
+	Root      osstring.String // becomes "/"
+	Dir       osstring.String // the working directory; "/" if Root is set
 	// KillSignal is sent to the command when its parent has ended; 0 is SIGKILL.
 	KillSignal     int
 	SetUID, SetGID *uint32
@@ -178,15 +179,15 @@ func (u *Unshare) script(s *clone.Script, h *helper) {
 		s.Call("propagate", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|flag)
 	}
 	if u.Root != "" {
-		s.Call("root", unix.SYS_CHROOT, u.Root)
+		s.Call("root", unix.SYS_CHROOT, string(u.Root))
 		s.Call("root", unix.SYS_CHDIR, "/")
 	}
 	if u.Dir != "" {
-		s.Call("dir", unix.SYS_CHDIR, u.Dir)
+		s.Call("dir", unix.SYS_CHDIR, string(u.Dir))
 	}
 	if u.MountProc != "" {
-		s.Try(unix.SYS_MOUNT, nil, u.MountProc, nil, unix.MS_REC|unix.MS_PRIVATE) // succeeds only on a mount
-		s.Call("proc", unix.SYS_MOUNT, "proc", u.MountProc, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
+		s.Try(unix.SYS_MOUNT, nil, string(u.MountProc), nil, unix.MS_REC|unix.MS_PRIVATE) // succeeds only on a mount
+		s.Call("proc", unix.SYS_MOUNT, "proc", string(u.MountProc), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
 	}
 	if u.SetGID != nil {
 		if u.Setgroups != "deny" && !u.denies() {

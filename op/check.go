@@ -6,12 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 // CheckGiven is CheckPath for an optional path.
-func CheckGiven(field, path string) error {
+func CheckGiven(field string, path osstring.String) error {
 	if path == "" {
 		return nil
 	}
@@ -19,7 +20,8 @@ func CheckGiven(field, path string) error {
 }
 
 // CheckPath checks a path of the workspace, before a sandbox is opened for it.
-func CheckPath(field, path string) error {
+func CheckPath(field string, text osstring.String) error {
+	path := string(text)
 	refuse := func(reason, hint string) error {
 		return &policy.FieldError{Field: field, Value: path, Reason: reason, Hint: hint}
 	}

@@ -46,10 +46,12 @@ func decodeObject(input []byte, in any) error {
 		return fmt.Errorf("it is longer than %d bytes", MaxInput)
 	case !utf8.Valid(input):
 		return errors.New("it is not valid UTF-8")
-	case loneSurrogate(input):
-		return errors.New("an escape in it is half of a character")
 	}
-	w := walker{dec: json.NewDecoder(bytes.NewReader(input))}
+	lone, half := loneSurrogates(input)
+	if half {
+		return errHalf
+	}
+	w := walker{dec: json.NewDecoder(bytes.NewReader(input)), lone: lone}
 	w.dec.UseNumber()
 	if err := w.value(reflect.TypeOf(in).Elem(), bounds{}, ""); err != nil {
 		return inputError(err)
@@ -73,25 +75,31 @@ func inputError(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// loneSurrogate reports whether an escape is half of a surrogate pair. It looks at
-// backslashes only, which JSON has only in strings.
-func loneSurrogate(input []byte) bool {
+var errHalf = errors.New("an escape in it is half of a character")
+
+// loneSurrogates returns where escapes are that stand for bytes (see package osstring), and whether
+// another one is half of a surrogate pair. It looks at backslashes only, which JSON has only in
+// strings.
+func loneSurrogates(input []byte) (lone []int64, half bool) {
 	for i := 0; i < len(input); i++ {
 		if input[i] != '\\' {
 			continue
 		}
 		i++
-		switch escape(input, i) >> 10 {
+		switch unit := escape(input, i); unit >> 10 {
 		case 0xD800 >> 10:
 			if i+5 >= len(input) || input[i+5] != '\\' || escape(input, i+6)>>10 != 0xDC00>>10 {
-				return true
+				return nil, true
 			}
 			i += 10
 		case 0xDC00 >> 10:
-			return true
+			if unit < 0xDC80 || 0xDCFF < unit {
+				return nil, true
+			}
+			lone = append(lone, int64(i))
 		}
 	}
-	return false
+	return lone, false
 }
 
 // escape returns the value of the escape uXXXX at i, or 0.
@@ -114,6 +122,8 @@ func escape(input []byte, i int) rune {
 // errors have the path of the field.
 type walker struct {
 	dec    *json.Decoder
+	lone   []int64 // where the rest of the input has escapes that stand for bytes
+	bytes  bool    // texts may have such
 	depth  int
 	values int
 	nulls  []null // in their order
@@ -144,17 +154,28 @@ func (w *walker) withoutNulls(input []byte) []byte {
 	return append(rest, input[from:]...)
 }
 
-// next returns the first token of the next value.
-func (w *walker) next() (json.Token, error) {
+// next returns the first token of the next value, which has this type.
+func (w *walker) next(t reflect.Type) (json.Token, error) {
 	if w.values++; w.values > maxValues {
 		return nil, fmt.Errorf("it holds more than %d values", maxValues)
 	}
-	return w.dec.Token()
+	return w.tok(w.bytes || holdsBytes(elem(t)))
+}
+
+// tok returns the next token, in which escapes stand for bytes if bytes is true.
+func (w *walker) tok(bytes bool) (json.Token, error) {
+	tok, err := w.dec.Token()
+	for len(w.lone) > 0 && w.lone[0] < w.dec.InputOffset() {
+		if w.lone = w.lone[1:]; !bytes && err == nil {
+			err = errHalf
+		}
+	}
+	return tok, err
 }
 
 // value checks the next value against a type; nil is any type.
 func (w *walker) value(t reflect.Type, b bounds, path string) error {
-	tok, err := w.next()
+	tok, err := w.next(t)
 	if err != nil {
 		return err
 	}
@@ -163,6 +184,10 @@ func (w *walker) value(t reflect.Type, b bounds, path string) error {
 
 // begun checks a value by its first token.
 func (w *walker) begun(tok json.Token, t reflect.Type, b bounds, path string) error {
+	if outer := w.bytes; holdsBytes(elem(t)) {
+		w.bytes = true
+		defer func() { w.bytes = outer }()
+	}
 	if own := elem(t); readsJSON(own) {
 		if done, err := byItself(tok, own, path); done {
 			return err
@@ -232,7 +257,7 @@ func (w *walker) object(t reflect.Type, path string) error {
 	seen := make(map[string]bool) // false for null
 	from, first := int(w.dec.InputOffset()), true
 	for w.dec.More() {
-		tok, err := w.dec.Token()
+		tok, err := w.tok(false)
 		if err != nil {
 			return err
 		}
@@ -252,7 +277,7 @@ func (w *walker) object(t reflect.Type, path string) error {
 				return &unknownFieldError{at: at, key: key, of: t}
 			}
 		}
-		if tok, err = w.next(); err != nil {
+		if tok, err = w.next(m.typ); err != nil {
 			return err
 		}
 		if seen[key] = tok != nil || t == nil || t.Kind() == reflect.Map; !seen[key] {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -25,6 +26,9 @@ type strictInput struct {
 	Rate  float64         `json:"rate,omitempty" max:"1"`
 	Bytes []byte          `json:"bytes,omitempty"`
 	Raw   json.RawMessage `json:"raw,omitempty"`
+	Path  osstring.String `json:"path,omitempty" max:"9"`
+	Argv  osstring.List   `json:"argv,omitempty"`
+	Env   Variables       `json:"env,omitempty"`
 }
 
 func TestDecode(t *testing.T) {
@@ -63,6 +67,16 @@ func TestDecode(t *testing.T) {
 		{"half a character", `{"any":"\ud83d"}`, "an escape in it is half of a character"},
 		{"the other half", `{"any":"\ude00"}`, "an escape in it is half of a character"},
 		{"two first halves", `{"any":"\ud83d\ud83d"}`, "an escape in it is half of a character"},
+		{"bytes in paths", `{"path":"caf\udce9","argv":["\udcff",""],"env":{"A":"\udc80"}}`, ""},
+		{"bytes in variables as a list", `{"env":["A=\udc80"]}`, ""},
+		{"bytes in the name of a variable", `{"env":{"A\udc80":""}}`, "an escape in it is half of a character"},
+		{"bytes in a text", `{"short":"ab\udce9"}`, "an escape in it is half of a character"},
+		{"bytes after a path", `{"path":"a","any":"\udce9"}`, "an escape in it is half of a character"},
+		{"no byte", `{"path":"\udc7f"}`, "an escape in it is half of a character"},
+		{"half a character in a path", `{"argv":["\ud83d"]}`, "an escape in it is half of a character"},
+		{"a path that is too long", `{"path":"0123456789"}`, "path must have at most 9 bytes"},
+		{"a number for a path", `{"path":1}`, "path must not be a JSON number"},
+		{"a number in arguments", `{"argv":[1]}`, "argv[0] must not be a JSON number"},
 		{"deep", `{"any":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, "it is nested deeper than 32"},
 		{"many", `{"any":[` + strings.Repeat("1,", 1<<18) + `1]}`, "it holds more than 262144 values"},
 		{"no JSON", `{"any":tru}`, "invalid character '}' in literal true (expecting 'e')"},

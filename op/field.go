@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/internal/lazyregexp"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
@@ -42,6 +43,8 @@ type Field struct {
 	Leads bool
 	// Kind is how its value is written.
 	Kind Kind
+	// Bytes: a text of it need not be UTF-8.
+	Bytes bool
 
 	Typ reflect.Type
 }
@@ -85,6 +88,7 @@ func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 		field := Field{
 			JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
 			Help: cmp.Or(f.Tag.Get("cli"), f.Tag.Get("help")), Complete: f.Tag.Get("complete"), Bare: f.Tag.Get("bare"), Leads: f.Tag.Get("leads") != "", Typ: elem(f.Type),
+			Bytes: holdsBytes(elem(f.Type)),
 		}
 		switch k := field.Typ.Kind(); {
 		case isText(field.Typ):
@@ -115,7 +119,7 @@ func (f Field) Value(text string) (any, error) {
 	refuse := func(reason, hint string) error {
 		return &policy.FieldError{Field: name, Value: text, Reason: reason, Hint: hint}
 	}
-	if !utf8.ValidString(text) {
+	if !f.Bytes && !utf8.ValidString(text) {
 		return nil, refuse("it is not valid UTF-8", "")
 	}
 	switch f.Kind {
@@ -142,6 +146,9 @@ func (f Field) Value(text string) (any, error) {
 		for _, wrong := range policy.FieldErrors(u.UnmarshalText([]byte(text))) {
 			return nil, refuse(wrong.Reason, wrong.Hint)
 		}
+	}
+	if f.Bytes {
+		return osstring.String(text), nil
 	}
 	return text, nil
 }
@@ -241,7 +248,20 @@ func plain(t reflect.Type) reflect.Type {
 }
 
 func readsJSON(t reflect.Type) bool {
-	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+	return t != nil && !isOSString(t) && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+// OSText marks a type that decodes JSON itself, and whose texts need not be UTF-8, as those of the
+// kernel (see package osstring).
+type OSText interface{ OSText() }
+
+// holdsBytes reports whether a type's texts need not be UTF-8.
+func holdsBytes(t reflect.Type) bool {
+	return t != nil && (isOSString(t) || t.Implements(reflect.TypeFor[OSText]()))
+}
+
+func isOSString(t reflect.Type) bool {
+	return t == reflect.TypeFor[osstring.String]() || t == reflect.TypeFor[osstring.List]()
 }
 
 // isText reports whether a type is written as a string in its own notation.

@@ -68,7 +68,7 @@ func (in SpecInput) workspaceDir(env *Env) string {
 		}
 		return base.Dir
 	}
-	resolved, err := policy.Spec{Workspace: policy.Workspace{Source: *in.Workspace}}.Resolve(base)
+	resolved, err := policy.Spec{Workspace: policy.Workspace{Source: string(*in.Workspace)}}.Resolve(base)
 	if err != nil || *in.Workspace == "" {
 		return ""
 	}

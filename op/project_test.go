@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op/internal/project"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -50,16 +51,17 @@ func trustProject(t *testing.T, env *Env, ws string) {
 
 func TestProjectFileReaders(t *testing.T) {
 	word := func(s string) *string { return &s }
+	path := func(s osstring.String) *osstring.String { return &s }
 	for name, tt := range map[string]struct {
 		change func(env *Env)
 		in     SpecInput
 		read   bool
 	}{
 		"the current directory":      {read: true},
-		"a workspace that is named":  {in: SpecInput{Workspace: word(".")}, read: true},
+		"a workspace that is named":  {in: SpecInput{Workspace: path(".")}, read: true},
 		"docker":                     {in: SpecInput{BackendInput: BackendInput{Backend: word("docker")}}, read: true},
-		"another workspace":          {in: SpecInput{Workspace: word("..")}},
-		"an empty workspace":         {in: SpecInput{Workspace: word("")}},
+		"another workspace":          {in: SpecInput{Workspace: path("..")}},
+		"an empty workspace":         {in: SpecInput{Workspace: path("")}},
 		"a spec file":                {in: SpecInput{SpecFile: "s.yaml"}},
 		"rejected":                   {in: SpecInput{NoProjectFile: true}},
 		"no walls":                   {in: SpecInput{BackendInput: BackendInput{Backend: word("host")}}},

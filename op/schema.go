@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -104,6 +105,12 @@ func notation(t reflect.Type) (schema, bool) {
 		return s, true
 	}
 	switch t {
+	case reflect.TypeFor[osstring.String]():
+		return schema{Type: "string"}, true
+	case reflect.TypeFor[osstring.List]():
+		return schema{Type: "array", Items: &schema{Type: "string"}}, true
+	case reflect.TypeFor[osstring.Map]():
+		return schema{Type: "object", Additional: schema{Type: "string"}}, true
 	case reflect.TypeFor[policy.Size]():
 		return schema{
 			Type: []string{"string", "integer"}, Pattern: `^[0-9]+([.][0-9]+)? *([KMGT]i?B|B)?$`,

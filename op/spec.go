@@ -13,6 +13,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
@@ -20,35 +21,35 @@ import (
 // SpecInput has the fields that describe a sandbox: a spec file, and fields that override
 // it. A field that is absent leaves the file's value, or the default, as it is.
 type SpecInput struct {
-	SpecFile      string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it" within:"files"`
-	NoProjectFile bool     `json:"no_project_file,omitempty" flag:"no-project-file" only:"cli" help:"do not use the project's file (.paddock.yaml), and say nothing about it"`
-	Workspace     *string  `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory; for a session, an empty one)"`
-	RO            []string `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)" within:"mounts"`
-	RW            []string `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)" within:"mounts"`
-	Unprotect     []string `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)" within:"unprotected"`
-	Env           []string `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
-	EnvPass       []string `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
-	NoTools       bool     `json:"no_toolchains,omitempty" flag:"no-toolchains" help:"leave out the toolchains below the caller's home that PATH names: nvm's, pyenv's, rustup's and so on"`
-	Mode          *string  `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy,overlay" help:"bind (default: changes reach the directory), copy (a copy in memory, which ends with the sandbox) or overlay (changes go to a layer above the directory)"`
-	Layers        *string  `json:"layers,omitempty" flag:"layers" arg:"DIR" complete:"dir" only:"cli" help:"with an overlay, keep its layer below this directory, on a file system that can carry one (default: the state directory)"`
-	RootFS        *string  `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
-	Level         *string  `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
-	Seccomp       *string  `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
-	Degraded      []string `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"accept that this is weaker than asked for if the host cannot enforce it (may be repeated)" within:"degraded"`
-	Caches        []string `json:"caches,omitempty" flag:"cache" arg:"TOOL" help:"keep the caches of these tools for later sandboxes over the workspace: cargo, ccache, go, npm, pip, uv; none; or auto (default: those that the workspace uses); names may be given together (may be repeated)"`
-	Home          *string  `json:"home,omitempty" flag:"home" arg:"DIR" complete:"dir" help:"what HOME is: keep, which stays for later sandboxes over the workspace, or a directory that commands may change (default: private and empty)"`
-	Network       *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,allow,host" cli:"none (default: loopback only), allow (the hosts that rules name), observe (every public name; the end prints what was reached, as rules) or host (the host's own, with everything that listens there)" help:"none (default: loopback only), allow (the hosts that rules name) or host (the host's own, with everything that listens there)" within:"network"`
-	Allow         []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"let commands reach this host, and no other: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)" within:"rules"`
-	AllowFrom     []string `json:"allow_from,omitempty" flag:"allow-from" arg:"TOOL" only:"cli" help:"let commands reach the hosts from which your own npm, go, pip, cargo or apt downloads, by asking it; names may be given together (may be repeated)"`
-	ObservePorts  []string `json:"observe_ports,omitempty" flag:"observe-ports" arg:"PORT" only:"cli" help:"with --network observe, which opens every public name at ports 443, 80 and 22, and prints at the end what was reached, as rules: further ports; several may be given together (may be repeated)"`
-	Deny          []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
-	SSHAgent      *string  `json:"ssh_agent,omitempty" flag:"ssh-agent" arg:"USE" bare:"login" choices:"login,sign" help:"let commands use the keys of the caller's SSH agent, which stay there: login (at hosts that rules open and known_hosts has; the default) or sign (that, and to sign commits of git)" within:"ssh"`
-	SSHKeys       []string `json:"ssh_keys,omitempty" flag:"ssh-key" arg:"FINGERPRINT" help:"with ssh-agent, let commands use this key alone: SHA256:…, as ssh-add -l prints it (may be repeated)" within:"ssh"`
-	HostSockets   []string `json:"host_sockets,omitempty" flag:"host-socket" arg:"PATH" complete:"file" help:"let commands connect to this Unix socket of the host, at the same path inside; others that mounts show are covered (may be repeated)" within:"host_sockets"`
-	HostPorts     []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"let commands reach this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
-	Publish       []string `json:"publish,omitempty" flag:"publish" short:"p" arg:"[IP:]HOST:GUEST" help:"publish a port of the sandbox on a loopback address of its own: 8080:3000, or 3000 for any free port (or at another address: 127.0.0.1:8080:3000); any lets callers publish every port later (may be repeated)" within:"publish"`
-	Hostname      *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
-	Redact        []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
+	SpecFile      osstring.String  `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it" within:"files"`
+	NoProjectFile bool             `json:"no_project_file,omitempty" flag:"no-project-file" only:"cli" help:"do not use the project's file (.paddock.yaml), and say nothing about it"`
+	Workspace     *osstring.String `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory; for a session, an empty one)"`
+	RO            osstring.List    `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)" within:"mounts"`
+	RW            osstring.List    `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)" within:"mounts"`
+	Unprotect     osstring.List    `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)" within:"unprotected"`
+	Env           osstring.List    `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
+	EnvPass       []string         `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"pass on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
+	NoTools       bool             `json:"no_toolchains,omitempty" flag:"no-toolchains" help:"leave out the toolchains below the caller's home that PATH names: nvm's, pyenv's, rustup's and so on"`
+	Mode          *string          `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy,overlay" help:"bind (default: changes reach the directory), copy (a copy in memory, which ends with the sandbox) or overlay (changes go to a layer above the directory)"`
+	Layers        *osstring.String `json:"layers,omitempty" flag:"layers" arg:"DIR" complete:"dir" only:"cli" help:"with an overlay, keep its layer below this directory, on a file system that can carry one (default: the state directory)"`
+	RootFS        *osstring.String `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
+	Level         *string          `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
+	Seccomp       *string          `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
+	Degraded      []string         `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"accept that this is weaker than asked for if the host cannot enforce it (may be repeated)" within:"degraded"`
+	Caches        []string         `json:"caches,omitempty" flag:"cache" arg:"TOOL" help:"keep the caches of these tools for later sandboxes over the workspace: cargo, ccache, go, npm, pip, uv; none; or auto (default: those that the workspace uses); names may be given together (may be repeated)"`
+	Home          *osstring.String `json:"home,omitempty" flag:"home" arg:"DIR" complete:"dir" help:"what HOME is: keep, which stays for later sandboxes over the workspace, or a directory that commands may change (default: private and empty)"`
+	Network       *string          `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,allow,host" cli:"none (default: loopback only), allow (the hosts that rules name), observe (every public name; the end prints what was reached, as rules) or host (the host's own, with everything that listens there)" help:"none (default: loopback only), allow (the hosts that rules name) or host (the host's own, with everything that listens there)" within:"network"`
+	Allow         []string         `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"let commands reach this host, and no other: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)" within:"rules"`
+	AllowFrom     []string         `json:"allow_from,omitempty" flag:"allow-from" arg:"TOOL" only:"cli" help:"let commands reach the hosts from which your own npm, go, pip, cargo or apt downloads, by asking it; names may be given together (may be repeated)"`
+	ObservePorts  []string         `json:"observe_ports,omitempty" flag:"observe-ports" arg:"PORT" only:"cli" help:"with --network observe, which opens every public name at ports 443, 80 and 22, and prints at the end what was reached, as rules: further ports; several may be given together (may be repeated)"`
+	Deny          []string         `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)" within:"rules"`
+	SSHAgent      *string          `json:"ssh_agent,omitempty" flag:"ssh-agent" arg:"USE" bare:"login" choices:"login,sign" help:"let commands use the keys of the caller's SSH agent, which stay there: login (at hosts that rules open and known_hosts has; the default) or sign (that, and to sign commits of git)" within:"ssh"`
+	SSHKeys       []string         `json:"ssh_keys,omitempty" flag:"ssh-key" arg:"FINGERPRINT" help:"with ssh-agent, let commands use this key alone: SHA256:…, as ssh-add -l prints it (may be repeated)" within:"ssh"`
+	HostSockets   osstring.List    `json:"host_sockets,omitempty" flag:"host-socket" arg:"PATH" complete:"file" help:"let commands connect to this Unix socket of the host, at the same path inside; others that mounts show are covered (may be repeated)" within:"host_sockets"`
+	HostPorts     []string         `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"let commands reach this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
+	Publish       []string         `json:"publish,omitempty" flag:"publish" short:"p" arg:"[IP:]HOST:GUEST" help:"publish a port of the sandbox on a loopback address of its own: 8080:3000, or 3000 for any free port (or at another address: 127.0.0.1:8080:3000); any lets callers publish every port later (may be repeated)" within:"publish"`
+	Hostname      *string          `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
+	Redact        []string         `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace email, credit_card, ip, mac_address or url in the output of commands, by redact (default), mask, hash or block (may be repeated)"`
 	policy.LimitFields
 	BackendInput
 }
@@ -86,12 +87,12 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 
 // over is like Over, without the hosts of AllowFrom.
 func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
-	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
+	if err := env.MayRead("spec_file", string(in.SpecFile)); err != nil {
 		return policy.Spec{}, err
 	}
 	if in.SpecFile != "" {
 		var err error
-		if spec, err = env.ReadSpec(ctx, "spec_file", in.SpecFile); err != nil {
+		if spec, err = env.ReadSpec(ctx, "spec_file", string(in.SpecFile)); err != nil {
 			return policy.Spec{}, err
 		}
 	}
@@ -316,11 +317,15 @@ func Set[T any](field *T, value *T) error {
 
 // SetText is like Set, and refuses an empty text: that is usually an unset shell variable,
 // which must not silently become the default.
-func SetText(field *string, value *string, name string) error {
-	if value != nil && *value == "" {
+func SetText[T ~string](field *string, value *T, name string) error {
+	switch {
+	case value == nil:
+		return nil
+	case *value == "":
 		return &policy.FieldError{Field: name, Reason: "it is empty", Hint: "leave it out for the default"}
 	}
-	return Set(field, value)
+	*field = string(*value)
+	return nil
 }
 
 // target returns a mount's target as it was written.
@@ -409,7 +414,7 @@ func ProjectOver(ctx context.Context, env *Env, workspace string, input []byte) 
 	if err := decode("the sandbox", input, &in); err != nil {
 		return policy.Spec{}, nil, err
 	}
-	in.Workspace = &workspace
+	in.Workspace = (*osstring.String)(&workspace)
 	spec, file, err := in.projectSpec(ctx, env, policy.Spec{})
 	if err == nil {
 		in.Workspace = nil
@@ -476,7 +481,7 @@ func resolveLinks(field string, path *string) error {
 }
 
 // Variables are environment variables, "K=V". In JSON they are a list or an object.
-type Variables []string
+type Variables osstring.List
 
 // BadVariable is the reason why the name of a variable or a secret is refused.
 const BadVariable = "a name has 1 to 64 letters, digits and underscores, the first of them no digit"
@@ -484,7 +489,7 @@ const BadVariable = "a name has 1 to 64 letters, digits and underscores, the fir
 // UnmarshalJSON also accepts an object, whose names are then sorted. It refuses names with
 // "=", which would mean something else in the list.
 func (v *Variables) UnmarshalJSON(data []byte) error {
-	var object map[string]string
+	var object osstring.Map
 	if json.Unmarshal(data, &object) == nil {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if strings.Contains(name, "=") {
@@ -494,11 +499,14 @@ func (v *Variables) UnmarshalJSON(data []byte) error {
 		}
 		return nil
 	}
-	if json.Unmarshal(data, (*[]string)(v)) != nil {
+	if json.Unmarshal(data, (*osstring.List)(v)) != nil {
 		return &policy.FieldError{Field: "env", Reason: "it must be an object of texts"}
 	}
 	return nil
 }
+
+// OSText says that values need not be UTF-8.
+func (Variables) OSText() {}
 
 // JSONSchema returns the schema of both forms.
 func (Variables) JSONSchema() string {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -27,7 +28,7 @@ limits: {timeout: 1m, open_files: 100}
 		t.Fatal(err)
 	}
 	in := SpecInput{
-		SpecFile: file, Workspace: new("/flag"), Network: new("none"), Unprotect: []string{".vscode"},
+		SpecFile: osstring.String(file), Workspace: new(osstring.String("/flag")), Network: new("none"), Unprotect: []string{".vscode"},
 		RO: []string{"/c:/x"}, RW: []string{"/d"}, Env: []string{"B=flag=1", "C="}, EnvPass: []string{"D"},
 		LimitFields: policy.LimitFields{Timeout: new(policy.Duration(0)), Output: new(policy.MiB)},
 	}
@@ -52,7 +53,7 @@ limits: {timeout: 1m, open_files: 100}
 
 func TestSpecTellsAllThatIsWrong(t *testing.T) {
 	in := SpecInput{
-		Workspace: new(""), Network: new(""), Env: []string{"secret"}, EnvPass: []string{"UNSET"},
+		Workspace: new(osstring.String("")), Network: new(""), Env: []string{"secret"}, EnvPass: []string{"UNSET"},
 		RO: []string{"a:b"}, LimitFields: policy.LimitFields{Timeout: new(policy.Duration(time.Second))},
 	}
 	_, err := in.Spec(t.Context(), &Env{})
@@ -131,7 +132,7 @@ func TestNetworkOfFields(t *testing.T) {
 		if err := os.WriteFile(file, []byte(tt.file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		tt.in.SpecFile = file
+		tt.in.SpecFile = osstring.String(file)
 		got, err := tt.in.Spec(t.Context(), &Env{})
 		if tt.wrong != "" {
 			if found := policy.FieldErrors(err); len(found) != 1 || found[0].Error() != tt.wrong || found[0].Hint == "" {

@@ -4,7 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // mounts returns the mounts with their defaults, outer targets first.
@@ -172,7 +171,7 @@ func (r *resolver) inHome(p string) (abs, reason, hint string) {
 }
 
 // checkPath returns why a text cannot be a path: it exceeds the kernel's bounds, or
-// would not fit into a line of a table or a string of JSON.
+// would not fit into a line of a table.
 func checkPath(p string) (reason, hint string) {
 	switch {
 	case p == "":
@@ -181,8 +180,6 @@ func checkPath(p string) (reason, hint string) {
 		return "it contains a NUL byte", ""
 	case strings.ContainsAny(p, "\n\r"):
 		return "it contains a line break", ""
-	case !utf8.ValidString(p):
-		return "it is not valid UTF-8", ""
 	case len(p) > maxPath:
 		return "it is longer than 4095 bytes", ""
 	}

@@ -2,8 +2,8 @@
 // [Spec] that a user writes, its defaults and its validation, and the [Isolation] that
 // was really applied. It decides, and enforces nothing.
 //
-// The package is portable and imports the standard library only, because the agent
-// links it. Package policy/specfile reads specs from YAML and JSON.
+// The package is portable and imports little more than the standard library, because the
+// agent links it. Package policy/specfile reads specs from YAML and JSON.
 //
 // A spec is used in three steps: it is read ([FieldError] names the line of a
 // mistake), [Spec.Resolve] fills in every default and refuses fields that cannot be
@@ -11,6 +11,8 @@
 // text: the backend finds out at the moment of use whether a path exists, and where
 // its links lead.
 package policy
+
+import "github.com/paddock-dev/paddock/internal/osstring"
 
 // Spec is what a sandbox should be. Its zero value is safe: the current
 // directory as workspace behind every default wall, and no network.
@@ -46,7 +48,7 @@ type Spec struct {
 	// inside, at most 16. Nobody but the host's programs may have been able to put them there.
 	// Default: none: sockets that programs of the host listen at are covered, wherever a
 	// mount shows them.
-	HostSockets []string `json:"host_sockets,omitempty"`
+	HostSockets osstring.List `json:"host_sockets,omitempty"`
 	// SSHAgent, if not nil, lets commands use the caller's SSH agent, within bounds. It
 	// implies network "allow". Default: none.
 	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
@@ -55,7 +57,7 @@ type Spec struct {
 	// Env is laid over the clean base environment of every command. A name
 	// is letters, digits and underscores; a variable is at most 128 KiB with
 	// its name (the kernel's bound), and all together are at most 1 MiB.
-	Env map[string]string `json:"env,omitempty"`
+	Env osstring.Map `json:"env,omitempty"`
 	// NoToolchains leaves out the toolchains below the caller's home that the caller's
 	// PATH names, where they would be shown.
 	NoToolchains bool `json:"no_toolchains,omitempty"`
@@ -143,8 +145,8 @@ type Isolation struct {
 	SSHAgent *SSHAgent `json:"ssh_agent,omitempty"`
 	// HostSockets are the sockets of the host that commands may connect to, and CoveredSockets
 	// those that mounts would show, and that are covered.
-	HostSockets    []string `json:"host_sockets,omitempty"`
-	CoveredSockets []string `json:"covered_sockets,omitempty"`
+	HostSockets    osstring.List `json:"host_sockets,omitempty"`
+	CoveredSockets osstring.List `json:"covered_sockets,omitempty"`
 	// Published are the ports of the sandbox that the host listens for.
 	Published    []PublishedPort `json:"published,omitempty"`
 	Capabilities string          `json:"capabilities"` // of commands: "none"
@@ -160,22 +162,22 @@ type Isolation struct {
 	Cgroup string `json:"cgroup"`
 	// Workspace is "bind", "copy" or "overlay", RootFS "host" or a directory. Layer says
 	// how an overlay was mounted: "trusted" (by root) or "userxattr" (by an ordinary user).
-	Workspace string `json:"workspace"`
-	Layer     string `json:"layer,omitempty"`
-	RootFS    string `json:"rootfs"`
+	Workspace string          `json:"workspace"`
+	Layer     string          `json:"layer,omitempty"`
+	RootFS    osstring.String `json:"rootfs"`
 	// Caches are the tools whose caches are kept for later sandboxes. LayeredCaches are those
 	// for which commands have what earlier sandboxes kept, below a layer in memory: what they
 	// change ends with the sandbox. Home is the host directory at HOME, empty for a private
 	// one that ends with the sandbox.
-	Caches        []string `json:"caches,omitempty"`
-	LayeredCaches []string `json:"layered_caches,omitempty"`
-	Home          string   `json:"home,omitempty"`
+	Caches        []string        `json:"caches,omitempty"`
+	LayeredCaches []string        `json:"layered_caches,omitempty"`
+	Home          osstring.String `json:"home,omitempty"`
 	// Downloads are the tools that can read what they have downloaded for the caller, outside
 	// of sandboxes.
 	Downloads []string `json:"downloads,omitempty"`
 	// OwnCopies are files inside (git's configuration) of which commands get a
 	// separate copy to change; the host's file stays unchanged.
-	OwnCopies []string `json:"own_copies,omitempty"`
+	OwnCopies osstring.List `json:"own_copies,omitempty"`
 	// Toolchains are those of the caller's home that are visible, read-only.
 	Toolchains []Toolchain `json:"toolchains,omitempty"`
 	// Limits says how each limit is enforced: "memory": "memory.max=64MiB".

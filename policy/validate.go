@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // The defaults that [Spec.Resolve] fills in, beside the zero values that stay.
@@ -244,8 +243,6 @@ func (r *resolver) env(env map[string]string) {
 			reason = "the name is longer than 255 bytes"
 		case strings.ContainsRune(value, 0):
 			reason = "the value contains a NUL byte"
-		case !utf8.ValidString(value):
-			reason = "the value is not valid UTF-8"
 		case len(name)+len("=")+len(value) > maxVariable:
 			reason = "name and value are longer than 128KiB, the kernel's bound"
 		default:

@@ -136,7 +136,7 @@ type ListExecsResult struct {
 // StartExec starts a command in the background. It refuses the fields of q that are for
 // commands with a client: Stream, TTY, Pass, Detach and MaxOutputBytes.
 func (c *Client) StartExec(ctx context.Context, q ExecRequest) (BackgroundExec, error) {
-	if err := q.checkText(); err != nil {
+	if err := checkUTF8("stdin", q.Stdin); err != nil {
 		return BackgroundExec{}, err
 	}
 	return checked(Call(ctx, c, StartExec, q))

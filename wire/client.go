@@ -79,7 +79,7 @@ func (c *Client) Hello(ctx context.Context) (HelloResult, error) {
 // When ctx ends, the command's whole tree is killed.
 func (c *Client) Exec(ctx context.Context, q ExecRequest) (ExecResult, error) {
 	q.Stream = false
-	if err := q.checkText(); err != nil {
+	if err := checkUTF8("stdin", q.Stdin); err != nil {
 		return ExecResult{}, err
 	}
 	r, err := Call(ctx, c, Exec, q)

@@ -141,19 +141,12 @@ func TestRequestThatCannotBeSent(t *testing.T) {
 		return nil, io.EOF
 	}
 	c := &Client{Dial: dial}
-	for object, q := range map[string]ExecRequest{
-		"argv":    {Argv: []string{"ls", "\xff"}},
-		"command": {Command: "\xff"},
-		"cwd":     {Cwd: "\xff"},
-		"env":     {Env: map[string]string{"A": "\xff"}},
-		"stdin":   {Stdin: "\xff"},
-	} {
-		_, err := c.Exec(t.Context(), q)
-		wantError(t, err, CodeBadRequest, object+" is not valid UTF-8")
-		_, err = c.Start(t.Context(), q, Streams{})
-		wantError(t, err, CodeBadRequest, object+" is not valid UTF-8")
-	}
-	_, err := c.Exec(t.Context(), ExecRequest{Stdin: strings.Repeat("x", MaxLine)})
+	q := ExecRequest{Stdin: "\xff"}
+	_, err := c.Exec(t.Context(), q)
+	wantError(t, err, CodeBadRequest, "stdin is not valid UTF-8")
+	_, err = c.Start(t.Context(), q, Streams{})
+	wantError(t, err, CodeBadRequest, "stdin is not valid UTF-8")
+	_, err = c.Exec(t.Context(), ExecRequest{Stdin: strings.Repeat("x", MaxLine)})
 	wantError(t, err, CodeTooLarge, "more than 16777216")
 	_, err = Call(t.Context(), c, ExecStream, ExecRequest{})
 	if err == nil || !strings.Contains(err.Error(), "cannot ask for exec") {
@@ -237,7 +230,7 @@ func TestUpload(t *testing.T) {
 	c := peer(t, func(conn net.Conn, in *bufio.Reader) {
 		body := make([]byte, 5)
 		_, _ = io.ReadFull(in, body)
-		_ = WriteLine(conn, WriteFileResult{Path: Path(body), BytesWritten: 5})
+		_ = WriteLine(conn, WriteFileResult{Path: OSString(body), BytesWritten: 5})
 	})
 	q := WriteFileRequest{Path: "x", ContentSize: 5}
 	r, err := Upload(t.Context(), c, WriteFile, q, strings.NewReader("hello, and more"))

@@ -322,7 +322,7 @@ func decodeList[T any](data []byte, into *[]T, most int, name string) error {
 // use. Call it while waiting for something else: it takes a few hundred
 // microseconds, which would otherwise be most of a short command's time.
 func Warm() {
-	request, err := encode(ExecRequest{Action: Exec.Name, Argv: []string{""}, Env: map[string]string{"": ""}})
+	request, err := encode(ExecRequest{Action: Exec.Name, Argv: OSStrings{""}, Env: OSEnv{"": ""}})
 	if err == nil {
 		_ = DecodeRequest(request, new(ExecRequest))
 	}

@@ -1,9 +1,6 @@
 package wire
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -16,16 +13,16 @@ type ExecRequest struct {
 	// shell. Only one of them may be given; without either, an empty Command
 	// runs. An Argv[0] without a slash is looked up in the PATH of the
 	// command's own environment.
-	Command string   `json:"command,omitempty"`
-	Argv    []string `json:"argv,omitempty"`
+	Command OSString  `json:"command,omitempty"`
+	Argv    OSStrings `json:"argv,omitempty"`
 	// Cwd is the working directory, relative to the workspace or absolute.
 	// Default: the workspace.
-	Cwd string `json:"cwd,omitempty"`
+	Cwd OSString `json:"cwd,omitempty"`
 	// Env is added to the agent's base environment, and replaces variables in
 	// it. Its names must match [A-Za-z_][A-Za-z0-9_]{0,63}. With ClearEnv, Env
 	// is the whole environment, and any name that the kernel accepts is valid.
-	Env      map[string]string `json:"env,omitempty"`
-	ClearEnv bool              `json:"clear_env,omitempty"`
+	Env      OSEnv `json:"env,omitempty"`
+	ClearEnv bool  `json:"clear_env,omitempty"`
 	// SecretEnv names secrets of set_secrets, at most MaxSecretEnv, that become variables;
 	// Env replaces them. Their values are redacted for as long as the command runs.
 	SecretEnv []string `json:"secret_env,omitempty"`
@@ -72,19 +69,7 @@ type ExecRequest struct {
 // envOwner names the request in errors about its environment.
 func (*ExecRequest) envOwner() string { return "exec" }
 
-// checkText refuses text that JSON cannot carry: encoding would silently
-// replace bytes, and a command other than the requested one would run.
-func (r *ExecRequest) checkText() error {
-	return cmp.Or(
-		checkUTF8("command", r.Command),
-		checkUTF8("argv", r.Argv...),
-		checkUTF8("cwd", r.Cwd),
-		checkUTF8("env", slices.Collect(maps.Keys(r.Env))...),
-		checkUTF8("env", slices.Collect(maps.Values(r.Env))...),
-		checkUTF8("stdin", r.Stdin),
-	)
-}
-
+// checkUTF8 refuses texts that JSON cannot carry: encoding would replace bytes in silence.
 func checkUTF8(field string, texts ...string) error {
 	for _, text := range texts {
 		if !utf8.ValidString(text) {

@@ -29,7 +29,7 @@ type ListRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	// Path is absolute below /workspace, or relative to it. Default: /workspace.
-	Path Path `json:"path,omitempty"`
+	Path OSString `json:"path,omitempty"`
 	// Recursive lists everything below too, parents before children.
 	Recursive bool `json:"recursive,omitempty"`
 	// Limit bounds the entries of one answer. Absent or 0: as many as an answer
@@ -43,9 +43,9 @@ func (q *ListRequest) setDefaults() { q.Path = workspaceRoot }
 
 // ListResult is a listing, sorted by path among siblings.
 type ListResult struct {
-	Path         Path    `json:"path"`
-	ArtifactType string  `json:"artifact_type"`
-	Entries      []Entry `json:"entries"`
+	Path         OSString `json:"path"`
+	ArtifactType string   `json:"artifact_type"`
+	Entries      []Entry  `json:"entries"`
 	// Truncated says that there are more entries; a request whose Cursor is
 	// NextCursor continues with them.
 	Truncated  bool   `json:"truncated"`
@@ -54,17 +54,17 @@ type ListResult struct {
 
 // Entry is a file, a directory or a link.
 type Entry struct {
-	Path         Path   `json:"path"`
-	ArtifactType string `json:"artifact_type"`
-	SizeBytes    int64  `json:"size_bytes"`  // 0 for a directory
-	LinkTarget   *Path  `json:"link_target"` // of a symbolic link, else null
+	Path         OSString  `json:"path"`
+	ArtifactType string    `json:"artifact_type"`
+	SizeBytes    int64     `json:"size_bytes"`  // 0 for a directory
+	LinkTarget   *OSString `json:"link_target"` // of a symbolic link, else null
 }
 
 // ReadWorkspaceFileRequest asks for a small file as a whole.
 type ReadWorkspaceFileRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      Path   `json:"path,omitempty"`
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	Path      OSString `json:"path,omitempty"`
 	// MaxBytes is the largest file that is accepted, 1 to MaxFileText (default).
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
@@ -73,17 +73,17 @@ func (q *ReadWorkspaceFileRequest) setDefaults() { q.Path, q.MaxBytes = workspac
 
 // ReadWorkspaceFileResult is a whole file.
 type ReadWorkspaceFileResult struct {
-	Path       Path   `json:"path"`
-	SizeBytes  int64  `json:"size_bytes"`
-	ContentB64 []byte `json:"content_b64"`
+	Path       OSString `json:"path"`
+	SizeBytes  int64    `json:"size_bytes"`
+	ContentB64 []byte   `json:"content_b64"`
 }
 
 // WriteWorkspaceFileRequest replaces a file, or makes it and its parents.
 type WriteWorkspaceFileRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      Path   `json:"path,omitempty"`
-	Text      string `json:"text"`
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	Path      OSString `json:"path,omitempty"`
+	Text      string   `json:"text"`
 	// Mode holds the nine permission bits. Absent: those of the file, or 0644.
 	Mode *uint32 `json:"mode,omitempty"`
 }
@@ -92,35 +92,35 @@ func (q *WriteWorkspaceFileRequest) setDefaults() { q.Path = workspaceRoot }
 
 // WriteFileResult describes the file that was written.
 type WriteFileResult struct {
-	Path         Path   `json:"path"`
-	SizeBytes    int64  `json:"size_bytes"`
-	BytesWritten int64  `json:"bytes_written"`
-	Mode         uint32 `json:"mode"`
+	Path         OSString `json:"path"`
+	SizeBytes    int64    `json:"size_bytes"`
+	BytesWritten int64    `json:"bytes_written"`
+	Mode         uint32   `json:"mode"`
 }
 
 // DeleteRequest removes a file or a link; a directory only with Recursive.
 type DeleteRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      Path   `json:"path,omitempty"`
-	Recursive bool   `json:"recursive,omitempty"`
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	Path      OSString `json:"path,omitempty"`
+	Recursive bool     `json:"recursive,omitempty"`
 }
 
 func (q *DeleteRequest) setDefaults() { q.Path = workspaceRoot }
 
 // DeleteResult describes what was removed.
 type DeleteResult struct {
-	Path    Path  `json:"path"`
-	Deleted bool  `json:"deleted"`
-	Entries int64 `json:"entries"` // everything that was removed, directories included
+	Path    OSString `json:"path"`
+	Deleted bool     `json:"deleted"`
+	Entries int64    `json:"entries"` // everything that was removed, directories included
 }
 
 // ReadFileRequest asks for a file of any size, or a part of it.
 type ReadFileRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      Path   `json:"path,omitempty"`
-	Offset    int64  `json:"offset,omitempty"` // in bytes
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	Path      OSString `json:"path,omitempty"`
+	Offset    int64    `json:"offset,omitempty"` // in bytes
 	// Length is in bytes. Absent: to the end of the file.
 	Length *int64 `json:"length,omitempty"`
 }
@@ -129,11 +129,11 @@ func (q *ReadFileRequest) setDefaults() { q.Path = workspaceRoot }
 
 // ReadFileResult is the header before ContentSize raw bytes.
 type ReadFileResult struct {
-	Path        Path   `json:"path"`
-	SizeBytes   int64  `json:"size_bytes"` // of the whole file
-	Mode        uint32 `json:"mode"`
-	ModifiedAt  string `json:"modified_at"`  // RFC 3339, UTC
-	ContentSize int64  `json:"content_size"` // bytes that follow
+	Path        OSString `json:"path"`
+	SizeBytes   int64    `json:"size_bytes"` // of the whole file
+	Mode        uint32   `json:"mode"`
+	ModifiedAt  string   `json:"modified_at"`  // RFC 3339, UTC
+	ContentSize int64    `json:"content_size"` // bytes that follow
 }
 
 // BodySize returns how many bytes follow the header.
@@ -142,10 +142,10 @@ func (r *ReadFileResult) BodySize() int64 { return r.ContentSize }
 // WriteFileRequest replaces a file by the ContentSize bytes that follow the
 // request, or makes it and its parents. Its answer is a WriteFileResult.
 type WriteFileRequest struct {
-	Action      string `json:"action"`
-	KeepAlive   bool   `json:"keep_alive,omitempty"`
-	Path        Path   `json:"path,omitempty"`
-	ContentSize int64  `json:"content_size"`
+	Action      string   `json:"action"`
+	KeepAlive   bool     `json:"keep_alive,omitempty"`
+	Path        OSString `json:"path,omitempty"`
+	ContentSize int64    `json:"content_size"`
 	// Mode holds the nine permission bits. Absent: those of the file, or 0644.
 	Mode *uint32 `json:"mode,omitempty"`
 }
@@ -157,9 +157,9 @@ func (q *WriteFileRequest) BodySize() int64 { return q.ContentSize }
 
 // StatRequest asks about one path; a link is not followed.
 type StatRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      Path   `json:"path,omitempty"`
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	Path      OSString `json:"path,omitempty"`
 }
 
 func (q *StatRequest) setDefaults() { q.Path = workspaceRoot }
@@ -176,9 +176,9 @@ type StatResult struct {
 
 // MkdirRequest makes a directory and its parents; one that exists is fine.
 type MkdirRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      Path   `json:"path,omitempty"`
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	Path      OSString `json:"path,omitempty"`
 	// Mode holds the nine permission bits. Absent: 0755.
 	Mode *uint32 `json:"mode,omitempty"`
 }
@@ -187,24 +187,24 @@ func (q *MkdirRequest) setDefaults() { q.Path = workspaceRoot }
 
 // MkdirResult says whether the directory is new.
 type MkdirResult struct {
-	Path    Path `json:"path"`
-	Created bool `json:"created"`
+	Path    OSString `json:"path"`
+	Created bool     `json:"created"`
 }
 
 // MoveRequest renames within the workspace; parents of the target are made.
 type MoveRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      Path   `json:"path"`
-	Target    Path   `json:"target"`
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	Path      OSString `json:"path"`
+	Target    OSString `json:"target"`
 	// Replace allows replacing a file or link that exists at Target.
 	Replace bool `json:"replace,omitempty"`
 }
 
 // MoveResult holds the old and the new path.
 type MoveResult struct {
-	Path   Path `json:"path"`
-	Target Path `json:"target"`
+	Path   OSString `json:"path"`
+	Target OSString `json:"target"`
 }
 
 // ExtractRequest unpacks a tar archive, whose ArchiveSize bytes follow the
@@ -214,7 +214,7 @@ type ExtractRequest struct {
 	KeepAlive   bool   `json:"keep_alive,omitempty"`
 	ArchiveSize int64  `json:"archive_size"`
 	// Destination is a directory, made if it does not exist. Default: /workspace.
-	Destination Path `json:"destination,omitempty"`
+	Destination OSString `json:"destination,omitempty"`
 	// Tree accepts what archives of whole trees have: the destination itself as a member,
 	// and links for which [LinkStaysInside] holds.
 	Tree bool `json:"tree,omitempty"`
@@ -250,9 +250,9 @@ func (q *ExtractRequest) BodySize() int64 { return q.ArchiveSize }
 
 // ExtractResult describes what was unpacked.
 type ExtractResult struct {
-	Destination  Path  `json:"destination"`
-	EntryCount   int64 `json:"entry_count"`   // all members
-	BytesWritten int64 `json:"bytes_written"` // of regular files
+	Destination  OSString `json:"destination"`
+	EntryCount   int64    `json:"entry_count"`   // all members
+	BytesWritten int64    `json:"bytes_written"` // of regular files
 }
 
 // InstallSecretsRequest replaces the set of secrets by those in the archive that
@@ -268,20 +268,20 @@ func (q *InstallSecretsRequest) BodySize() int64 { return q.ArchiveSize }
 
 // ExportRequest asks for a path as a tar archive. Links are not followed.
 type ExportRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      Path   `json:"path,omitempty"` // default: /workspace
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	Path      OSString `json:"path,omitempty"` // default: /workspace
 }
 
 func (q *ExportRequest) setDefaults() { q.Path = workspaceRoot }
 
 // ExportResult is the header before ArchiveSize bytes of a plain tar archive.
 type ExportResult struct {
-	WorkspacePath Path   `json:"workspace_path"`
-	ArtifactType  string `json:"artifact_type"`
-	ArchiveSize   int64  `json:"archive_size"`
-	EntryCount    int64  `json:"entry_count"`
-	BytesWritten  int64  `json:"bytes_written"` // of regular files
+	WorkspacePath OSString `json:"workspace_path"`
+	ArtifactType  string   `json:"artifact_type"`
+	ArchiveSize   int64    `json:"archive_size"`
+	EntryCount    int64    `json:"entry_count"`
+	BytesWritten  int64    `json:"bytes_written"` // of regular files
 }
 
 // BodySize returns how many bytes follow the header.

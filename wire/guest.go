@@ -45,17 +45,17 @@ type Guest struct {
 	// Workspace is the absolute path of the directory that clients know as
 	// /workspace. Empty: a new one, removed at the end. It must exist unless
 	// MakeWorkspace is set.
-	Workspace     string `json:"workspace,omitempty"`
-	MakeWorkspace bool   `json:"make_workspace,omitempty"`
+	Workspace     OSString `json:"workspace,omitempty"`
+	MakeWorkspace bool     `json:"make_workspace,omitempty"`
 	// State is a directory in which the agent makes a private one for its own
 	// files. Empty: it looks for a directory where it can do so.
-	State string `json:"state,omitempty"`
+	State OSString `json:"state,omitempty"`
 	// Secrets is the directory in which commands find secrets; its parent must
 	// exist. Empty: a directory in the private one.
-	Secrets string `json:"secrets,omitempty"`
+	Secrets OSString `json:"secrets,omitempty"`
 	// Env is added to the base environment of commands, and replaces variables
 	// in it.
-	Env map[string]string `json:"env,omitempty"`
+	Env OSEnv `json:"env,omitempty"`
 	// Rlimits bound each process of every command.
 	Rlimits GuestRlimits `json:"rlimits,omitzero"`
 	// Redaction are the rules that apply to the output of every command. Requests can
@@ -142,7 +142,7 @@ func DecodeGuest(line []byte) (*Guest, error) {
 	case len(g.Nonce) != nonceLength || strings.Trim(g.Nonce, "0123456789abcdef") != "":
 		return nil, fmt.Errorf("its nonce must be %d hexadecimal digits", nonceLength)
 	}
-	for _, p := range []struct{ name, path string }{{"workspace", g.Workspace}, {"state", g.State}, {"secrets", g.Secrets}} {
+	for _, p := range []struct{ name, path string }{{"workspace", string(g.Workspace)}, {"state", string(g.State)}, {"secrets", string(g.Secrets)}} {
 		if p.path != "" && !path.IsAbs(p.path) || strings.IndexByte(p.path, 0) >= 0 {
 			return g, fmt.Errorf("%s must be an absolute path, and is %q", p.name, p.path)
 		}

@@ -73,7 +73,7 @@ func (c *Client) Start(ctx context.Context, q ExecRequest, s Streams) (*Process,
 	q.Stream = true
 	_, again := s.Stdin.(Unreader)
 	q.CountStdin = again && q.TTY == nil && !q.Detach
-	if err := q.checkText(); err != nil {
+	if err := checkUTF8("stdin", q.Stdin); err != nil {
 		return nil, err
 	}
 	conn, err := c.connect(ctx)

@@ -29,7 +29,7 @@ type SearchRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	// Path is the directory or the file to search. Default: /workspace.
-	Path Path `json:"path,omitempty"`
+	Path OSString `json:"path,omitempty"`
 	// Pattern is an expression in RE2 syntax that matches a part of a line.
 	Pattern    string `json:"pattern,omitempty"`
 	Fixed      bool   `json:"fixed,omitempty"` // the pattern is plain text
@@ -68,7 +68,7 @@ func (q *SearchRequest) setDefaults() {
 
 // SearchResult lists the matches, in the order of paths and lines.
 type SearchResult struct {
-	Path    Path        `json:"path"`
+	Path    OSString    `json:"path"`
 	Files   []FoundFile `json:"files"`
 	Matches int64       `json:"matches"` // lines that match, returned or not
 	// Searched counts files that were read; without a pattern, those selected.
@@ -89,7 +89,7 @@ type SearchResult struct {
 
 // FoundFile is a file with the matches in it.
 type FoundFile struct {
-	Path  Path        `json:"path"`
+	Path  OSString    `json:"path"`
 	Count int64       `json:"count"` // lines that match; for SearchPaths 1, without a pattern 0
 	Lines []FoundLine `json:"lines,omitempty"`
 }

@@ -50,7 +50,7 @@ type DeleteSecretsRequest struct {
 type SecretsResult struct {
 	Names []string `json:"names"`
 	// Path is the directory in which those with Files are; empty if there are none.
-	Path Path `json:"path,omitempty"`
+	Path OSString `json:"path,omitempty"`
 }
 
 // RedactTextsRequest asks for texts with the secrets of the sandbox replaced.
@@ -108,6 +108,6 @@ func secretsFromPeer(r SecretsResult, err error) (SecretsResult, error) {
 	for i, name := range r.Names {
 		r.Names[i] = printable(name)
 	}
-	r.Path = Path(printable(string(r.Path)))
+	r.Path = OSString(printable(string(r.Path)))
 	return r, nil
 }

@@ -5,12 +5,12 @@ import "encoding/json"
 // StartServiceRequest starts a long-running command and waits until it is
 // ready. A service that ended may be started again under its name.
 type StartServiceRequest struct {
-	Action      string `json:"action"`
-	KeepAlive   bool   `json:"keep_alive,omitempty"`
-	ServiceName string `json:"service_name"`
-	Command     string `json:"command"` // for /bin/sh -lc
+	Action      string   `json:"action"`
+	KeepAlive   bool     `json:"keep_alive,omitempty"`
+	ServiceName string   `json:"service_name"`
+	Command     OSString `json:"command"` // for /bin/sh -lc
 	// Cwd is absolute below /workspace, or relative to it. Default: /workspace.
-	Cwd Path `json:"cwd,omitempty"`
+	Cwd OSString `json:"cwd,omitempty"`
 	// Readiness says when the service is ready: an object with a type and the
 	// fields of that type (see WIRE.md). If it is absent or not an object, the
 	// service is ready at once.
@@ -22,8 +22,8 @@ type StartServiceRequest struct {
 	// ReadyTimeoutSeconds bounds the wait for readiness. Default: 30.
 	ReadyTimeoutSeconds float64 `json:"ready_timeout_seconds,omitempty"`
 	// ReadyIntervalMS is the time between two checks, at least 1. Default: 500.
-	ReadyIntervalMS int64             `json:"ready_interval_ms,omitempty"`
-	Env             map[string]string `json:"env,omitempty"`
+	ReadyIntervalMS int64 `json:"ready_interval_ms,omitempty"`
+	Env             OSEnv `json:"env,omitempty"`
 	// SecretEnv names secrets of set_secrets, at most MaxSecretEnv, that become variables;
 	// Env replaces them. Their values are redacted for as long as the service runs.
 	SecretEnv []string `json:"secret_env,omitempty"`
@@ -84,7 +84,7 @@ type ReadServiceResult struct {
 type Service struct {
 	ServiceName string          `json:"service_name"`
 	Command     string          `json:"command"`
-	Cwd         Path            `json:"cwd"`
+	Cwd         OSString        `json:"cwd"`
 	State       string          `json:"state"`      // running, exited, failed or stopped
 	StartedAt   float64         `json:"started_at"` // seconds since 1970
 	Readiness   json.RawMessage `json:"readiness"`

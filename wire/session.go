@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"encoding/base64"
-	"maps"
 	"math"
 	"slices"
 )
@@ -26,19 +25,19 @@ type OpenSessionRequest struct {
 	SessionID string `json:"session_id"`
 	// ShellCommand is the shell and its arguments. Default: /bin/bash, or
 	// /bin/sh if there is no bash. An empty list is an error.
-	ShellCommand []string `json:"shell_command"`
+	ShellCommand OSStrings `json:"shell_command"`
 	// Cwd is where the shell begins: absolute below /workspace, or relative to it.
 	// Default: /workspace.
-	Cwd Path `json:"cwd,omitempty"`
+	Cwd OSString `json:"cwd,omitempty"`
 	// Env is added to the agent's base environment, and replaces variables in it.
-	Env map[string]string `json:"env,omitempty"`
+	Env OSEnv `json:"env,omitempty"`
 	// SecretEnv names secrets of set_secrets, at most MaxSecretEnv, that become variables;
 	// Env replaces them. Their values are redacted for as long as the session runs.
 	SecretEnv []string `json:"secret_env,omitempty"`
 	// StartupCommands run first in each shell that is started; if one fails, the
 	// session ends. ShutdownCommands run when the session is closed.
-	StartupCommands  []string `json:"startup_commands,omitempty"`
-	ShutdownCommands []string `json:"shutdown_commands,omitempty"`
+	StartupCommands  OSStrings `json:"startup_commands,omitempty"`
+	ShutdownCommands OSStrings `json:"shutdown_commands,omitempty"`
 	// Timeouts are in seconds and must be above 0: of each command (default 30),
 	// of the shell's start and each startup command (30), and of its end (10).
 	CommandTimeout     float64 `json:"command_timeout,omitempty"`
@@ -71,10 +70,10 @@ func (q *OpenSessionRequest) Redactions() ([]string, RedactRules) {
 
 // RunSessionRequest runs a command text in a session's shell.
 type RunSessionRequest struct {
-	Action    string `json:"action"`
-	KeepAlive bool   `json:"keep_alive,omitempty"`
-	SessionID string `json:"session_id"`
-	Command   string `json:"command"`
+	Action    string   `json:"action"`
+	KeepAlive bool     `json:"keep_alive,omitempty"`
+	SessionID string   `json:"session_id"`
+	Command   OSString `json:"command"`
 	// Stdin is the command's whole standard input, in Encoding. Default: empty.
 	Stdin string `json:"stdin,omitempty"`
 	// Timeout, MaxOutputLines and MaxOutputBytes replace the session's own
@@ -100,14 +99,14 @@ type SessionRequest struct {
 
 // Session is the summary of a session.
 type Session struct {
-	SessionID    string   `json:"session_id"`
-	ShellCommand []string `json:"shell_command"`
-	Cwd          Path     `json:"cwd"`   // of the shell, after the last command
-	State        string   `json:"state"` // ready, busy or ended
-	StartedAt    float64  `json:"started_at"`
-	Commands     int64    `json:"commands"` // that were run, not counting startup commands
-	Restarts     int64    `json:"restarts"`
-	ExitCode     *int     `json:"exit_code"` // of a shell that has ended, else null
+	SessionID    string    `json:"session_id"`
+	ShellCommand OSStrings `json:"shell_command"`
+	Cwd          OSString  `json:"cwd"`   // of the shell, after the last command
+	State        string    `json:"state"` // ready, busy or ended
+	StartedAt    float64   `json:"started_at"`
+	Commands     int64     `json:"commands"` // that were run, not counting startup commands
+	Restarts     int64     `json:"restarts"`
+	ExitCode     *int      `json:"exit_code"` // of a shell that has ended, else null
 	// Settings are for clients that have not opened it.
 	Settings SessionSettings `json:"settings"`
 }
@@ -203,11 +202,11 @@ type RunSessionResult struct {
 	DeathProved     bool `json:"death_proved"`
 	// StateKept says that the shell lives with all its state, ShellEnded that it
 	// has ended, Restarted that it was killed and a new one took its place.
-	StateKept  bool   `json:"state_kept"`
-	ShellEnded bool   `json:"shell_ended"`
-	Restarted  bool   `json:"restarted"`
-	Cwd        Path   `json:"cwd"`
-	Note       string `json:"note,omitempty"` // for people, if something is unusual
+	StateKept  bool     `json:"state_kept"`
+	ShellEnded bool     `json:"shell_ended"`
+	Restarted  bool     `json:"restarted"`
+	Cwd        OSString `json:"cwd"`
+	Note       string   `json:"note,omitempty"` // for people, if something is unusual
 }
 
 // CloseSessionResult is a session at its end.
@@ -245,14 +244,6 @@ type ListSessionsResult struct {
 
 // OpenSession opens a session.
 func (c *Client) OpenSession(ctx context.Context, q OpenSessionRequest) (Session, error) {
-	for field, texts := range map[string][]string{
-		"shell_command": q.ShellCommand, "startup_commands": q.StartupCommands, "shutdown_commands": q.ShutdownCommands,
-		"env": slices.Concat(slices.Collect(maps.Keys(q.Env)), slices.Collect(maps.Values(q.Env))),
-	} {
-		if err := checkUTF8(field, texts...); err != nil {
-			return Session{}, err
-		}
-	}
 	r, err := Call(ctx, c, OpenSession, q)
 	return r.fromPeer(), err
 }
@@ -267,9 +258,6 @@ func (c *Client) RunSession(ctx context.Context, q RunSessionRequest) (RunSessio
 
 // RunSession is [Client.RunSession] over the kept connection.
 func (k *Kept) RunSession(ctx context.Context, q RunSessionRequest) (RunSessionResult, error) {
-	if err := checkUTF8("command", q.Command); err != nil {
-		return RunSessionResult{}, err
-	}
 	if err := checkUTF8("stdin", q.Stdin); err != nil {
 		return RunSessionResult{}, err
 	}
@@ -307,7 +295,7 @@ func (c *Client) RestartSession(ctx context.Context, id string) (Session, error)
 
 // fromPeer makes a summary that came over the wire safe to act on and to print.
 func (s Session) fromPeer() Session {
-	s.SessionID, s.Cwd, s.State = printable(s.SessionID), Path(printable(string(s.Cwd))), printable(s.State)
+	s.SessionID, s.Cwd, s.State = printable(s.SessionID), OSString(printable(string(s.Cwd))), printable(s.State)
 	s.Commands, s.Restarts, s.Settings = max(s.Commands, 0), max(s.Restarts, 0), s.Settings.fromPeer()
 	s.ShellCommand = s.ShellCommand[:min(len(s.ShellCommand), 64)]
 	for i, word := range s.ShellCommand {
@@ -347,6 +335,6 @@ func (r *RunSessionResult) fromPeer(encoding string) error {
 		}
 	}
 	r.SessionID, r.Signal, r.PeakMemorySource = printable(r.SessionID), printable(r.Signal), printable(r.PeakMemorySource)
-	r.Cwd, r.Note = Path(printable(string(r.Cwd))), printable(r.Note)
+	r.Cwd, r.Note = OSString(printable(string(r.Cwd))), printable(r.Note)
 	return nil
 }

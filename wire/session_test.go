@@ -56,8 +56,8 @@ func TestHostileSessionResults(t *testing.T) {
 		t.Error("a list of any length was taken")
 	}
 	var bad *Error
-	if _, err := answering(t, `{}`).RunSession(testContext(t), RunSessionRequest{Command: "\xff"}); !errors.As(err, &bad) || bad.Object != "command" {
-		t.Errorf("a command that is no text: %v", err)
+	if _, err := answering(t, `{}`).RunSession(testContext(t), RunSessionRequest{Stdin: "\xff"}); !errors.As(err, &bad) || bad.Object != "stdin" {
+		t.Errorf("standard input that is no text: %v", err)
 	}
 }
 

@@ -6,11 +6,11 @@ type OpenShellRequest struct {
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	ShellID   string `json:"shell_id"`
 	// Cwd is absolute below /workspace, or relative to it. Default: /workspace.
-	Cwd  Path  `json:"cwd,omitempty"`
-	Cols int64 `json:"cols,omitempty"` // default 120
-	Rows int64 `json:"rows,omitempty"` // default 30
+	Cwd  OSString `json:"cwd,omitempty"`
+	Cols int64    `json:"cols,omitempty"` // default 120
+	Rows int64    `json:"rows,omitempty"` // default 30
 	// Env is added to the agent's base environment, and replaces variables in it.
-	Env map[string]string `json:"env,omitempty"`
+	Env OSEnv `json:"env,omitempty"`
 	// SecretEnv names secrets of set_secrets, at most MaxSecretEnv, that become variables;
 	// Env replaces them. Their values are redacted for as long as the shell runs.
 	SecretEnv []string `json:"secret_env,omitempty"`
@@ -78,7 +78,7 @@ type ResizeShellRequest struct {
 // Shell is the summary of a shell.
 type Shell struct {
 	ShellID   string   `json:"shell_id"`
-	Cwd       Path     `json:"cwd"`
+	Cwd       OSString `json:"cwd"`
 	Cols      int64    `json:"cols"`
 	Rows      int64    `json:"rows"`
 	State     string   `json:"state"`      // running or stopped

@@ -97,7 +97,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 
 // guest returns the agent's settings.
 func (w *wall) guest() wire.Guest {
-	g := wire.Guest{Workspace: w.workspace, Seccomp: w.req.Spec.Seccomp, KernelFiles: w.kernel, Rlimits: piped.Limits(w.req.Spec.Limits), Env: map[string]string{}}
+	g := wire.Guest{Workspace: wire.OSString(w.workspace), Seccomp: w.req.Spec.Seccomp, KernelFiles: w.kernel, Rlimits: piped.Limits(w.req.Spec.Limits), Env: map[string]string{}}
 	maps.Copy(g.Env, w.req.Spec.NetworkEnv())
 	if w.temporary {
 		g.Env["TMPDIR"], g.Env["HOME"] = w.home.scratch, w.home.scratch

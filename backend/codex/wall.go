@@ -49,6 +49,9 @@ func newWall(ctx context.Context, req backend.Request, h home) (*wall, error) {
 		o = *req.Spec.Codex
 	}
 	places, err := hostpath.Mounts(req, req.Spec.Workspace.Source)
+	if err == nil {
+		err = hostpath.RefuseBytes(places, "the sandbox CLI")
+	}
 	if err != nil {
 		return nil, err
 	}

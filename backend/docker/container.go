@@ -85,6 +85,9 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 // path as on the host or, as a copy, /workspace.
 func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 	shown, err := hostpath.Mounts(req, policy.WorkspacePath)
+	if err == nil {
+		err = hostpath.RefuseBytes(shown, "the engine")
+	}
 	if err != nil {
 		return nil, err
 	}

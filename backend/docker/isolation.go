@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -58,7 +59,7 @@ func (b *build) plannedIsolation(spec policy.Spec, e *engine) policy.Isolation {
 	iso := policy.Isolation{
 		Backend: policy.BackendDocker, Level: "engine", Namespaces: []string{"mount", "pid", "ipc"},
 		Identity: "engine", Network: b.network, Capabilities: "none", NoNewPrivs: true, Seccomp: spec.Seccomp, Landlock: "none", Cgroup: "none",
-		Workspace: spec.Workspace.Mode, RootFS: b.image, NestedUserns: "seccomp", Death: "engine",
+		Workspace: spec.Workspace.Mode, RootFS: osstring.String(b.image), NestedUserns: "seccomp", Death: "engine",
 		HostSockets: spec.HostSockets, CoveredSockets: b.covered,
 		Degraded: slices.Clone(b.degraded), Lost: slices.Clone(b.lost), Limits: map[string]string{},
 	}

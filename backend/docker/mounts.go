@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -68,6 +69,11 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 	}
 	for _, s := range req.Sockets {
 		b.coverSocket(s)
+	}
+	for _, m := range b.list { // further ones lie below those that the user named
+		if !utf8.ValidString(m.source) || !utf8.ValidString(m.target) {
+			return nil, hostpath.Refuse("mounts", m.source, "it is not valid UTF-8, which the engine needs ("+m.why+")", "use backend linux")
+		}
 	}
 	if len(b.list) > maxMounts {
 		return nil, hostpath.Refuse("mounts", "", "the container would have more than 1024 mounts", "name fewer, or make them writable")

@@ -125,7 +125,7 @@ func TestCoveredSockets(t *testing.T) {
 }
 
 func TestRefusedPlaces(t *testing.T) {
-	ws, _ := places(t, "state/sub/", "run/docker.sock", "git/")
+	ws, _ := places(t, "state/sub/", "run/docker.sock", "git/", "caf\xe9/")
 	for _, tt := range []struct {
 		name string
 		req  func(*backend.Request)
@@ -143,6 +143,10 @@ func TestRefusedPlaces(t *testing.T) {
 		{"the agent's place", func(r *backend.Request) {
 			r.Spec.Mounts = []policy.Mount{{Source: ws + "/git", Target: agentFile, Mode: "ro"}}
 		}, "the agent has this target too"},
+		{"a name that JSON cannot carry", func(r *backend.Request) {
+			r.StateDir = "/nowhere"
+			r.Spec.Mounts = []policy.Mount{{Source: ws + "/caf\xe9", Target: "/mnt", Mode: "ro"}}
+		}, "it is not valid UTF-8, which the engine needs"},
 		{"the root", func(r *backend.Request) { r.Spec.Workspace.Source = "/" }, "root of the host"},
 		{"nothing", func(r *backend.Request) { r.Spec.Workspace.Source = ws + "/absent" }, "no such file"},
 	} {

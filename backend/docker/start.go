@@ -83,7 +83,7 @@ func (b *build) wall(req backend.Request, e *engine, img *image, n *named) piped
 		Argv:    append([]string{e.binary}, b.args()...),
 		Env:     e.env,
 		Agent:   b.agent,
-		Guest: wire.Guest{Workspace: b.dir, Env: b.guestEnv(req.Spec, img), Rlimits: rlimits(req.Spec.Limits),
+		Guest: wire.Guest{Workspace: wire.OSString(b.dir), Env: b.guestEnv(req.Spec, img), Rlimits: rlimits(req.Spec.Limits),
 			Seccomp: req.Spec.Seccomp, KeepCapabilities: b.says("cap-add", "privileged"), Threads: agentThreads},
 		Verify: func(ctx context.Context, r piped.Running) (policy.Isolation, error) {
 			iso, err := b.verifyWall(ctx, req.Spec, e, r)

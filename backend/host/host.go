@@ -102,7 +102,7 @@ func guest(req backend.Request, workspace string) wire.Guest {
 		}
 	}
 	maps.Copy(env, req.Spec.Env)
-	return wire.Guest{Workspace: workspace, Env: env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: wire.NoFilter}
+	return wire.Guest{Workspace: wire.OSString(workspace), Env: env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: wire.NoFilter}
 }
 
 // promised returns the isolation, which says that nothing is isolated.

@@ -18,6 +18,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -252,6 +253,18 @@ func (m *Mount) locate(source string) (*Way, error) {
 // Refuse returns the error of a field of a spec whose value cannot be used.
 func Refuse(field, value, why, hint string) error {
 	return &policy.FieldError{Field: field, Value: value, Reason: text.Escape(why), Hint: text.Escape(hint)}
+}
+
+// RefuseBytes refuses mounts with paths that are not UTF-8, for a wall that is told of them in JSON.
+func RefuseBytes(mounts []Mount, wall string) error {
+	for _, m := range mounts {
+		for _, p := range []string{m.Source, m.Target} {
+			if !utf8.ValidString(p) {
+				return Refuse(m.named(), p, "it is not valid UTF-8, which "+wall+" needs", "name another directory, or use backend linux")
+			}
+		}
+	}
+	return nil
 }
 
 // Reason returns an error's text without the path, which the message has already.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/layer"
 )
 
@@ -66,7 +67,31 @@ type Record struct {
 	// Ends: the layer ends with its sandbox. If it is there without one, its owner was killed.
 	Ends bool `json:"ends,omitempty"`
 	// Command is what ran, for people.
-	Command []string `json:"command,omitempty"`
+	Command osstring.List `json:"command,omitempty"`
+}
+
+// plainRecord is a Record without its methods.
+type plainRecord Record
+
+// recordJSON is a Record in JSON, with paths that need not be UTF-8.
+type recordJSON struct {
+	plainRecord
+	Source osstring.String `json:"source"`
+	Place  osstring.String `json:"place"`
+}
+
+// MarshalJSON writes a record.
+func (r Record) MarshalJSON() ([]byte, error) {
+	return json.Marshal(recordJSON{plainRecord(r), osstring.String(r.Source), osstring.String(r.Place)})
+}
+
+// UnmarshalJSON reads a record.
+func (r *Record) UnmarshalJSON(data []byte) error {
+	var text recordJSON
+	err := json.Unmarshal(data, &text)
+	*r = Record(text.plainRecord)
+	r.Source, r.Place = string(text.Source), string(text.Place)
+	return err
 }
 
 // UnknownError is the error of an id without a layer.
@@ -338,9 +363,9 @@ func (s Store) Places() []string {
 	}
 	var places []string
 	for line := range strings.Lines(string(text)) {
-		var at string
-		if json.Unmarshal([]byte(line), &at) == nil && filepath.IsAbs(at) && !slices.Contains(places, at) {
-			places = append(places, at)
+		var at osstring.String
+		if json.Unmarshal([]byte(line), &at) == nil && filepath.IsAbs(string(at)) && !slices.Contains(places, string(at)) {
+			places = append(places, string(at))
 		}
 	}
 	return places
@@ -355,7 +380,7 @@ func (s Store) addPlace(dir string) error {
 	places = slices.DeleteFunc(places, func(at string) bool { return !holdsLayers(at) })
 	var text []byte
 	for _, at := range append(places, dir) {
-		line, err := json.Marshal(at)
+		line, err := json.Marshal(osstring.String(at))
 		if err != nil {
 			return err
 		}

@@ -1,10 +1,12 @@
 package layerstore
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +103,19 @@ func must(t *testing.T, errs ...error) {
 }
 
 // A source that is gone, or another one of its name, is told.
+// TestRecordBytes: paths need not be UTF-8.
+func TestRecordBytes(t *testing.T) {
+	r := Record{Version: 1, ID: "pd-a", Source: "/caf\xe9", Place: "/p\xff", Layers: []string{"0"}, Command: []string{"cat", "\xe9"}, Born: 5}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Record
+	if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, r) {
+		t.Errorf("%s is %+v, %v; want %+v", text, got, err, r)
+	}
+}
+
 func TestSource(t *testing.T) {
 	s, parent := newStore(t)
 	source := parent + "/source"

@@ -16,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -23,7 +24,7 @@ import (
 type legacy struct {
 	PID       int               `json:"pid"`
 	UID       uint32            `json:"uid"`
-	Scratch   string            `json:"scratch,omitempty"`
+	Scratch   osstring.String   `json:"scratch,omitempty"`
 	Group     string            `json:"group,omitempty"`
 	Scope     bool              `json:"scope,omitempty"` // the service manager has made the group
 	Bare      bool              `json:"bare,omitempty"`
@@ -49,7 +50,7 @@ func (s *sandbox) Bequeath(lost []string) (backend.Legacy, []*os.File, error) {
 			return backend.Legacy{}, nil, err
 		}
 	}
-	l := legacy{PID: s.pid, UID: s.dir.uid, Scratch: s.dir.scratch, Group: s.dir.group, Bare: s.bare, Copied: s.copied, Isolation: s.isolation, Created: s.dir.created}
+	l := legacy{PID: s.pid, UID: s.dir.uid, Scratch: osstring.String(s.dir.scratch), Group: s.dir.group, Bare: s.bare, Copied: s.copied, Isolation: s.isolation, Created: s.dir.created}
 	l.Scope = s.group != nil && s.group.parent == nil
 	agent, err := keep.File(s.pidfd)
 	if err != nil {
@@ -104,7 +105,7 @@ func (b *Backend) Adopt(root string, given backend.Legacy, files []*os.File) (ba
 		return nil, backend.Failed("state", "adopt", given.ID, err, "")
 	}
 	s := &sandbox{
-		dir:  &stateDir{Dir: dir, uid: l.UID, scratch: l.Scratch, group: l.Group, created: l.Created},
+		dir:  &stateDir{Dir: dir, uid: l.UID, scratch: string(l.Scratch), group: l.Group, created: l.Created},
 		bare: l.Bare, pid: l.PID, pidfd: pidfd, control: files[controlFile],
 		child: keep.Adopt(l.PID, pidfd), isolation: l.Isolation, done: make(chan struct{}),
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/egress/knownhosts"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -353,8 +354,8 @@ func plannedIsolation(req backend.Request, id identity, ns []confine.Namespace) 
 		Cgroup:       "none",
 		Workspace:    spec.Workspace.Mode,
 		Layer:        layerMarksOf(req),
-		RootFS:       spec.RootFS,
-		Home:         spec.Home,
+		RootFS:       osstring.String(spec.RootFS),
+		Home:         osstring.String(spec.Home),
 		HostSockets:  spec.HostSockets,
 		NestedUserns: "sysctl+seccomp",
 		Death:        "pidns+uts",

@@ -71,7 +71,7 @@ func TestRootFS(t *testing.T) {
 			t.Errorf("the root has %q:\n%s", never, text)
 		}
 	}
-	if box.Isolation().RootFS != root {
+	if string(box.Isolation().RootFS) != root {
 		t.Errorf("%+v", box.Isolation())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -49,13 +50,13 @@ func (d *stateDir) save(pid int, start uint64, isolation *policy.Isolation) erro
 		d.created = time.Now().UTC()
 	}
 	return d.Save(state.Record{
-		Backend: "linux", PID: pid, Start: start, UID: d.uid, Scratch: d.scratch, Cgroup: d.group, Created: d.created, Isolation: isolation,
+		Backend: "linux", PID: pid, Start: start, UID: d.uid, Scratch: osstring.String(d.scratch), Cgroup: d.group, Created: d.created, Isolation: isolation,
 	})
 }
 
 // remove removes everything that the sandbox has, the lock last.
 func (d *stateDir) remove() {
-	removeHeld(&state.Record{Scratch: d.scratch, Cgroup: d.group}, d.Path)
+	removeHeld(&state.Record{Scratch: osstring.String(d.scratch), Cgroup: d.group}, d.Path)
 	d.Remove(func() { state.ReturnID(d.Root, d.uid) })
 }
 
@@ -64,8 +65,8 @@ func removeHeld(r *state.Record, path string) {
 	if r.Cgroup != "" && filepath.Base(r.Cgroup) == groupName(filepath.Base(path)) {
 		removeGroup(r.Cgroup)
 	}
-	if filepath.Base(r.Scratch) == scratchPrefix+filepath.Base(path) || r.Scratch == filepath.Join(path, state.ScratchName) {
-		removeTree(r.Scratch)
+	if scratch := string(r.Scratch); filepath.Base(scratch) == scratchPrefix+filepath.Base(path) || scratch == filepath.Join(path, state.ScratchName) {
+		removeTree(scratch)
 	}
 }
 
@@ -75,7 +76,7 @@ func removeHeld(r *state.Record, path string) {
 func sweepOne(root, path string, r *state.Record) bool {
 	if r == nil { // there may be any of this
 		d := stateDir{Dir: &state.Dir{Root: root, Path: path, ID: filepath.Base(path)}}
-		r = &state.Record{Scratch: d.scratchPath()}
+		r = &state.Record{Scratch: osstring.String(d.scratchPath())}
 		if place, err := cgroup.ProbeDelegate(); err == nil {
 			r.Cgroup = filepath.Join(place.Dir, groupName(d.ID))
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/internal/descent"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/wire"
@@ -107,7 +108,7 @@ func own(order string) {
 		panic(err)
 	}
 	box, err := Start(context.Background(), backend.Request{Agent: o.Agent, StateDir: o.State},
-		Wall{Backend: "test", Argv: o.Argv, Agent: o.Agent, Cleanup: o.Cleanup, Guest: wire.Guest{Workspace: o.Workspace}})
+		Wall{Backend: "test", Argv: o.Argv, Agent: o.Agent, Cleanup: o.Cleanup, Guest: wire.Guest{Workspace: osstring.String(o.Workspace)}})
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -36,7 +37,7 @@ func plain(t testing.TB, argv ...string) Wall {
 	if len(argv) == 0 {
 		argv = []string{"env"}
 	}
-	return Wall{Backend: "test", Argv: argv, Agent: boxtest.Agent, Guest: wire.Guest{Workspace: t.TempDir()}, StartTimeout: 10 * time.Second}
+	return Wall{Backend: "test", Argv: argv, Agent: boxtest.Agent, Guest: wire.Guest{Workspace: osstring.String(t.TempDir())}, StartTimeout: 10 * time.Second}
 }
 
 // open starts a sandbox that ends with the test, and leaves nothing.
@@ -56,7 +57,7 @@ func TestExec(t *testing.T) {
 	w.Guest.Env = map[string]string{"SECRET": "s3cr3t"}
 	box := open(t, req, w)
 	if r := boxtest.Sh(t, box, "pwd; echo $SECRET; grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status; exit 3"); r.ExitCode != 3 ||
-		r.Stdout != w.Guest.Workspace+"\ns3cr3t\nNoNewPrivs:\t1\nSeccomp:\t2\n" {
+		r.Stdout != string(w.Guest.Workspace)+"\ns3cr3t\nNoNewPrivs:\t1\nSeccomp:\t2\n" {
 		t.Errorf("%+v", r)
 	}
 	if found := boxtest.Carriers("s3cr3t"); len(found) > 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/keeper"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -98,7 +99,7 @@ func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (
 // order returns the keeper's order. It refuses programs of the host that commands of a
 // sandbox could have written; those that this sandbox can write are on the list already.
 func (w *Wall) order(stateDir string, agent *os.File) (*keeper.Order, error) {
-	o := &keeper.Order{Env: slices.Clone(w.Env), Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
+	o := &keeper.Order{Env: slices.Clone(w.Env), Dir: osstring.String(w.Dir), Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
 	if o.Env == nil {
 		o.Env = Environment()
 	}
@@ -127,9 +128,11 @@ func (w *Wall) order(stateDir string, agent *os.File) (*keeper.Order, error) {
 		command = []string{quote(command)}
 	}
 	o.Argv = slices.Concat(w.Argv, command)
-	if o.Path, err = lookPath(stateDir, o.Argv[0], o.Env); err != nil {
+	path, err := lookPath(stateDir, o.Argv[0], o.Env)
+	if err != nil {
 		return nil, err
 	}
+	o.Path = osstring.String(path)
 	for i, kv := range o.Env { // walls look for further programs there
 		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
 			o.Env[i] = "PATH=" + hostpath.SearchPath(stateDir, list, nil)

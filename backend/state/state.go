@@ -31,6 +31,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -62,13 +63,13 @@ const (
 
 // Record is a sandbox's state.json.
 type Record struct {
-	Backend string    `json:"backend"`
-	PID     int       `json:"pid"`               // of the agent, or of the keeper of its pipe, on the host
-	Start   uint64    `json:"start_time"`        // of that process, in clock ticks since boot
-	UID     uint32    `json:"uid"`               // that was lent to it, or 0
-	Scratch string    `json:"scratch,omitempty"` // its private directories, outside of this one
-	Cgroup  string    `json:"cgroup,omitempty"`  // the directory of its control group
-	Created time.Time `json:"created"`
+	Backend string          `json:"backend"`
+	PID     int             `json:"pid"`               // of the agent, or of the keeper of its pipe, on the host
+	Start   uint64          `json:"start_time"`        // of that process, in clock ticks since boot
+	UID     uint32          `json:"uid"`               // that was lent to it, or 0
+	Scratch osstring.String `json:"scratch,omitempty"` // its private directories, outside of this one
+	Cgroup  string          `json:"cgroup,omitempty"`  // the directory of its control group
+	Created time.Time       `json:"created"`
 	// Kept says that a keeper owns the pipe to the agent. A process that sweeps
 	// ends the keeper and runs the commands of Cleanup, with its own environment.
 	// It runs only commands that backends write, see [Refused].

@@ -84,7 +84,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	i := promised(req.Spec)
 	i.Lost = append(i.Lost, "what the wrapper does is known once it runs")
 	return &confine.Plan{Version: confine.PlanVersion, Namespaces: []confine.Namespace{}, Command: command,
-		Rlimits: piped.PlanRlimits(w.Guest.Rlimits), Redaction: req.Spec.Redaction, Env: w.Guest.Env, Workspace: w.Guest.Workspace, Holds: i}, nil
+		Rlimits: piped.PlanRlimits(w.Guest.Rlimits), Redaction: req.Spec.Redaction, Env: w.Guest.Env, Workspace: string(w.Guest.Workspace), Holds: i}, nil
 }
 
 // Start starts the wrapper, and the agent behind it.
@@ -127,7 +127,7 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 	elsewhere := false
 	w := &piped.Wall{
 		Backend: policy.BackendWrapper, Argv: o.Command, Dir: workspace, Agent: o.Agent, Quote: o.Quote == policy.QuoteAlways,
-		Guest: wire.Guest{Workspace: o.Workspace, Env: req.Spec.Env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: req.Spec.Seccomp,
+		Guest: wire.Guest{Workspace: wire.OSString(o.Workspace), Env: req.Spec.Env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: req.Spec.Seccomp,
 			KernelFiles: keepsKernelFiles(req.Spec)},
 		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) {
 			i, here := observedIsolation(req.Spec, r)
@@ -146,7 +146,7 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 		fallthrough
 	default:
 		if w.Guest.Workspace == "" {
-			w.Guest.Workspace = workspace
+			w.Guest.Workspace = wire.OSString(workspace)
 		}
 	}
 	return w, nil

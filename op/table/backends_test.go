@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/sandbox"
@@ -50,7 +51,7 @@ func TestSpecFieldsOfBackends(t *testing.T) {
 		{in: op.BackendInput{Wrapper: new("a; b")}, err: `cannot use wrapper "a; b": it has a ; outside quotes, which a shell would act upon`},
 	}
 	for _, tt := range tests {
-		got, err := op.SpecInput{SpecFile: tt.file, BackendInput: tt.in}.Spec(t.Context(), &op.Env{})
+		got, err := op.SpecInput{SpecFile: osstring.String(tt.file), BackendInput: tt.in}.Spec(t.Context(), &op.Env{})
 		if tt.err != "" {
 			if err == nil || err.Error() != tt.err {
 				t.Errorf("got %v, want %s", err, tt.err)

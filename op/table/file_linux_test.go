@@ -270,7 +270,7 @@ func TestFileList(t *testing.T) {
 			}
 			out := well[files.FileListOutput](t, env, "file_list", in)
 			for _, e := range out.Entries {
-				paths = append(paths, e.Path)
+				paths = append(paths, string(e.Path))
 			}
 			if cursor = out.NextCursor; !out.Truncated {
 				return paths

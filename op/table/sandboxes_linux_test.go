@@ -32,12 +32,12 @@ func TestSandboxCreate(t *testing.T) {
 		want func(sandbox.SandboxCreateOutput) bool
 	}{
 		{"the default one's workspace", fields{}, func(o sandbox.SandboxCreateOutput) bool {
-			return o.Source == env.Default.Workspace.Source && !o.Temporary
+			return string(o.Source) == env.Default.Workspace.Source && !o.Temporary
 		}},
 		{"a name and limits", fields{"name": "lab.1", "open_files": 99, "timeout": "5s"}, func(o sandbox.SandboxCreateOutput) bool {
 			return o.Name == "lab.1" && o.Limits.OpenFiles == 99 && o.Limits.Timeout == policy.Duration(5e9)
 		}},
-		{"another workspace", fields{"workspace": own}, func(o sandbox.SandboxCreateOutput) bool { return o.Source == own }},
+		{"another workspace", fields{"workspace": own}, func(o sandbox.SandboxCreateOutput) bool { return string(o.Source) == own }},
 	} {
 		out := well[sandbox.SandboxCreateOutput](t, env, "sandbox_create", tt.in)
 		if !tt.want(out) || out.Name == "" || out.ID == "" || out.Workspace != "/workspace" || out.Isolation.Level == "" || out.State != "running" {
@@ -72,14 +72,14 @@ func TestSandboxWithAWorkspaceOfItsOwn(t *testing.T) {
 	env.Default = nil
 	out := well[sandbox.SandboxCreateOutput](t, env, "sandbox_create", nil)
 	well[exec.ExecAnswer](t, env, "exec", fields{"sandbox": out.ID, "command": "echo x > file; sleep 600 & echo x", "background": true})
-	if _, err := os.Stat(out.Source); err != nil || !out.Temporary {
+	if _, err := os.Stat(string(out.Source)); err != nil || !out.Temporary {
 		t.Errorf("%+v, %v", out, err)
 	}
 	under := *env
 	under.Ceiling = &policy.Ceiling{}
 	well[sandbox.SandboxCreateOutput](t, &under, "sandbox_create", fields{"name": "below"}) // no other workspace could be asked for
 	gone := well[sandbox.SandboxDeleteOutput](t, env, "sandbox_delete", fields{"sandbox": out.Name})
-	if _, err := os.Stat(out.Source); err == nil || !gone.DeathProved {
+	if _, err := os.Stat(string(out.Source)); err == nil || !gone.DeathProved {
 		t.Errorf("%+v: its workspace is still there", gone)
 	}
 	if _, err := try[any](t.Context(), t, env, "sandbox_status", fields{"sandbox": out.Name}); err == nil {

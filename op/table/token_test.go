@@ -65,7 +65,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, _ := out.(admin.TokenCreateOutput)
-	if made.Workspace != work || made.Expires == nil || time.Until(*made.Expires).Round(time.Hour) != 30*24*time.Hour {
+	if string(made.Workspace) != work || made.Expires == nil || time.Until(*made.Expires).Round(time.Hour) != 30*24*time.Hour {
 		t.Errorf("made %+v", made)
 	}
 	who, err := store.Check(made.Token, time.Now())

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/files"
@@ -151,7 +152,7 @@ func TestImportAndExportAtTheTerminal(t *testing.T) {
 		t.Errorf("beside the archive it says %q, %v", said.String(), err)
 	}
 	file := filepath.Join(dir, "a.tar.gz")
-	if out, err = terminal(t, env, "workspace_export", fields{"output": file}, strings.NewReader(""), nil); err != nil || out.(files.WorkspaceExportOutput).File != file {
+	if out, err = terminal(t, env, "workspace_export", fields{"output": file}, strings.NewReader(""), nil); err != nil || out.(files.WorkspaceExportOutput).File != osstring.String(file) {
 		t.Fatal(out, err)
 	}
 	if written, err := os.ReadFile(file); err != nil || unpacked(t, written)["random"] != string(random) || unpacked(t, streamed.Bytes())["random"] != string(random) {

@@ -378,8 +378,8 @@ func (r *Rules) Argv(argv []string) Verdict {
 		s.denial = &Verdict{Rule: RuleSize, Reason: "the command is longer than 64 KiB"}
 	default:
 		for i, text := range argv {
-			if _, bad := badByte(text); bad {
-				c.refuse(i, RuleText, "", controlReason, controlHint)
+			if strings.ContainsFunc(text, isControl) {
+				c.refuse(i, RuleText, "", "it holds a control character", controlHint)
 			}
 		}
 		c.program(args)
@@ -397,7 +397,7 @@ const (
 // invalid UTF-8.
 func badByte(text string) (offset int, found bool) {
 	for i, r := range text {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+		if isControl(r) {
 			return i, true
 		}
 		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
@@ -406,6 +406,9 @@ func badByte(text string) (offset int, found bool) {
 	}
 	return 0, false
 }
+
+// isControl reports whether a character is a control character that no command needs.
+func isControl(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }
 
 // place returns the position of an offset in a text.
 func place(text string, offset int) *Position {

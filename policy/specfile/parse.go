@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -133,6 +134,7 @@ type jsonReader struct {
 
 // node reads a value.
 func (r *jsonReader) node() (*yaml.Node, error) {
+	from := r.dec.InputOffset()
 	token, err := r.dec.Token()
 	if err != nil {
 		return nil, err
@@ -145,7 +147,8 @@ func (r *jsonReader) node() (*yaml.Node, error) {
 	case json.Delim:
 		return n, r.fill(n, t)
 	case string:
-		n.Tag, n.Value, n.Style = "!!str", t, yaml.DoubleQuotedStyle
+		n.Tag, n.Style = "!!str", yaml.DoubleQuotedStyle
+		return n, (*osstring.String)(&n.Value).UnmarshalJSON(bytes.TrimLeft(r.data[from:end], ",: \t\r\n"))
 	case json.Number:
 		n.Tag, n.Value = "!!int", t.String()
 		if strings.ContainsAny(n.Value, ".eE") {

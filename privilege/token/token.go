@@ -26,8 +26,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/internal/ownfile"
 	"github.com/paddock-dev/paddock/internal/strictjson"
@@ -81,8 +83,20 @@ func (b *Bounds) Validate() error {
 	if err := b.Ceiling.Validate(); err != nil {
 		return err
 	}
-	_, err := b.Ceiling.Apply(b.Default)
-	return err
+	if _, err := b.Ceiling.Apply(b.Default); err != nil {
+		return err
+	}
+	paths := slices.Concat([]string{b.Default.Workspace.Source, b.Default.Workspace.Layers, b.Default.RootFS, b.Default.Home}, b.Ceiling.RootFS, b.Ceiling.HostSockets)
+	for _, p := range slices.Concat(b.Ceiling.Workspace, b.Ceiling.Mounts) {
+		paths = append(paths, p.Source)
+	}
+	for _, m := range b.Default.Mounts {
+		paths = append(paths, m.Source, m.Target)
+	}
+	if i := slices.IndexFunc(paths, func(p string) bool { return !utf8.ValidString(p) }); i >= 0 {
+		return fmt.Errorf("the path %q is not valid UTF-8, and the file of tokens is text", paths[i])
+	}
+	return nil
 }
 
 // Equal reports whether both allow the same. nil equals only nil.

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
@@ -70,13 +71,14 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	return res
 }
 
-// encode encodes an output as JSON, without escapes for HTML.
+// encode encodes an output as JSON, without escapes for HTML, and without the lone surrogates that
+// stand for bytes: clients that read strictly would refuse the whole answer.
 func encode(out any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(out)
-	return bytes.TrimRight(b.Bytes(), "\n"), err
+	return osstring.Plain(bytes.TrimRight(b.Bytes(), "\n")), err
 }
 
 // minCut is the shortest string that may be cut, in characters: shorter ones are names, times

@@ -62,7 +62,9 @@ Models see less than this page: shorter descriptions, only the everyday fields o
 profile ^workspace^, and no field whose value the operator has fixed. They may still use every field
 listed here, within what the operator allows. Fields that name a file of the host for Paddock to
 read (^spec_file^, ^policy^, ^config^) are refused. An unknown field is an error that names the
-nearest known one and lists them all. A field that is null is absent.
+nearest known one and lists them all. A field that is null is absent. Arguments, values of variables
+and paths need not be UTF-8: a byte that is no part of a character is the escape ^\udc80^ to ^\udcff^ in
+a call, and U+FFFD in an answer.
 
 A tool answers with text. With ^--structured^ it also has an output schema, and returns the fields
 under *Answer* as structured content; text and fields then share the budget equally. The host tools

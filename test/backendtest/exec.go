@@ -23,6 +23,16 @@ func execCells() []cell {
 			out, err := b.output(ctx, "sh", "-c", `printf '%s|' "$@"`, "x", "a b", "", "*", "$HOME", "ü")
 			return errors.Join(err, same(out, "a b||*|$HOME|ü|"))
 		}},
+		{name: "exec: bytes that are not UTF-8", do: func(ctx context.Context, b *box) error {
+			cmd := b.s.Command(ctx, "sh", "-c", `mkdir -p "$1" && cd "$1" && printf '%s|' "${PWD##*/}" "$PD_BYTES"`, "x", "caf\xe9")
+			cmd.AddEnv = []string{"PD_BYTES=\xff"}
+			out, err := cmd.Output()
+			err = errors.Join(err, same(string(out), "caf\xe9|\xff|"))
+			cmd = b.s.Command(ctx, "sh", "-c", `printf %s "${PWD##*/}"; rmdir "$PWD"`)
+			cmd.Dir = "caf\xe9"
+			out, werr := cmd.Output()
+			return errors.Join(err, werr, same(string(out), "caf\xe9"))
+		}},
 		{name: "exec: shell text", do: func(ctx context.Context, b *box) error {
 			r, err := b.wire.Exec(ctx, wire.ExecRequest{Command: "echo $((6*7)) | cat; echo err >&2"})
 			return errors.Join(err, same(r.Stdout, "42\n"), same(r.Stderr, "err\n"))

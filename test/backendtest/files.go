@@ -34,7 +34,7 @@ func fileCells() []cell {
 			if _, err := b.output(ctx, "ln", "-s", "/etc", "link"); err != nil {
 				return err
 			}
-			for _, path := range []wire.Path{"/etc/passwd", "/workspace/../etc/passwd", "/workspace/link/passwd"} {
+			for _, path := range []wire.OSString{"/etc/passwd", "/workspace/../etc/passwd", "/workspace/link/passwd"} {
 				if _, err := wire.Call(ctx, b.wire, wire.ReadWorkspaceFile, wire.ReadWorkspaceFileRequest{Path: path, MaxBytes: 1 << 20}); err == nil {
 					return fmt.Errorf("%s was read", path)
 				}
@@ -152,7 +152,7 @@ func filesRoundTrip(ctx context.Context, b *box) error {
 }
 
 func (b *box) write(ctx context.Context, path, text string) error {
-	_, err := wire.Call(ctx, b.wire, wire.WriteWorkspaceFile, wire.WriteWorkspaceFileRequest{Path: wire.Path(path), Text: text})
+	_, err := wire.Call(ctx, b.wire, wire.WriteWorkspaceFile, wire.WriteWorkspaceFileRequest{Path: wire.OSString(path), Text: text})
 	return err
 }
 

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -30,7 +32,7 @@ func sessionCells() []cell {
 				return err
 			}
 			r, err := wire.Call(ctx, b.wire, wire.RunSession, wire.RunSessionRequest{
-				SessionID: "time", Command: "./probe daemon " + mark + "; ./probe sleep " + mark, Timeout: 1,
+				SessionID: "time", Command: osstring.String("./probe daemon " + mark + "; ./probe sleep " + mark), Timeout: 1,
 			})
 			left := gone(mark)
 			next, nerr := b.inSession(ctx, "time", "echo again")
@@ -42,6 +44,14 @@ func sessionCells() []cell {
 			}
 			r, err := b.inSession(ctx, "lines", "i=0; while [ $i -lt 500 ]; do echo $i; i=$((i+1)); done")
 			return errors.Join(err, must(r.TruncatedByLines && r.TotalLines == 500, "%d lines, truncated %v", r.TotalLines, r.TruncatedByLines), b.closeSession(ctx, "lines"))
+		}},
+		{name: "session: bytes that are not UTF-8", do: func(ctx context.Context, b *box) error {
+			if err := b.openSession(ctx, "bytes"); err != nil {
+				return err
+			}
+			_, err := b.inSession(ctx, "bytes", "mkdir caf\xe9 && cd caf\xe9")
+			r, werr := b.inSession(ctx, "bytes", "rmdir ../caf\xe9 && echo $?")
+			return errors.Join(err, werr, must(r.ExitCode == 0 && path.Base(string(r.Cwd)) == "caf\xe9", "%+v", r), b.closeSession(ctx, "bytes"))
 		}},
 		{name: "session: many commands one after the other", do: func(ctx context.Context, b *box) error {
 			s, err := b.s.OpenSession(ctx, paddock.SessionOptions{})
@@ -74,7 +84,7 @@ func (b *box) openSession(ctx context.Context, id string) error {
 }
 
 func (b *box) inSession(ctx context.Context, id, command string) (wire.RunSessionResult, error) {
-	return wire.Call(ctx, b.wire, wire.RunSession, wire.RunSessionRequest{SessionID: id, Command: command})
+	return wire.Call(ctx, b.wire, wire.RunSession, wire.RunSessionRequest{SessionID: id, Command: osstring.String(command)})
 }
 
 func (b *box) closeSession(ctx context.Context, id string) error {

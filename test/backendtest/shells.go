@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -155,7 +156,7 @@ func shellCells() []cell {
 
 func (b *box) service(ctx context.Context, name, command, readiness string) (wire.Service, error) {
 	return wire.Call(ctx, b.wire, wire.StartService, wire.StartServiceRequest{
-		ServiceName: name, Command: command, Cwd: "/workspace", Readiness: json.RawMessage(readiness), ReadyTimeoutSeconds: 20, ReadyIntervalMS: 20,
+		ServiceName: name, Command: osstring.String(command), Cwd: "/workspace", Readiness: json.RawMessage(readiness), ReadyTimeoutSeconds: 20, ReadyIntervalMS: 20,
 	})
 }
 

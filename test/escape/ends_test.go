@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -28,7 +29,7 @@ func TestKillEverything(t *testing.T) {
 			"kill -9 $PPID; kill -9 -$PPID; kill -STOP $PPID", "trap '' TERM INT HUP; kill -9 -1 & wait", "renice -n 19 -u $(id -u); kill -TERM -1",
 		} {
 			limit := patience.Seconds()
-			if _, err := b.client.Exec(t.Context(), wire.ExecRequest{Command: text, TimeoutSeconds: &limit}); err != nil {
+			if _, err := b.client.Exec(t.Context(), wire.ExecRequest{Command: osstring.String(text), TimeoutSeconds: &limit}); err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
 			res, err := b.client.Exec(t.Context(), wire.ExecRequest{Argv: []string{"echo", "alive"}})

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -173,7 +174,7 @@ func TestNumberUsedAgain(t *testing.T) {
 	}
 	_ = first.Signal("KILL")
 	_ = first.Close()
-	if res, err := b.client.Exec(t.Context(), wire.ExecRequest{Command: "kill -0 " + strconv.Itoa(inside)}); err != nil || res.ExitCode != 0 {
+	if res, err := b.client.Exec(t.Context(), wire.ExecRequest{Command: osstring.String("kill -0 " + strconv.Itoa(inside))}); err != nil || res.ExitCode != 0 {
 		t.Errorf("the second command is gone: %+v, %v", res, err)
 	}
 	if err := second.Signal("TERM"); err != nil {

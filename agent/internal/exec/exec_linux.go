@@ -196,7 +196,7 @@ func start(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []*os
 
 // Text returns the command as its request gives it, redacted and cut to 256 bytes.
 func (x *Command) Text() string {
-	text := x.request.Command
+	text := string(x.request.Command)
 	if len(x.request.Argv) > 0 {
 		text = strings.Join(x.request.Argv, " ")
 	}
@@ -231,7 +231,7 @@ func checkExec(r *wire.ExecRequest) *wire.Error {
 	case r.Encoding != "" && r.Encoding != "base64":
 		return bad("encoding", `encoding must be "base64" or absent`)
 	}
-	for _, s := range append([]string{r.Command, r.Cwd}, r.Argv...) {
+	for _, s := range append([]string{string(r.Command), string(r.Cwd)}, r.Argv...) {
 		if strings.IndexByte(s, 0) >= 0 {
 			return bad("argv", "a NUL byte cannot be part of an argument or a path")
 		}
@@ -243,9 +243,10 @@ func checkExec(r *wire.ExecRequest) *wire.Error {
 // streams.
 func command(box *core.Sandbox, r *wire.ExecRequest) (*clone.Command, *wire.Error) {
 	// A path below /workspace is one in the workspace, which may have another name.
-	dir := path.Clean("/" + r.Cwd)
-	if !path.IsAbs(r.Cwd) {
-		dir = path.Join(box.Workspace, r.Cwd)
+	cwd := string(r.Cwd)
+	dir := path.Clean("/" + cwd)
+	if !path.IsAbs(cwd) {
+		dir = path.Join(box.Workspace, cwd)
 	} else if below, ok := strings.CutPrefix(dir+"/", "/workspace/"); ok {
 		dir = path.Join(box.Workspace, below)
 	}
@@ -255,7 +256,7 @@ func command(box *core.Sandbox, r *wire.ExecRequest) (*clone.Command, *wire.Erro
 	}
 	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: box.Rlimits(r.Limits), Env: core.AsList(env)}
 	if len(r.Argv) == 0 {
-		c.Argv = box.ShellArgv(r.Command, c.Env)
+		c.Argv = box.ShellArgv(string(r.Command), c.Env)
 	}
 	c.Path, err = core.LookPath(c.Argv[0], core.SearchPath(env), dir)
 	return c, err

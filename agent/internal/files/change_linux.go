@@ -38,7 +38,7 @@ func (w *Workspace) Mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 			return nil, core.FileError("make", p, err)
 		}
 	}
-	return &wire.MkdirResult{Path: wire.Path(p.Text), Created: created}, nil
+	return &wire.MkdirResult{Path: wire.OSString(p.Text), Created: created}, nil
 }
 
 // Move renames a file or a directory. It replaces a file only if the request allows
@@ -80,7 +80,7 @@ func (w *Workspace) Move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 	case err != nil:
 		return nil, core.FileError("move", from.Path, err)
 	}
-	return &wire.MoveResult{Path: wire.Path(from.Path.Text), Target: wire.Path(to.Text)}, nil
+	return &wire.MoveResult{Path: wire.OSString(from.Path.Text), Target: wire.OSString(to.Text)}, nil
 }
 
 // rename renames, and replaces only if it may. If the file system cannot guarantee
@@ -110,7 +110,7 @@ func (w *Workspace) Delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &wire.DeleteResult{Path: wire.Path(p.Path.Text), Deleted: true}
+	r := &wire.DeleteResult{Path: wire.OSString(p.Path.Text), Deleted: true}
 	switch kind := TypeOf(st); {
 	case kind == wire.TypeOther && !q.Recursive:
 		return nil, Unsupported(p.Path)

@@ -59,7 +59,7 @@ func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, err
 		}
 		return nil, nil, core.FileError("export", p.Path, err)
 	}
-	return &wire.ExportResult{WorkspacePath: wire.Path(p.Path.Text), ArtifactType: TypeOf(st),
+	return &wire.ExportResult{WorkspacePath: wire.OSString(p.Path.Text), ArtifactType: TypeOf(st),
 		ArchiveSize: e.size, EntryCount: int64(len(e.entries)), BytesWritten: e.bytes}, e, nil
 }
 
@@ -198,7 +198,7 @@ func (e *export) copied(at []string) (*Place, error) {
 	if _, is := e.workspace.Copies[text]; !is {
 		return nil, nil //nolint:nilnil // see above
 	}
-	return e.workspace.Find(wire.Path(text))
+	return e.workspace.Find(wire.OSString(text))
 }
 
 // measure computes the size of the archive, and makes the archive if it is small.

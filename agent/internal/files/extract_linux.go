@@ -32,7 +32,7 @@ func (w *Workspace) Extract(q *wire.ExtractRequest, body io.Reader) (*wire.Extra
 	}
 	defer x.close()
 	x.tolerant = q.Tree
-	r := &wire.ExtractResult{Destination: wire.Path(dest.Text)}
+	r := &wire.ExtractResult{Destination: wire.OSString(dest.Text)}
 	if r.EntryCount, err = unpack(body, q.Tree, x.add); err != nil {
 		return nil, err
 	}

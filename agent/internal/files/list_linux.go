@@ -43,13 +43,13 @@ func (w *Workspace) List(q *wire.ListRequest) (*wire.ListResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &wire.ListResult{Path: wire.Path(p.Path.Text), ArtifactType: TypeOf(st), Entries: []wire.Entry{}}
+	r := &wire.ListResult{Path: wire.OSString(p.Path.Text), ArtifactType: TypeOf(st), Entries: []wire.Entry{}}
 	switch r.ArtifactType {
 	case wire.TypeOther:
 		return nil, Unsupported(p.Path)
 	case wire.TypeDirectory:
 	default:
-		e, err := describe(p.dir, p.name, wire.Path(p.Path.Text), st)
+		e, err := describe(p.dir, p.name, wire.OSString(p.Path.Text), st)
 		if err != nil {
 			return nil, core.FileError("list", p.Path, err)
 		}
@@ -146,7 +146,7 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 		return err
 	}
 	if !met {
-		e, err := describe(dir, name, wire.Path(core.PathText(slices.Concat(l.root, at))), st)
+		e, err := describe(dir, name, wire.OSString(core.PathText(slices.Concat(l.root, at))), st)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 			return nil // it is not a link any more
 		}
@@ -222,7 +222,7 @@ func sortedNames(dir beneath.Dir, from string, limit int) ([]string, error) {
 }
 
 // describe describes one file, without following a link.
-func describe(dir beneath.Dir, name string, path wire.Path, st unix.Stat_t) (wire.Entry, error) {
+func describe(dir beneath.Dir, name string, path wire.OSString, st unix.Stat_t) (wire.Entry, error) {
 	e := wire.Entry{Path: path, ArtifactType: TypeOf(st), SizeBytes: st.Size}
 	switch e.ArtifactType {
 	case wire.TypeDirectory:
@@ -232,7 +232,7 @@ func describe(dir beneath.Dir, name string, path wire.Path, st unix.Stat_t) (wir
 		if err != nil {
 			return e, err
 		}
-		link := wire.Path(target)
+		link := wire.OSString(target)
 		e.LinkTarget = &link
 	}
 	return e, nil
@@ -249,7 +249,7 @@ func (w *Workspace) Stat(q *wire.StatRequest) (*wire.StatResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := describe(p.dir, p.name, wire.Path(p.Path.Text), st)
+	e, err := describe(p.dir, p.name, wire.OSString(p.Path.Text), st)
 	if err != nil {
 		return nil, core.FileError("look at", p.Path, err)
 	}

@@ -41,7 +41,7 @@ func (w *Workspace) ReadText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorksp
 	case int64(len(content)) > q.MaxBytes:
 		return nil, tooLarge
 	}
-	return &wire.ReadWorkspaceFileResult{Path: wire.Path(p.Path.Text), SizeBytes: int64(len(content)), ContentB64: content}, nil
+	return &wire.ReadWorkspaceFileResult{Path: wire.OSString(p.Path.Text), SizeBytes: int64(len(content)), ContentB64: content}, nil
 }
 
 // readUpTo reads a file of an expected size, at most limit bytes of it.
@@ -88,7 +88,7 @@ func (w *Workspace) Read(q *wire.ReadFileRequest) (*wire.ReadFileResult, Body, e
 		_ = f.Close()
 		return nil, nil, core.FileError("read", p.Path, err)
 	}
-	return &wire.ReadFileResult{Path: wire.Path(p.Path.Text), SizeBytes: st.Size, Mode: st.Mode & permissions,
+	return &wire.ReadFileResult{Path: wire.OSString(p.Path.Text), SizeBytes: st.Size, Mode: st.Mode & permissions,
 		ModifiedAt: timestamp(st.Mtim), ContentSize: size}, &fileBody{f, size}, nil
 }
 

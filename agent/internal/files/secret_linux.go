@@ -61,7 +61,7 @@ func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.
 		return nil, secretError(err)
 	}
 	defer n.close()
-	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(s.Shown, SecretPath))}
+	r := &wire.ExtractResult{Destination: wire.OSString(cmp.Or(s.Shown, SecretPath))}
 	if r.EntryCount, err = unpack(body, false, n.add); err != nil {
 		return nil, err
 	}

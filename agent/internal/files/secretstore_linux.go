@@ -84,7 +84,7 @@ func (s *Secrets) listed() *wire.SecretsResult {
 	r := &wire.SecretsResult{Names: slices.AppendSeq([]string{}, maps.Keys(s.vault.Named()))}
 	slices.Sort(r.Names)
 	if len(s.inFiles) > 0 {
-		r.Path = wire.Path(cmp.Or(s.Shown, SecretPath))
+		r.Path = wire.OSString(cmp.Or(s.Shown, SecretPath))
 	}
 	return r
 }

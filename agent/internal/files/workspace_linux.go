@@ -43,7 +43,7 @@ type Workspace struct {
 }
 
 // Find opens the directory that a path is in. It must be closed.
-func (w *Workspace) Find(path wire.Path) (*Place, error) {
+func (w *Workspace) Find(path wire.OSString) (*Place, error) {
 	p, werr := core.ParsePath(string(path))
 	if werr != nil {
 		return nil, werr

@@ -39,7 +39,7 @@ func (w *Workspace) Write(q *wire.WriteFileRequest, body io.Reader) (*wire.Write
 
 // replace writes a file beside its place and then renames it, so that
 // every reader sees the whole old content or the whole new one.
-func (w *Workspace) replace(path wire.Path, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
+func (w *Workspace) replace(path wire.OSString, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
 	if err := checkMode(mode); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (w *Workspace) replace(path wire.Path, mode *uint32, content io.Reader, siz
 		}
 		return nil, core.FileError("write", p, err)
 	}
-	return &wire.WriteFileResult{Path: wire.Path(p.Text), SizeBytes: size, BytesWritten: size, Mode: n.mode}, nil
+	return &wire.WriteFileResult{Path: wire.OSString(p.Text), SizeBytes: size, BytesWritten: size, Mode: n.mode}, nil
 }
 
 // newFile is a file that is about to replace another. It gets the other's owner if the

@@ -115,11 +115,11 @@ func compileSearch(q *wire.SearchRequest) (*search.Search, error) {
 // searchResult returns a result as it crosses the wire.
 func searchResult(at core.Path, r *search.Result) *wire.SearchResult {
 	out := &wire.SearchResult{
-		Path: wire.Path(at.Text), Files: []wire.FoundFile{}, Matches: r.Matches, Searched: r.Searched, Binary: r.Binary,
+		Path: wire.OSString(at.Text), Files: []wire.FoundFile{}, Matches: r.Matches, Searched: r.Searched, Binary: r.Binary,
 		Ignored: r.Ignored, Unreadable: r.Unreadable, TooLong: r.TooLong, Truncated: r.Truncated,
 	}
 	for _, f := range r.Files {
-		file := wire.FoundFile{Path: wire.Path(core.PathText(f.Path)), Count: f.Count}
+		file := wire.FoundFile{Path: wire.OSString(core.PathText(f.Path)), Count: f.Count}
 		for _, l := range f.Lines {
 			file.Lines = append(file.Lines, wire.FoundLine{Line: l.Number, Column: int64(l.Column), Text: l.Text, Start: int64(l.Start), Rest: l.Rest})
 		}

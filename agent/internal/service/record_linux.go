@@ -146,7 +146,7 @@ func (t *Table) onDisk() (names []string) {
 
 // hideRecord hides secrets in the fields of a record that a client has written.
 func hideRecord(r record, hide func(string) string) record {
-	r.Command, r.Cwd = hide(r.Command), wire.Path(hide(string(r.Cwd)))
+	r.Command, r.Cwd = hide(r.Command), wire.OSString(hide(string(r.Cwd)))
 	if r.Readiness != nil {
 		var v any
 		d := json.NewDecoder(bytes.NewReader(r.Readiness))

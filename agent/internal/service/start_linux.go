@@ -51,7 +51,7 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 			return nil, werr
 		}
 	}
-	program, dir, werr := t.command(q.Command, cwd, own)
+	program, dir, werr := t.command(string(q.Command), cwd, own)
 	var s *service
 	if werr == nil {
 		defer dir.Close()
@@ -61,7 +61,7 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 		t.release(name, nil)
 		return nil, werr
 	}
-	s.writeRecord(q.Command, cwd, ready)
+	s.writeRecord(string(q.Command), cwd, ready)
 	t.release(name, s)
 	go s.watch()
 	if ready != nil {
@@ -126,7 +126,7 @@ func (t *Table) spawn(name string, program *clone.Command, hidden *core.Redactor
 // writeRecord makes and saves the record of a service that has been started.
 func (s *service) writeRecord(command string, cwd core.Path, ready *readiness) {
 	pid, now := s.process.PID, core.UnixTime(s.process.Started)
-	r := record{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.Text), State: stateRunning, StartedAt: now, PID: &pid}}
+	r := record{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.OSString(cwd.Text), State: stateRunning, StartedAt: now, PID: &pid}}
 	if born := s.box.Trees.Born(pid); born != 0 {
 		r.Born, r.Mark = born, s.process.Mark.Number
 	}

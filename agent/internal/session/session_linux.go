@@ -40,7 +40,7 @@ func (s *session) describe() *wire.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.summary
-	r.Cwd = wire.Path(s.redactor.Text(string(r.Cwd)))
+	r.Cwd = wire.OSString(s.redactor.Text(string(r.Cwd)))
 	switch {
 	case s.shell == nil || s.shell.ended():
 		r.State = "ended"
@@ -81,7 +81,7 @@ func (s *session) start(ctx context.Context) error {
 		return core.StartError(c.Argv[0], c.Dir, err)
 	}
 	s.mu.Lock()
-	s.shell, s.summary.ExitCode, s.summary.Cwd = h, nil, wire.Path(cwd.Text)
+	s.shell, s.summary.ExitCode, s.summary.Cwd = h, nil, wire.OSString(cwd.Text)
 	s.mu.Unlock()
 	if err = h.boot(duration(q.StartupTimeout)); err == nil {
 		err = s.startup(ctx, h)
@@ -197,7 +197,7 @@ func (s *session) run(ctx context.Context, q *wire.RunSessionRequest, stdin []by
 	defer s.setBusy(false)
 	own := s.request
 	rec := newRecord(cmp.Or(q.MaxOutputLines, own.MaxOutputLines), cmp.Or(q.MaxOutputBytes, own.MaxOutputBytes, defaultOutput), q.MaxTailBytes, q.Encoding)
-	out, err := h.do(ctx, command{text: q.Command, stdin: stdin, record: rec, stop: s.stop,
+	out, err := h.do(ctx, command{text: string(q.Command), stdin: stdin, record: rec, stop: s.stop,
 		timeout: duration(cmp.Or(q.Timeout, own.CommandTimeout))})
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (s *session) result(ctx context.Context, h *shell, out outcome, rec *record
 	if out.reported {
 		r.ExitCode = h.state.status
 		s.mu.Lock()
-		s.summary.Cwd = wire.Path(text.Truncate(h.cwd, unix.PathMax))
+		s.summary.Cwd = wire.OSString(text.Truncate(h.cwd, unix.PathMax))
 		s.mu.Unlock()
 	} else {
 		r.ExitCode = spawn.ExitCode(h.process.Status)

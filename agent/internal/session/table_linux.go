@@ -220,7 +220,7 @@ func (t *Table) Run(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSe
 
 func checkRun(q *wire.RunSessionRequest) error {
 	switch {
-	case strings.IndexByte(q.Command, 0) >= 0:
+	case strings.IndexByte(string(q.Command), 0) >= 0:
 		return core.BadField("command", "cannot run the command: it must not contain a NUL byte")
 	case !(q.Timeout >= 0 && q.Timeout <= math.MaxInt32):
 		return core.BadField("timeout", "timeout must be from 0 to 2147483647")

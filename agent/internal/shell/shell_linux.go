@@ -87,7 +87,7 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 		running: t.box.Running.Add("shell", id, p),
 		input:   newPTYInput(s.Terminal),
 		output:  core.Ring{Limit: keptOutput, Characters: true},
-		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.Text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: core.UnixTime(p.Started)},
+		summary: wire.Shell{ShellID: id, Cwd: wire.OSString(cwd.Text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: core.UnixTime(p.Started)},
 	}
 	sh.save()
 	drained := make(chan struct{})
@@ -138,7 +138,7 @@ func (s *shell) await(drained <-chan struct{}) {
 func (s *shell) redactedSummary() wire.Shell {
 	r := s.summary
 	r.RedactionMatches, r.Blocked = s.redactor.Matches()
-	r.Cwd = wire.Path(s.redactor.Text(string(r.Cwd)))
+	r.Cwd = wire.OSString(s.redactor.Text(string(r.Cwd)))
 	return r
 }
 

@@ -88,7 +88,7 @@ func (s *Store) look(dir string) (c Cache, ok bool) {
 	} else if filepath.Join(s.Dir, r.path()) != dir {
 		return c, false
 	}
-	return Cache{Dir: dir, Key: Key{Workspace: r.Workspace, Principal: r.Principal, Tool: r.Tool},
+	return Cache{Dir: dir, Key: Key{Workspace: string(r.Workspace), Principal: r.Principal, Tool: r.Tool},
 		Bytes: r.Bytes, Partial: r.Partial, Measured: r.Measured}.locked(), true
 }
 

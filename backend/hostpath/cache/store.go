@@ -33,6 +33,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/removal"
 	"github.com/paddock-dev/paddock/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -192,7 +193,7 @@ func (s *Store) place(k Key) (string, record, error) {
 	if !way.IsDir() {
 		return "", record{}, &fs.PathError{Op: "open", Path: k.Workspace, Err: unix.ENOTDIR}
 	}
-	r := record{Version: recordVersion, Tool: k.Tool, Workspace: way.Path, Identity: fmt.Sprintf("%d %d", way.Ino, way.Born), Principal: k.Principal}
+	r := record{Version: recordVersion, Tool: k.Tool, Workspace: osstring.String(way.Path), Identity: fmt.Sprintf("%d %d", way.Ino, way.Born), Principal: k.Principal}
 	return filepath.Join(s.Dir, r.path()), r, nil
 }
 
@@ -398,14 +399,14 @@ const (
 
 // record says for whom a cache is.
 type record struct {
-	Version   int       `json:"version"`
-	Tool      string    `json:"tool"`
-	Workspace string    `json:"workspace"`
-	Identity  string    `json:"identity"` // the inode and the birth of the workspace
-	Principal string    `json:"principal"`
-	Bytes     int64     `json:"bytes"`             // when it was last measured
-	Partial   bool      `json:"partial,omitempty"` // it has more than Bytes
-	Measured  time.Time `json:"measured,omitzero"`
+	Version   int             `json:"version"`
+	Tool      string          `json:"tool"`
+	Workspace osstring.String `json:"workspace"`
+	Identity  string          `json:"identity"` // the inode and the birth of the workspace
+	Principal string          `json:"principal"`
+	Bytes     int64           `json:"bytes"`             // when it was last measured
+	Partial   bool            `json:"partial,omitempty"` // it has more than Bytes
+	Measured  time.Time       `json:"measured,omitzero"`
 }
 
 // path returns where in the store the cache is that the record is for.

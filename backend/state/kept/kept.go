@@ -71,14 +71,14 @@ type Record struct {
 	// Served says that a server made it for Principal, which has names of its own ([Key]).
 	Served bool `json:"served,omitempty"`
 	// Scratch says that its workspace is in this directory ([Scratch]), and ends with the record.
-	Scratch bool          `json:"scratch,omitempty"`
-	Spec    policy.Spec   `json:"spec"` // as it was asked for, without the variables that may be secret
-	Secret  []string      `json:"secret,omitempty"`
-	Created time.Time     `json:"created"`
-	Idle    time.Duration `json:"idle,omitempty"`
-	Life    time.Duration `json:"life,omitempty"`
-	Then    string        `json:"then,omitempty"`
-	Status  string        `json:"status"`
+	Scratch bool              `json:"scratch,omitempty"`
+	Spec    policy.StoredSpec `json:"spec"` // as it was asked for, without the variables that may be secret
+	Secret  []string          `json:"secret,omitempty"`
+	Created time.Time         `json:"created"`
+	Idle    time.Duration     `json:"idle,omitempty"`
+	Life    time.Duration     `json:"life,omitempty"`
+	Then    string            `json:"then,omitempty"`
+	Status  string            `json:"status"`
 	// Boot is the host's boot in which it was started last, and Started when.
 	Boot    string    `json:"boot,omitempty"`
 	Started time.Time `json:"started,omitzero"`

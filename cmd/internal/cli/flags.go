@@ -15,6 +15,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/table"
@@ -68,12 +69,6 @@ func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
 // Encode returns the input object as JSON, with the arguments in the fields that take
 // them: one each, in order, and a list takes the rest.
 func (in *Input) Encode(args []string) ([]byte, error) {
-	for i, arg := range args {
-		// JSON would replace the bytes in silence, and another command would run.
-		if !utf8.ValidString(arg) {
-			return nil, &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
-		}
-	}
 	rest, err := in.lead(args)
 	if err != nil {
 		return nil, err
@@ -84,7 +79,10 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 		case f.Flag != "":
 			continue
 		case f.Kind == op.KindList:
-			in.values[f.JSON], rest = rest, nil
+			if i := slices.IndexFunc(rest, func(arg string) bool { return !f.Bytes && !utf8.ValidString(arg) }); i >= 0 {
+				return nil, &policy.FieldError{Field: "argument " + strconv.Itoa(len(args)-len(rest)+i+1), Value: rest[i], Reason: "it is not valid UTF-8"}
+			}
+			in.values[f.JSON], rest = osstring.List(rest), nil
 		case len(rest) > 0:
 			val, err := f.Value(rest[0])
 			if err != nil {
@@ -133,7 +131,7 @@ func takesCommand(fields []op.Field) bool {
 
 // lead takes the name of a sandbox that comes first, where a field can be given that way, and
 // returns the rest: NAME of "NAME [FLAGS] -- CMD", and one argument more than the command takes.
-func (in *Input) lead(args []string) ([]string, error) {
+func (in *Input) lead(args []string) (rest []string, err error) {
 	lead := slices.IndexFunc(in.fields, func(f op.Field) bool { return f.Leads })
 	if lead < 0 || len(args) == 0 {
 		return args, nil
@@ -157,14 +155,16 @@ func (in *Input) lead(args []string) ([]string, error) {
 		wrong.Hint = "the sandbox stands before --, and its command after that: did you mean " + strings.Join(meant, " ") + "?"
 		return nil, wrong
 	case lists && len(args) > 1 && strings.HasPrefix(args[1], "-") && slices.Contains(args, "--") && in.cmd.ArgsLenAtDash() < 0:
-		in.values[name] = args[0]
+		if in.values[name], err = in.fields[lead].Value(args[0]); err != nil {
+			return nil, err
+		}
 		if err := in.cmd.Flags().Parse(args[1:]); err != nil {
 			return nil, FlagError(in.cmd, err)
 		}
 		return in.cmd.Flags().Args(), nil
 	case !lists && len(args) == len(words)+1:
-		in.values[name] = args[0]
-		return args[1:], nil
+		in.values[name], err = in.fields[lead].Value(args[0])
+		return args[1:], err
 	}
 	return args, nil
 }

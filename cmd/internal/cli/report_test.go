@@ -57,7 +57,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestArgumentsThatJSONCannotCarryAreRefused(t *testing.T) {
-	if _, err := (&Input{}).Encode([]string{"fine", "\xff"}); err == nil || err.Error() != `cannot use argument 2 "\xff": it is not valid UTF-8` {
+	if _, err := (&Input{fields: []op.Field{{JSON: "texts", Arg: "TEXT...", Kind: op.KindList}}, values: map[string]any{}}).Encode([]string{"fine", "\xff"}); err == nil || err.Error() != `cannot use argument 2 "\xff": it is not valid UTF-8` {
 		t.Errorf("the error is %v", err)
 	}
 }

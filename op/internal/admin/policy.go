@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
@@ -18,7 +19,7 @@ import (
 
 // PolicyRules is the field that selects the rules for commands.
 type PolicyRules struct {
-	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"use the rules in the commands section of a spec file (default, and if it has none: the built-in list)" within:"files"`
+	SpecFile osstring.String `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"use the rules in the commands section of a spec file (default, and if it has none: the built-in list)" within:"files"`
 }
 
 // rules returns the rules, and the spec that they come from.
@@ -28,14 +29,14 @@ func (in PolicyRules) rules(ctx context.Context, env *op.Env) (*command.Rules, p
 		rules, err := command.New(policy.DefaultCommands())
 		return rules, spec, err
 	}
-	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
+	if err := env.MayRead("spec_file", string(in.SpecFile)); err != nil {
 		return nil, spec, err
 	}
-	data, err := env.ReadFile(ctx, "spec_file", "spec", in.SpecFile, specfile.MaxSize)
+	data, err := env.ReadFile(ctx, "spec_file", "spec", string(in.SpecFile), specfile.MaxSize)
 	if err != nil {
 		return nil, spec, err
 	}
-	file, err := specfile.Parse(in.SpecFile, data)
+	file, err := specfile.Parse(string(in.SpecFile), data)
 	if err != nil {
 		return nil, spec, err
 	}
@@ -52,8 +53,8 @@ func (in PolicyRules) rules(ctx context.Context, env *op.Env) (*command.Rules, p
 
 type PolicyCheckInput struct {
 	PolicyRules
-	POSIX   bool     `json:"posix,omitempty" flag:"posix" help:"check the text as one for a shell without bash's extensions"`
-	Command []string `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text, several are a command and its arguments"`
+	POSIX   bool          `json:"posix,omitempty" flag:"posix" help:"check the text as one for a shell without bash's extensions"`
+	Command osstring.List `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text, several are a command and its arguments"`
 }
 
 type PolicyCheckOutput struct {

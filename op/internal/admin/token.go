@@ -12,6 +12,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
@@ -21,22 +22,22 @@ import (
 )
 
 type TokenCreateInput struct {
-	Principal   string   `json:"principal" arg:"PRINCIPAL" max:"128" help:"whom it authenticates, such as agent:ann; privileges are granted to this name"`
-	Workspaces  []string `json:"workspaces,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" max:"64" help:"directory that can be a workspace, and be changed; the first is the default sandbox's (may be repeated)"`
-	CeilingFile string   `json:"ceiling_file,omitempty" flag:"ceiling" arg:"FILE" complete:"file" help:"read the most that sandboxes may ask for from a YAML or JSON file (default: the workspaces, and what the spec has)"`
-	SpecFile    string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the default sandbox's spec from a YAML or JSON file"`
-	Expires     Lifetime `json:"expires,omitempty" flag:"expires" arg:"TIME" help:"end the token after this time, 30d or 12h (default: never)"`
-	Privileged  bool     `json:"with_privileges,omitempty" flag:"with-privileges" help:"also for a name that holds privileges on the host, or that is a local user's: the token gives them to whoever has it"`
+	Principal   string          `json:"principal" arg:"PRINCIPAL" max:"128" help:"whom it authenticates, such as agent:ann; privileges are granted to this name"`
+	Workspaces  []string        `json:"workspaces,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" max:"64" help:"directory that can be a workspace, and be changed; the first is the default sandbox's (may be repeated)"`
+	CeilingFile string          `json:"ceiling_file,omitempty" flag:"ceiling" arg:"FILE" complete:"file" help:"read the most that sandboxes may ask for from a YAML or JSON file (default: the workspaces, and what the spec has)"`
+	SpecFile    osstring.String `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the default sandbox's spec from a YAML or JSON file"`
+	Expires     Lifetime        `json:"expires,omitempty" flag:"expires" arg:"TIME" help:"end the token after this time, 30d or 12h (default: never)"`
+	Privileged  bool            `json:"with_privileges,omitempty" flag:"with-privileges" help:"also for a name that holds privileges on the host, or that is a local user's: the token gives them to whoever has it"`
 }
 
 // TokenOutput describes a token, without the token itself.
 type TokenOutput struct {
-	ID        string     `json:"id"`
-	Principal string     `json:"principal"`
-	Created   time.Time  `json:"created"`
-	Expires   *time.Time `json:"expires,omitempty"`
-	Expired   bool       `json:"expired,omitempty"`
-	Workspace string     `json:"workspace,omitempty"`
+	ID        string          `json:"id"`
+	Principal string          `json:"principal"`
+	Created   time.Time       `json:"created"`
+	Expires   *time.Time      `json:"expires,omitempty"`
+	Expired   bool            `json:"expired,omitempty"`
+	Workspace osstring.String `json:"workspace,omitempty"`
 }
 
 type TokenCreateOutput struct {
@@ -136,7 +137,7 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 	if len(in.Workspaces) == 0 && in.CeilingFile == "" && in.SpecFile == "" {
 		return nil, nil
 	}
-	if err := errors.Join(env.MayRead("ceiling_file", in.CeilingFile), env.MayRead("spec_file", in.SpecFile)); err != nil {
+	if err := errors.Join(env.MayRead("ceiling_file", in.CeilingFile), env.MayRead("spec_file", string(in.SpecFile))); err != nil {
 		return nil, err
 	}
 	dirs, err := realDirs(env, in.Workspaces)
@@ -145,7 +146,7 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *op.Env) (*token.Boun
 	}
 	spec := policy.Spec{}
 	if in.SpecFile != "" {
-		if spec, err = env.ReadSpec(ctx, "spec_file", in.SpecFile); err != nil {
+		if spec, err = env.ReadSpec(ctx, "spec_file", string(in.SpecFile)); err != nil {
 			return nil, err
 		}
 	}
@@ -230,7 +231,7 @@ func realDirs(env *op.Env, written []string) ([]string, error) {
 func tokenOutput(h token.Holder, now time.Time) TokenOutput {
 	out := TokenOutput{ID: h.Token.ID, Principal: h.Token.Principal, Created: h.Token.Created, Expired: h.Token.Expired(now)}
 	if h.Bounds != nil {
-		out.Workspace = h.Bounds.Default.Workspace.Source
+		out.Workspace = osstring.String(h.Bounds.Default.Workspace.Source)
 	}
 	if !h.Token.Expires.IsZero() {
 		out.Expires = &h.Token.Expires

@@ -10,19 +10,20 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 type CommitInput struct {
-	ID         string   `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
-	Paths      []string `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
-	OnConflict string   `json:"on_conflict,omitempty" flag:"on-conflict" arg:"WHAT" choices:"fail,overwrite,skip" help:"where the host's file has changed since: fail (default: nothing lands), overwrite it, or skip that path"`
-	Accept     []string `json:"accept,omitempty" flag:"accept" arg:"PATH" max:"4096" help:"land what is held back at and below this path (may be repeated)"`
-	Unreviewed bool     `json:"unreviewed,omitempty" flag:"unreviewed" help:"land what has changed since diff showed it, too, without a question"`
-	DryRun     bool     `json:"dry_run,omitempty" flag:"dry-run" help:"say what would land, and change nothing"`
-	Quiet      bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print only what did not land"`
+	ID         string        `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
+	Paths      osstring.List `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
+	OnConflict string        `json:"on_conflict,omitempty" flag:"on-conflict" arg:"WHAT" choices:"fail,overwrite,skip" help:"where the host's file has changed since: fail (default: nothing lands), overwrite it, or skip that path"`
+	Accept     osstring.List `json:"accept,omitempty" flag:"accept" arg:"PATH" max:"4096" help:"land what is held back at and below this path (may be repeated)"`
+	Unreviewed bool          `json:"unreviewed,omitempty" flag:"unreviewed" help:"land what has changed since diff showed it, too, without a question"`
+	DryRun     bool          `json:"dry_run,omitempty" flag:"dry-run" help:"say what would land, and change nothing"`
+	Quiet      bool          `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print only what did not land"`
 }
 
 type CommitOutput struct {

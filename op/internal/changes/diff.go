@@ -6,18 +6,19 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 type DiffInput struct {
-	ID         string   `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
-	Paths      []string `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
-	Stat       bool     `json:"stat,omitempty" flag:"stat" help:"how many lines of each file come and go"`
-	NameStatus bool     `json:"name_status,omitempty" flag:"name-status" help:"a line for each path: A new, M changed, D gone, T another type, R a renamed directory"`
-	Tar        bool     `json:"tar,omitempty" flag:"tar" help:"a tar archive, as a layer of an OCI image: .wh.NAME is gone"`
-	Binary     bool     `json:"binary,omitempty" flag:"binary" help:"have the patch contain binary files, which it otherwise names"`
-	Quiet      bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors, and look for nothing that is held back"`
+	ID         string        `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
+	Paths      osstring.List `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything)"`
+	Stat       bool          `json:"stat,omitempty" flag:"stat" help:"how many lines of each file come and go"`
+	NameStatus bool          `json:"name_status,omitempty" flag:"name-status" help:"a line for each path: A new, M changed, D gone, T another type, R a renamed directory"`
+	Tar        bool          `json:"tar,omitempty" flag:"tar" help:"a tar archive, as a layer of an OCI image: .wh.NAME is gone"`
+	Binary     bool          `json:"binary,omitempty" flag:"binary" help:"have the patch contain binary files, which it otherwise names"`
+	Quiet      bool          `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors, and look for nothing that is held back"`
 }
 
 type DiffOutput struct {

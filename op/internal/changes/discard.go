@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
 
 type DiscardInput struct {
-	ID    string   `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
-	Paths []string `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything, and the layer)"`
+	ID    string        `json:"id" arg:"NAME" complete:"sandbox" help:"the sandbox, by name or id, as paddock layers shows it"`
+	Paths osstring.List `json:"paths,omitempty" arg:"[PATH]..." max:"4096" help:"only what changed at and below these, relative to the workspace (default: everything, and the layer)"`
 }
 
 type DiscardOutput struct {

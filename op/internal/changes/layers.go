@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -21,13 +22,13 @@ type LayersOutput struct {
 
 // Layer is a layer that is kept, or that a running sandbox has.
 type Layer struct {
-	ID        string    `json:"id"`
-	State     string    `json:"state"` // kept; in use, by its sandbox or another command; left, by an owner that was killed; damaged
-	Workspace string    `json:"workspace,omitempty"`
-	Dir       string    `json:"dir,omitempty"`
-	Began     time.Time `json:"began,omitzero"`
-	Command   []string  `json:"command,omitempty"`
-	Error     string    `json:"error,omitempty"` // why its record cannot be read
+	ID        string          `json:"id"`
+	State     string          `json:"state"` // kept; in use, by its sandbox or another command; left, by an owner that was killed; damaged
+	Workspace osstring.String `json:"workspace,omitempty"`
+	Dir       osstring.String `json:"dir,omitempty"`
+	Began     time.Time       `json:"began,omitzero"`
+	Command   osstring.List   `json:"command,omitempty"`
+	Error     string          `json:"error,omitempty"` // why its record cannot be read
 }
 
 func (LayersInput) Desc() op.Desc {
@@ -54,7 +55,7 @@ func (LayersInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (LayersOutpu
 	found, err := paddock.Layers(env.Options)
 	out := LayersOutput{Layers: []Layer{}}
 	for _, l := range found {
-		one := Layer{ID: l.ID, State: "kept", Workspace: l.Source, Dir: l.Dir, Began: l.Began.UTC(), Command: l.Command, Error: l.Damaged}
+		one := Layer{ID: l.ID, State: "kept", Workspace: osstring.String(l.Source), Dir: osstring.String(l.Dir), Began: l.Began.UTC(), Command: l.Command, Error: l.Damaged}
 		switch {
 		case l.Damaged != "":
 			one.State = "damaged"
@@ -81,7 +82,7 @@ func (out LayersOutput) Render(w io.Writer) error {
 			if !l.Began.IsZero() {
 				began = l.Began.Local().Format("2006-01-02 15:04")
 			}
-			row("%s\t%s\t%s\t%s\t%s", l.ID, l.State, began, text.Escape(text.OrDash(l.Workspace)), text.Label(text.OrDash(strings.Join(l.Command, " "))))
+			row("%s\t%s\t%s\t%s\t%s", l.ID, l.State, began, text.Escape(text.OrDash(string(l.Workspace))), text.Label(text.OrDash(strings.Join(l.Command, " "))))
 		}
 	})
 	for _, l := range out.Layers {

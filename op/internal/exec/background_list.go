@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -44,17 +45,17 @@ func unknownExec(message, sandbox string) error {
 
 // Background describes a command in the background.
 type Background struct {
-	Exec      string     `json:"exec"`
-	Command   string     `json:"command"`
-	State     string     `json:"state"` // running or exited
-	ExitCode  *int       `json:"exit_code"`
-	StartedAt time.Time  `json:"started_at"`
-	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Exec      string          `json:"exec"`
+	Command   osstring.String `json:"command"`
+	State     string          `json:"state"` // running or exited
+	ExitCode  *int            `json:"exit_code"`
+	StartedAt time.Time       `json:"started_at"`
+	EndedAt   *time.Time      `json:"ended_at,omitempty"`
 	Ended
 }
 
 func newBackground(x paddock.ExecStatus) Background {
-	b := Background{Exec: x.ID, Command: x.Command, State: registry.Running, StartedAt: x.Started,
+	b := Background{Exec: x.ID, Command: osstring.String(x.Command), State: registry.Running, StartedAt: x.Started,
 		Ended: Ended{StdoutBytes: x.StdoutBytes, StderrBytes: x.StderrBytes, DurationMS: time.Since(x.Started).Milliseconds()}}
 	if x.Result != nil {
 		b.State, b.ExitCode, b.EndedAt, b.Ended = registry.Exited, &x.Result.ExitCode, &x.Ended, newEnded(x.Result)
@@ -117,7 +118,7 @@ func (out BackgroundListOutput) Render(w io.Writer) error {
 		for _, x := range out.Execs {
 			took := (time.Duration(x.DurationMS) * time.Millisecond).Round(time.Second / 10)
 			row("%s\t%s\t%s\t%s\t%s\t%s", text.Escape(x.Exec), x.how(), x.StartedAt.UTC().Format(time.RFC3339), took,
-				policy.Size(x.StdoutBytes+x.StderrBytes), text.Escape(text.Truncate(strings.ReplaceAll(x.Command, "\n", " "), 80)))
+				policy.Size(x.StdoutBytes+x.StderrBytes), text.Escape(text.Truncate(strings.ReplaceAll(string(x.Command), "\n", " "), 80)))
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -27,8 +28,8 @@ import (
 
 type ExecInput struct {
 	op.InSandbox
-	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give either this or argv"`
-	Cwd        string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
+	Command    osstring.String  `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give either this or argv"`
+	Cwd        osstring.String  `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Env        op.Variables     `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable (may be repeated)"`
 	SecretEnv  []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"names of secrets (secret_set) to pass as environment variables" cli:"pass this secret (paddock secret set) as an environment variable (may be repeated)" max:"64"`
 	Stdin      string           `json:"stdin,omitempty" flag:"-" help:"the command's whole standard input (default: empty)"`
@@ -36,9 +37,9 @@ type ExecInput struct {
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once and let the command continue; output_read reads its output, exec_kill ends it"`
 	YieldAfter *policy.Duration `json:"yield_after,omitempty" flag:"-" help:"wait at most this long, then continue in the background (e.g. 30s)"`
 	Caller
-	Detach bool     `json:"detach,omitempty" flag:"detach" short:"d" only:"cli" help:"start the command in the background, print its id, and do not wait; its standard input is empty"`
-	Resume bool     `json:"resume,omitempty" flag:"resume" only:"cli" help:"let the sandbox's commands continue first, if it is paused"`
-	Argv   []string `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
+	Detach bool          `json:"detach,omitempty" flag:"detach" short:"d" only:"cli" help:"start the command in the background, print its id, and do not wait; its standard input is empty"`
+	Resume bool          `json:"resume,omitempty" flag:"resume" only:"cli" help:"let the sandbox's commands continue first, if it is paused"`
+	Argv   osstring.List `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 
 // ExecAnswer is the output of exec: how a command ended, or its output so far.
@@ -201,7 +202,7 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 	switch {
 	case spec.Commands != nil:
 	case in.Command != "":
-		return []string{"/bin/sh", "-c", in.Command}, nil
+		return []string{"/bin/sh", "-c", string(in.Command)}, nil
 	default:
 		return in.Argv, nil
 	}
@@ -226,15 +227,15 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 	switch {
 	case in.Command == "":
 	case hasBash(spec.RootFS):
-		verdict = rules.Shell(in.Command)
+		verdict = rules.Shell(string(in.Command))
 	default:
-		verdict = rules.ShellPOSIX(in.Command)
+		verdict = rules.ShellPOSIX(string(in.Command))
 	}
 	if verdict.Allowed {
 		paths := command.PathsIn(spec)
 		paths.Workspace = registry.WorkspaceAt(h.Isolation().Level, spec)
-		if paths.Cwd = path.Clean(in.Cwd); !path.IsAbs(in.Cwd) {
-			paths.Cwd = path.Join(paths.Workspace, in.Cwd)
+		if paths.Cwd = path.Clean(string(in.Cwd)); !path.IsAbs(string(in.Cwd)) {
+			paths.Cwd = path.Join(paths.Workspace, string(in.Cwd))
 		}
 		verdict = paths.Check(verdict)
 	}
@@ -250,7 +251,7 @@ func (in ExecInput) argv(h *registry.Sandbox) ([]string, error) {
 // follow runs the command and copies its output to the caller as it arrives.
 func (in ExecInput) follow(ctx context.Context, env *op.Env, h *registry.Sandbox, argv []string, stream *op.Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.AddEnv, cmd.SecretEnv, cmd.Stdin = in.Cwd, in.Env, in.SecretEnv, in.stdin(h, stream)
+	cmd.Dir, cmd.AddEnv, cmd.SecretEnv, cmd.Stdin = string(in.Cwd), in.Env, in.SecretEnv, in.stdin(h, stream)
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
@@ -272,7 +273,7 @@ func (in ExecInput) follow(ctx context.Context, env *op.Env, h *registry.Sandbox
 // detach starts the command, which then belongs to its sandbox alone.
 func (in ExecInput) detach(ctx context.Context, h *registry.Sandbox, argv []string) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.AddEnv, cmd.SecretEnv = in.Cwd, in.Env, in.SecretEnv
+	cmd.Dir, cmd.AddEnv, cmd.SecretEnv = string(in.Cwd), in.Env, in.SecretEnv
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
@@ -318,15 +319,15 @@ func (in ExecInput) start(h *registry.Sandbox, env *op.Env, argv []string, strea
 	ctx, end := context.WithCancel(context.Background())
 	told := in.Command
 	if told == "" {
-		told = strings.Join(in.Argv, " ")
+		told = osstring.String(strings.Join(in.Argv, " "))
 	}
 	if in.Background || in.YieldAfter != nil { // it belongs to the sandbox
 		end()
 		cmd, limit := h.Command(context.Background(), argv[0], argv[1:]...), env.BoundTime(in.limit(h.Spec()))
-		cmd.Dir, cmd.AddEnv, cmd.SecretEnv, cmd.Timeout, cmd.Stdin = in.Cwd, in.Env, in.SecretEnv, limit.Span, in.stdin(h, stream)
-		return h.StartJob(cmd, told, limit, env.Outputs)
+		cmd.Dir, cmd.AddEnv, cmd.SecretEnv, cmd.Timeout, cmd.Stdin = string(in.Cwd), in.Env, in.SecretEnv, limit.Span, in.stdin(h, stream)
+		return h.StartJob(cmd, string(told), limit, env.Outputs)
 	}
-	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: h.StoredCommand(told), Began: time.Now(), End: end, Done: make(chan struct{})}
+	x := &registry.Exec{Out: env.Outputs.New(h.Principal), Command: h.StoredCommand(string(told)), Began: time.Now(), End: end, Done: make(chan struct{})}
 	if err := h.Execs.Add(x); err != nil {
 		end()
 		x.Out.Drop()
@@ -334,7 +335,7 @@ func (in ExecInput) start(h *registry.Sandbox, env *op.Env, argv []string, strea
 	}
 	x.Cmd = h.Command(ctx, argv[0], argv[1:]...)
 	x.Limit = env.BoundTime(in.limit(h.Spec()))
-	x.Cmd.Dir, x.Cmd.AddEnv, x.Cmd.SecretEnv, x.Cmd.Timeout = in.Cwd, in.Env, in.SecretEnv, x.Limit.Span
+	x.Cmd.Dir, x.Cmd.AddEnv, x.Cmd.SecretEnv, x.Cmd.Timeout = string(in.Cwd), in.Env, in.SecretEnv, x.Limit.Span
 	x.Cmd.Stdout, x.Cmd.Stderr = x.Out.Side(0), x.Out.Side(1)
 	x.Cmd.Stdin = in.stdin(h, stream)
 	if err := x.Cmd.Start(); err != nil {

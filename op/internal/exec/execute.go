@@ -14,6 +14,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/lazyregexp"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -24,14 +25,14 @@ import (
 )
 
 type ExecuteInput struct {
-	WorkingDir string       `json:"working_dir,omitempty" flag:"working-dir" arg:"DIR" help:"directory to work in; \"/\" is the workspace (default)"`
-	Timeout    *Seconds     `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and everything it started after this time, such as 90 or 1.5 (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
-	Env        op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable; those that decide what programs load or execute are refused (may be repeated)"`
-	Workspace  *string      `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that the command may change (default: the current directory)"`
-	Config     string       `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec overrides them" within:"files"`
-	SpecFile   string       `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file" within:"files"`
-	Format     string       `json:"format,omitempty" flag:"format" arg:"FORMAT" choices:"text,json" help:"text, for people and models (default), or json, as --json"`
-	Command    Words        `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text; several are a command and its arguments, run without a shell"`
+	WorkingDir osstring.String  `json:"working_dir,omitempty" flag:"working-dir" arg:"DIR" help:"directory to work in; \"/\" is the workspace (default)"`
+	Timeout    *Seconds         `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and everything it started after this time, such as 90 or 1.5 (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
+	Env        op.Variables     `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable; those that decide what programs load or execute are refused (may be repeated)"`
+	Workspace  *osstring.String `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that the command may change (default: the current directory)"`
+	Config     osstring.String  `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec overrides them" within:"files"`
+	SpecFile   osstring.String  `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file" within:"files"`
+	Format     string           `json:"format,omitempty" flag:"format" arg:"FORMAT" choices:"text,json" help:"text, for people and models (default), or json, as --json"`
+	Command    Words            `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text; several are a command and its arguments, run without a shell"`
 }
 
 // ExecuteOutput is the output of execute: how the command ended, or why it was not executed.
@@ -222,7 +223,7 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 	if !verdict.Allowed {
 		return refused(verdict), nil
 	}
-	rel, refusal := workingDir(spec.Workspace.Source, x.in.WorkingDir)
+	rel, refusal := workingDir(spec.Workspace.Source, string(x.in.WorkingDir))
 	if refusal != "" {
 		return notRun(op.StatusFailed, refusal), nil
 	}

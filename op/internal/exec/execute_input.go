@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/command"
@@ -21,20 +22,23 @@ import (
 
 // Words are either shell text, if there is one, or a command and its arguments. In JSON they
 // are a string or a list.
-type Words []string
+type Words osstring.List
 
 // UnmarshalJSON also accepts a string, as a list of one.
 func (w *Words) UnmarshalJSON(data []byte) error {
-	var text string
+	var text osstring.String
 	if json.Unmarshal(data, &text) == nil {
-		*w = Words{text}
+		*w = Words{string(text)}
 		return nil
 	}
-	if json.Unmarshal(data, (*[]string)(w)) != nil {
+	if json.Unmarshal(data, (*osstring.List)(w)) != nil {
 		return &policy.FieldError{Field: "command", Reason: "it must be a text or a list of texts"}
 	}
 	return nil
 }
+
+// OSText says that words need not be UTF-8.
+func (Words) OSText() {}
 
 // JSONSchema returns the schema of both forms.
 func (Words) JSONSchema() string { return `{"type":["string","array"],"items":{"type":"string"}}` }
@@ -82,18 +86,18 @@ func (in ExecuteInput) settings(ctx context.Context, env *op.Env) (policy.Spec, 
 	spec := env.DefaultSpec()
 	var config executor.Config
 	var errs []error
-	err := errors.Join(env.MayRead("spec_file", in.SpecFile), env.MayRead("config", in.Config))
+	err := errors.Join(env.MayRead("spec_file", string(in.SpecFile)), env.MayRead("config", string(in.Config)))
 	if err != nil {
 		return policy.Spec{}, executor.Config{}, err
 	}
 	if in.SpecFile != "" {
-		spec, err = env.ReadSpec(ctx, "spec_file", in.SpecFile)
+		spec, err = env.ReadSpec(ctx, "spec_file", string(in.SpecFile))
 		errs = append(errs, err)
 	}
 	if in.Config != "" {
 		var data []byte
-		if data, err = env.ReadFile(ctx, "config", "configuration", in.Config, specfile.MaxSize); err == nil {
-			config, err = specfile.DecodeConfig(in.Config, data)
+		if data, err = env.ReadFile(ctx, "config", "configuration", string(in.Config), specfile.MaxSize); err == nil {
+			config, err = specfile.DecodeConfig(string(in.Config), data)
 		}
 		errs = append(errs, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -20,16 +21,16 @@ import (
 
 type RunInput struct {
 	op.SpecInput
-	Cwd string `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
+	Cwd osstring.String `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Caller
-	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors"`
-	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
+	Quiet bool          `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes on standard error, only errors"`
+	Argv  osstring.List `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 
 type RunOutput struct {
-	Command  []string `json:"command"`
-	Sandbox  string   `json:"sandbox"`   // its id
-	ExitCode int      `json:"exit_code"` // -N if signal N ended the command, 124 if it timed out
+	Command  osstring.List `json:"command"`
+	Sandbox  string        `json:"sandbox"`   // its id
+	ExitCode int           `json:"exit_code"` // -N if signal N ended the command, 124 if it timed out
 	Ended
 	Stdout          string `json:"stdout"` // empty if output went to a stream
 	Stderr          string `json:"stderr"`
@@ -180,7 +181,7 @@ func (in RunInput) Within(ctx context.Context, env *op.Env, stream *op.Stream, s
 		return RunOutput{}, err
 	}
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
-	cmd.Dir = in.Cwd
+	cmd.Dir = string(in.Cwd)
 	if !in.NoStdin {
 		cmd.Stdin = stream.Stdin
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -18,17 +19,17 @@ import (
 )
 
 type CopyInput struct {
-	Source      string   `json:"source" arg:"SRC" complete:"copy" help:"what is copied: NAME:PATH in a sandbox, a path of this host, or - for a tar archive from standard input" min:"1"`
-	Destination string   `json:"destination" arg:"DST" complete:"copy" help:"where to: NAME:PATH in a sandbox, a path of this host, or - for a tar archive to standard output" min:"1"`
-	Exclude     []string `json:"exclude,omitempty" flag:"exclude" arg:"PATTERN" help:"leave out what this matches (*, ?, [a-z]), with everything below it: a name anywhere, or with a / a path below SRC (may be repeated)" max:"256"`
-	Quiet       bool     `json:"quiet,omitempty" flag:"quiet" short:"q" only:"cli" help:"print nothing but errors"`
+	Source      osstring.String `json:"source" arg:"SRC" complete:"copy" help:"what is copied: NAME:PATH in a sandbox, a path of this host, or - for a tar archive from standard input" min:"1"`
+	Destination osstring.String `json:"destination" arg:"DST" complete:"copy" help:"where to: NAME:PATH in a sandbox, a path of this host, or - for a tar archive to standard output" min:"1"`
+	Exclude     []string        `json:"exclude,omitempty" flag:"exclude" arg:"PATTERN" help:"leave out what this matches (*, ?, [a-z]), with everything below it: a name anywhere, or with a / a path below SRC (may be repeated)" max:"256"`
+	Quiet       bool            `json:"quiet,omitempty" flag:"quiet" short:"q" only:"cli" help:"print nothing but errors"`
 }
 
 type CopyOutput struct {
-	Source      string `json:"source"`
-	Destination string `json:"destination"` // what SRC has become, or - for standard output
-	Entries     int64  `json:"entries"`     // files, directories and links
-	Bytes       int64  `json:"bytes"`       // of files
+	Source      osstring.String `json:"source"`
+	Destination osstring.String `json:"destination"` // what SRC has become, or - for standard output
+	Entries     int64           `json:"entries"`     // files, directories and links
+	Bytes       int64           `json:"bytes"`       // of files
 
 	quiet bool
 }
@@ -87,7 +88,8 @@ type copyPlace struct {
 
 // newCopyPlace reads one side of a copy. A name before the first colon is a sandbox, unless it
 // has a slash or begins with a dot.
-func newCopyPlace(field, written string) (copyPlace, error) {
+func newCopyPlace(field string, given osstring.String) (copyPlace, error) {
+	written := string(given)
 	p := copyPlace{field: field, text: written, path: written, archive: written == "-"}
 	refuse := func(reason, hint string) (copyPlace, error) {
 		return p, &policy.FieldError{Field: field, Value: written, Reason: reason, Hint: hint}
@@ -105,7 +107,7 @@ func newCopyPlace(field, written string) (copyPlace, error) {
 		if inside == "" {
 			return refuse("it names no path", "the whole workspace is "+policy.ShellWord(name+":."))
 		}
-		if err := op.CheckPath(field, inside); err != nil {
+		if err := op.CheckPath(field, osstring.String(inside)); err != nil {
 			command := "cp FILE " + policy.ShellWord(inside)
 			if field == "source" {
 				command = "cp " + policy.ShellWord(inside) + " ."
@@ -133,12 +135,12 @@ func (p copyPlace) base() string {
 }
 
 // inside returns a path in the sandbox for the agent, which strips white space around it.
-func inside(p string) wire.Path {
+func inside(p string) wire.OSString {
 	p = path.Join("/workspace", p)
 	if strings.TrimSpace(p) != p {
 		p += "/."
 	}
-	return wire.Path(p)
+	return wire.OSString(p)
 }
 
 // places returns both sides. One is in a sandbox.
@@ -154,7 +156,7 @@ func (in CopyInput) places() (from, to copyPlace, err error) {
 			Hint: "write NAME:PATH for the one that is; paddock list shows the sandboxes that run"}
 	case from.sandbox != "" && to.sandbox != "":
 		return from, to, &paddock.Error{Message: "cannot copy: both SRC and DST are in a sandbox",
-			Hint: "copy through this host: paddock cp " + policy.ShellWord(in.Source) + " - | paddock cp - " + policy.ShellWord(in.Destination)}
+			Hint: "copy through this host: paddock cp " + policy.ShellWord(string(in.Source)) + " - | paddock cp - " + policy.ShellWord(string(in.Destination))}
 	}
 	return from, to, nil
 }
@@ -191,7 +193,7 @@ func (in CopyInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Cop
 	if err != nil {
 		return CopyOutput{}, c.failed(ctx, err)
 	}
-	return CopyOutput{Source: in.Source, Destination: c.become, Entries: c.entries, Bytes: c.bytes, quiet: in.Quiet || to.archive}, nil
+	return CopyOutput{Source: in.Source, Destination: osstring.String(c.become), Entries: c.entries, Bytes: c.bytes, quiet: in.Quiet || to.archive}, nil
 }
 
 // failed returns the error of a copy that was not finished, with what was copied nevertheless.
@@ -227,7 +229,7 @@ func (out CopyOutput) Render(w io.Writer) error {
 	if out.quiet {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "copied to %s: %s, %s\n", text.QuoteName(out.Destination), text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"))
+	_, err := fmt.Fprintf(w, "copied to %s: %s, %s\n", text.QuoteName(string(out.Destination)), text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"))
 	return err
 }
 
@@ -251,7 +253,7 @@ func (c *copying) out(ctx context.Context) error {
 		if own := (*wire.Error)(nil); errors.As(err, &own) && strings.HasPrefix(own.Message, "unsupported workspace path") {
 			return refuseEntry(c.from.text, "it is not a file, a directory or a symbolic link", "")
 		}
-		return fileError("copy", c.from.text, err)
+		return fileError("copy", osstring.String(c.from.text), err)
 	}
 	defer body.Close()
 	return c.receive(head, body)
@@ -390,7 +392,7 @@ func (c *copying) refused(err error, dest string) error {
 		at = path.Join(dest, what)
 	}
 	e := &paddock.Error{}
-	if told := fileError("copy to", at, err); !errors.As(told, &e) {
+	if told := fileError("copy to", osstring.String(at), err); !errors.As(told, &e) {
 		return told
 	}
 	switch {
@@ -430,12 +432,12 @@ func (c *copying) target(ctx context.Context, tree bool, base string) (dest, nam
 		case missing(err):
 			return refuse("the directory above it does not exist", mkdir(above))
 		case err != nil:
-			return "", "", fileError("copy to", to.text, err)
+			return "", "", fileError("copy to", osstring.String(to.text), err)
 		case up.ArtifactType != wire.TypeDirectory:
 			return refuse("what is above it is not a directory", "")
 		}
 	case err != nil:
-		return "", "", fileError("copy to", to.text, err)
+		return "", "", fileError("copy to", osstring.String(to.text), err)
 	case st.ArtifactType == wire.TypeDirectory && (c.from.archive || tree && c.from.content):
 		return to.path, "", nil
 	case st.ArtifactType == wire.TypeDirectory && tree:

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -44,13 +45,13 @@ func TestCopyPlaces(t *testing.T) {
 		{"web:d/.", "web", "d", true, true},
 		{"web:-", "web", "-", false, false},
 	} {
-		p, err := newCopyPlace("source", tt.text)
+		p, err := newCopyPlace("source", osstring.String(tt.text))
 		if err != nil || p.sandbox != tt.sandbox || p.path != tt.path || p.content != tt.content || p.slash != tt.slash {
 			t.Errorf("%q is %+v, %v", tt.text, p, err)
 		}
 	}
 	for _, text := range []string{"", "web:", ":a", "web:/etc", "web:..", "web:a/../b", "web:/workspacex", "web: ", "a\x00b"} {
-		if p, err := newCopyPlace("source", text); err == nil {
+		if p, err := newCopyPlace("source", osstring.String(text)); err == nil {
 			t.Errorf("%q is accepted as %+v", text, p)
 		}
 	}
@@ -106,7 +107,7 @@ func (h hostile) bytes(t *testing.T) []byte {
 // receive lands it as the content of a directory, or as a file in one.
 func (h hostile) receive(t *testing.T, dst string) (*copying, error) {
 	t.Helper()
-	to, err := newCopyPlace("destination", dst)
+	to, err := newCopyPlace("destination", osstring.String(dst))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -14,13 +15,13 @@ import (
 
 type FileDeleteInput struct {
 	op.InSandbox
-	Recursive bool   `json:"recursive,omitempty" flag:"recursive" short:"r" help:"delete a directory with everything in it"`
-	Path      string `json:"path" arg:"PATH" help:"what to delete, relative to the workspace or below /workspace" max:"4096"`
+	Recursive bool            `json:"recursive,omitempty" flag:"recursive" short:"r" help:"delete a directory with everything in it"`
+	Path      osstring.String `json:"path" arg:"PATH" help:"what to delete, relative to the workspace or below /workspace" max:"4096"`
 }
 
 type FileDeleteOutput struct {
-	Path    string `json:"path"`
-	Entries int64  `json:"entries"` // everything that was deleted, directories included
+	Path    osstring.String `json:"path"`
+	Entries int64           `json:"entries"` // everything that was deleted, directories included
 }
 
 func (FileDeleteInput) Desc() op.Desc {
@@ -42,7 +43,7 @@ func (in FileDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 		return out, err
 	}
 	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
-		st, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})
+		st, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: in.Path})
 		if err != nil {
 			return fileError("delete", in.Path, err)
 		}
@@ -50,20 +51,20 @@ func (in FileDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 			return &paddock.Error{Message: "cannot delete the workspace itself", Code: wire.CodeConflict, Hint: "delete what is in it"}
 		}
 		if st.ArtifactType == wire.TypeDirectory && !in.Recursive {
-			return &paddock.Error{Message: "cannot delete " + in.Path + ": it is a directory", Code: wire.CodeConflict, Hint: "set recursive to delete it with all that is in it"}
+			return &paddock.Error{Message: "cannot delete " + string(in.Path) + ": it is a directory", Code: wire.CodeConflict, Hint: "set recursive to delete it with all that is in it"}
 		}
-		r, err := wire.Call(ctx, s.Client(), wire.DeleteWorkspacePath, wire.DeleteRequest{Path: wire.Path(in.Path),
+		r, err := wire.Call(ctx, s.Client(), wire.DeleteWorkspacePath, wire.DeleteRequest{Path: in.Path,
 			Recursive: in.Recursive || st.ArtifactType == wire.TypeOther})
 		if err != nil {
 			return fileError("delete", in.Path, err)
 		}
-		out = FileDeleteOutput{pathText(r.Path), r.Entries}
+		out = FileDeleteOutput{r.Path, r.Entries}
 		return nil
 	})
 	return out, err
 }
 
 func (out FileDeleteOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", text.QuoteName(out.Path), out.Entries)
+	_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", text.QuoteName(string(out.Path)), out.Entries)
 	return err
 }

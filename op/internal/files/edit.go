@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/patch"
@@ -29,16 +30,16 @@ type FileEdit struct {
 
 type FileEditInput struct {
 	op.InSandbox
-	Edits []FileEdit `json:"edits" flag:"edit" arg:"JSON" help:"a replacement, {\"old\": TEXT, \"new\": TEXT, \"all\": BOOL}; they are made in order (may be repeated)" min:"1" max:"500"`
-	Path  string     `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
+	Edits []FileEdit      `json:"edits" flag:"edit" arg:"JSON" help:"a replacement, {\"old\": TEXT, \"new\": TEXT, \"all\": BOOL}; they are made in order (may be repeated)" min:"1" max:"500"`
+	Path  osstring.String `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
 }
 
 type FileEditOutput struct {
-	Path         string `json:"path"`
-	Replacements int    `json:"replacements"`
-	Created      bool   `json:"created,omitempty"`
-	SizeBytes    int64  `json:"size_bytes"`
-	SHA256       string `json:"sha256"`
+	Path         osstring.String `json:"path"`
+	Replacements int             `json:"replacements"`
+	Created      bool            `json:"created,omitempty"`
+	SizeBytes    int64           `json:"size_bytes"`
+	SHA256       string          `json:"sha256"`
 	// Diff is the unified diff of the change, as far as there is room. Invisible characters
 	// are written as file_read shows them.
 	Diff string `json:"diff"`
@@ -113,7 +114,7 @@ func (in FileEditInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 		if err != nil {
 			return fileError("edit", in.Path, err)
 		}
-		out = FileEditOutput{Path: pathText(r.Path), Replacements: n, Created: create, SizeBytes: r.SizeBytes, SHA256: digest(data)}
+		out = FileEditOutput{Path: r.Path, Replacements: n, Created: create, SizeBytes: r.SizeBytes, SHA256: digest(data)}
 		diff := text.EncodeHiddenDiff(patch.Diff(old.bytes, data))
 		out.Diff = cutLines(diff, min(maxDiff, env.Room(maxDiff)/2))
 		return nil
@@ -129,7 +130,7 @@ func (out FileEditOutput) Render(w io.Writer) error {
 	if out.Replacements != 1 {
 		times = fmt.Sprintf("%d replacements", out.Replacements)
 	}
-	_, err := fmt.Fprintf(w, "%s %s: %s\n%s", verb, text.QuoteName(out.Path), times, out.Diff)
+	_, err := fmt.Fprintf(w, "%s %s: %s\n%s", verb, text.QuoteName(string(out.Path)), times, out.Diff)
 	return err
 }
 

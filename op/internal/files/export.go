@@ -18,6 +18,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -28,22 +29,22 @@ import (
 
 type WorkspaceExportInput struct {
 	op.InSandbox
-	Paths   []string `json:"paths,omitempty" arg:"[PATH]..." help:"files and directories, relative to the workspace (default: all of the workspace)" max:"256"`
-	Exclude []string `json:"exclude,omitempty" flag:"exclude" arg:"PATTERN" help:"leave out what this matches (*, ?, [a-z]), with everything below it: a name anywhere, or with a / a path (may be repeated)" max:"256"`
-	Format  string   `json:"format,omitempty" flag:"format" arg:"FORMAT" help:"tar.gz or tar (default: tar.gz)" choices:"tar.gz,tar"`
-	Output  string   `json:"output,omitempty" flag:"output" short:"o" arg:"FILE" complete:"file" help:"write the archive to this file (default: standard output)" only:"cli"`
+	Paths   osstring.List `json:"paths,omitempty" arg:"[PATH]..." help:"files and directories, relative to the workspace (default: all of the workspace)" max:"256"`
+	Exclude []string      `json:"exclude,omitempty" flag:"exclude" arg:"PATTERN" help:"leave out what this matches (*, ?, [a-z]), with everything below it: a name anywhere, or with a / a path (may be repeated)" max:"256"`
+	Format  string        `json:"format,omitempty" flag:"format" arg:"FORMAT" help:"tar.gz or tar (default: tar.gz)" choices:"tar.gz,tar"`
+	Output  string        `json:"output,omitempty" flag:"output" short:"o" arg:"FILE" complete:"file" help:"write the archive to this file (default: standard output)" only:"cli"`
 }
 
 type WorkspaceExportOutput struct {
 	// Output is the id for output_read to read the archive (encoding base64); empty if
 	// it was written elsewhere.
-	Output  string `json:"output,omitempty"`
-	File    string `json:"file,omitempty"` // the file that it was written to
-	Format  string `json:"format"`
-	Size    int64  `json:"size"` // of the archive, in bytes
-	SHA256  string `json:"sha256"`
-	Entries int64  `json:"entries"` // files, directories and links
-	Bytes   int64  `json:"bytes"`   // of files, before compression
+	Output  string          `json:"output,omitempty"`
+	File    osstring.String `json:"file,omitempty"` // the file that it was written to
+	Format  string          `json:"format"`
+	Size    int64           `json:"size"` // of the archive, in bytes
+	SHA256  string          `json:"sha256"`
+	Entries int64           `json:"entries"` // files, directories and links
+	Bytes   int64           `json:"bytes"`   // of files, before compression
 	// Content is the whole archive in base64, if it is small.
 	Content []byte `json:"content,omitempty"`
 }
@@ -88,7 +89,7 @@ func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
 	}
 	for i, p := range in.Paths {
 		field := fmt.Sprintf("paths[%d]", i)
-		if err := op.CheckPath(field, p); err != nil {
+		if err := op.CheckPath(field, osstring.String(p)); err != nil {
 			errs = append(errs, err)
 		} else if len(p) > 4096 {
 			errs = append(errs, &policy.FieldError{Field: field, Value: text.Truncate(p, 80), Reason: "it is longer than 4096 bytes"})
@@ -170,7 +171,7 @@ func (out WorkspaceExportOutput) Tell(w io.Writer) error {
 	line := fmt.Sprintf("exported %s, %s: %s archive of %s, sha256 %s\n", text.Count(out.Entries, "entry"), text.Count(out.Bytes, "byte"), out.Format, text.Count(out.Size, "byte"), out.SHA256)
 	switch {
 	case out.File != "":
-		line += "written to " + out.File + "\n"
+		line += "written to " + string(out.File) + "\n"
 	case out.Output != "":
 		line += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", out.Output)
 	}
@@ -218,9 +219,9 @@ func packError(err error) error {
 
 // path adds the file or directory at a path.
 func (p *packer) path(ctx context.Context, s *registry.Sandbox, t *tar.Writer, from string) error {
-	head, body, err := wire.Download(ctx, s.Client(), wire.ExportArchive, wire.ExportRequest{Path: wire.Path(from)})
+	head, body, err := wire.Download(ctx, s.Client(), wire.ExportArchive, wire.ExportRequest{Path: wire.OSString(from)})
 	if err != nil {
-		return fileError("export", from, err)
+		return fileError("export", osstring.String(from), err)
 	}
 	defer body.Close()
 	at := strings.Trim(strings.TrimPrefix(string(head.WorkspacePath), "/workspace"), "/")
@@ -361,7 +362,7 @@ func (t *archiveTarget) finish(env *op.Env, failed bool, out *WorkspaceExportOut
 		err := t.file.Close()
 		if !failed && err == nil {
 			if err = errors.Join(os.Chmod(t.file.Name(), 0o644), os.Rename(t.file.Name(), t.path)); err == nil {
-				out.File = t.name
+				out.File = osstring.String(t.name)
 				return nil
 			}
 		}

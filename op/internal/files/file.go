@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -95,16 +96,16 @@ func (t *turns) lock(ctx context.Context, name string) (unlock func(), err error
 }
 
 // fileError returns the error of an action on a file, for the caller.
-func fileError(verb, path string, err error) error {
+func fileError(verb string, path osstring.String, err error) error {
 	we := (*wire.Error)(nil)
 	if !errors.As(err, &we) {
 		if registry.Cancelled(err) {
 			return err
 		}
-		return fmt.Errorf("cannot %s %s: %w", verb, text.QuoteName(path), err)
+		return fmt.Errorf("cannot %s %s: %w", verb, text.QuoteName(string(path)), err)
 	}
 	e := &paddock.Error{Code: we.Code, Hint: we.Hint, Message: we.Message}
-	told := func(cause string) { e.Message = "cannot " + verb + " " + text.QuoteName(path) + ": " + cause }
+	told := func(cause string) { e.Message = "cannot " + verb + " " + text.QuoteName(string(path)) + ": " + cause }
 	switch {
 	case we.Code == wire.CodeNotFound:
 		e.Code = "" // for doors this code means a command that does not exist
@@ -140,8 +141,8 @@ type content struct {
 }
 
 // load reads a whole file.
-func load(ctx context.Context, h *registry.Sandbox, path string) (*content, error) {
-	head, body, err := wire.Download(ctx, h.Client(), wire.ReadFile, wire.ReadFileRequest{Path: wire.Path(path)})
+func load(ctx context.Context, h *registry.Sandbox, path osstring.String) (*content, error) {
+	head, body, err := wire.Download(ctx, h.Client(), wire.ReadFile, wire.ReadFileRequest{Path: path})
 	if err != nil {
 		return nil, err
 	}
@@ -155,19 +156,19 @@ func load(ctx context.Context, h *registry.Sandbox, path string) (*content, erro
 }
 
 // save writes a file, and makes it and its parents if necessary.
-func save(ctx context.Context, h *registry.Sandbox, path string, data []byte, mode *uint32) (wire.WriteFileResult, error) {
+func save(ctx context.Context, h *registry.Sandbox, path osstring.String, data []byte, mode *uint32) (wire.WriteFileResult, error) {
 	return wire.Upload(ctx, h.Client(), wire.WriteFile,
-		wire.WriteFileRequest{Path: wire.Path(path), ContentSize: int64(len(data)), Mode: mode}, strings.NewReader(string(data)))
+		wire.WriteFileRequest{Path: path, ContentSize: int64(len(data)), Mode: mode}, strings.NewReader(string(data)))
 }
 
 // unchanged returns an error if a file has changed since it was read.
-func unchanged(ctx context.Context, h *registry.Sandbox, path string, was *content) error {
-	st, err := wire.Call(ctx, h.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(path)})
+func unchanged(ctx context.Context, h *registry.Sandbox, path osstring.String, was *content) error {
+	st, err := wire.Call(ctx, h.Client(), wire.Stat, wire.StatRequest{Path: path})
 	if err != nil {
 		return err
 	}
 	if st.ModifiedAt != was.ModifiedAt || st.SizeBytes != was.SizeBytes {
-		return &paddock.Error{Code: wire.CodeConflict, Message: "cannot change " + path + ": something else has changed it in this moment", Hint: "read it again"}
+		return &paddock.Error{Code: wire.CodeConflict, Message: string("cannot change " + path + ": something else has changed it in this moment"), Hint: "read it again"}
 	}
 	return nil
 }
@@ -177,9 +178,6 @@ func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
-
-// pathText returns a path in the form of the outputs.
-func pathText(path wire.Path) string { return strings.ToValidUTF8(string(path), "\uFFFD") }
 
 // octal returns permission bits as people write them.
 func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }

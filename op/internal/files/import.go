@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -22,24 +23,24 @@ import (
 
 type WorkspaceImportInput struct {
 	op.InSandbox
-	File        string       `json:"file,omitempty" arg:"ARCHIVE" complete:"file" help:"a tar archive, or - for standard input" only:"cli"`
-	Archive     []byte       `json:"archive,omitempty" help:"a tar archive in base64, plain or compressed with gzip, bzip2 or xz" flag:"-"`
-	Files       []ImportFile `json:"files,omitempty" help:"files to write, instead of an archive" max:"10000" flag:"-"`
-	Destination string       `json:"destination,omitempty" flag:"into" arg:"DIR" help:"directory in the workspace, created if it is missing (default: the workspace itself)" max:"4096"`
+	File        osstring.String `json:"file,omitempty" arg:"ARCHIVE" complete:"file" help:"a tar archive, or - for standard input" only:"cli"`
+	Archive     []byte          `json:"archive,omitempty" help:"a tar archive in base64, plain or compressed with gzip, bzip2 or xz" flag:"-"`
+	Files       []ImportFile    `json:"files,omitempty" help:"files to write, instead of an archive" max:"10000" flag:"-"`
+	Destination osstring.String `json:"destination,omitempty" flag:"into" arg:"DIR" help:"directory in the workspace, created if it is missing (default: the workspace itself)" max:"4096"`
 }
 
 // ImportFile is one file of an import.
 type ImportFile struct {
-	Path       string `json:"path" help:"its path, relative to the destination" min:"1" max:"4096"`
-	Content    string `json:"content" help:"its content, in the encoding"`
-	Encoding   string `json:"encoding,omitempty" help:"of the content (default: text)" choices:"text,base64"`
-	Executable bool   `json:"executable,omitempty" help:"make it executable"`
+	Path       osstring.String `json:"path" help:"its path, relative to the destination" min:"1" max:"4096"`
+	Content    string          `json:"content" help:"its content, in the encoding"`
+	Encoding   string          `json:"encoding,omitempty" help:"of the content (default: text)" choices:"text,base64"`
+	Executable bool            `json:"executable,omitempty" help:"make it executable"`
 }
 
 type WorkspaceImportOutput struct {
-	Destination string `json:"destination"`
-	Entries     int64  `json:"entries"` // files, directories and links
-	Bytes       int64  `json:"bytes"`   // of files
+	Destination osstring.String `json:"destination"`
+	Entries     int64           `json:"entries"` // files, directories and links
+	Bytes       int64           `json:"bytes"`   // of files
 }
 
 // maxImport bounds an archive as it is sent, in bytes.
@@ -82,12 +83,12 @@ func (in WorkspaceImportInput) Do(ctx context.Context, env *op.Env, stream *op.S
 	}
 	defer archive.Close()
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		q := wire.ExtractRequest{ArchiveSize: size, Destination: wire.Path(in.Destination)}
+		q := wire.ExtractRequest{ArchiveSize: size, Destination: in.Destination}
 		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, (&meter{all: size, progress: stream.Progress}).content(archive))
 		if err != nil {
 			return in.refused(err)
 		}
-		out = WorkspaceImportOutput{Destination: strings.ToValidUTF8(string(r.Destination), "\uFFFD"), Entries: r.EntryCount, Bytes: r.BytesWritten}
+		out = WorkspaceImportOutput{Destination: r.Destination, Entries: r.EntryCount, Bytes: r.BytesWritten}
 		return nil
 	})
 	return out, err
@@ -101,17 +102,17 @@ func (in WorkspaceImportInput) refused(err error) error {
 		return registry.Refusal("import into the workspace", err)
 	}
 	told := (*paddock.Error)(nil)
-	if own.Errno == 0 || !errors.As(fileError("unpack", own.Object, err), &told) {
+	if own.Errno == 0 || !errors.As(fileError("unpack", osstring.String(own.Object), err), &told) {
 		told = &paddock.Error{Code: own.Code, Message: own.Message, Hint: own.Hint}
 	}
-	object, below := strings.TrimSuffix(own.Object, "/."), path.Join("/workspace", strings.TrimPrefix(in.Destination, "/workspace"))+"/"
+	object, below := strings.TrimSuffix(own.Object, "/."), path.Join("/workspace", strings.TrimPrefix(string(in.Destination), "/workspace"))+"/"
 	for i, f := range in.Files {
-		name := path.Clean(f.Path)
+		name := path.Clean(string(f.Path))
 		if object != name && object != below+name && (!strings.HasPrefix(object, below) || !strings.HasPrefix(below+name, object+"/")) {
 			continue // the error is not about the file or a directory above it
 		}
 		reason := strings.TrimPrefix(strings.TrimSuffix(told.Message, ": "+own.Object), "cannot unpack "+text.QuoteName(own.Object)+": ")
-		return &policy.FieldError{Field: fmt.Sprintf("files[%d].path", i), Value: f.Path, Reason: reason, Hint: told.Hint}
+		return &policy.FieldError{Field: fmt.Sprintf("files[%d].path", i), Value: string(f.Path), Reason: reason, Hint: told.Hint}
 	}
 	if !strings.HasPrefix(told.Message, "cannot ") {
 		told.Message = "cannot import into the workspace: " + told.Message
@@ -145,16 +146,16 @@ func (in WorkspaceImportInput) archive(env *op.Env, stream *op.Stream) (io.ReadC
 
 // fromHost returns the archive in a file of the host, which only the command line can name.
 func (in WorkspaceImportInput) fromHost(env *op.Env, stream *op.Stream) (io.ReadCloser, int64, error) {
-	if err := env.MayRead("file", in.File); err != nil {
+	if err := env.MayRead("file", string(in.File)); err != nil {
 		return nil, 0, err
 	}
 	if stream.Stdin == nil {
-		return nil, 0, atTerminal("file", in.File)
+		return nil, 0, atTerminal("file", string(in.File))
 	}
 	if in.File == "-" {
 		return spooled(stream.Stdin)
 	}
-	f, err := env.OpenFile("file", in.File)
+	f, err := env.OpenFile("file", string(in.File))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -203,12 +204,12 @@ func packFiles(files []ImportFile) ([]byte, error) {
 				return nil, &policy.FieldError{Field: at + ".content", Reason: "it is not written in base64"}
 			}
 		}
-		name := path.Clean(f.Path)
-		if name == "." || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") || strings.HasSuffix(f.Path, "/") || strings.IndexByte(name, 0) >= 0 {
-			return nil, &policy.FieldError{Field: at + ".path", Value: f.Path, Reason: "it must be the path of a file, relative to the destination and inside it"}
+		name := path.Clean(string(f.Path))
+		if name == "." || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") || strings.HasSuffix(string(f.Path), "/") || strings.IndexByte(name, 0) >= 0 {
+			return nil, &policy.FieldError{Field: at + ".path", Value: string(f.Path), Reason: "it must be the path of a file, relative to the destination and inside it"}
 		}
 		if first, twice := seen[name]; twice {
-			return nil, &policy.FieldError{Field: at + ".path", Value: f.Path, Reason: fmt.Sprintf("files[%d] has the same path", first)}
+			return nil, &policy.FieldError{Field: at + ".path", Value: string(f.Path), Reason: fmt.Sprintf("files[%d] has the same path", first)}
 		}
 		seen[name] = i
 		mode := int64(0o644)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -29,29 +30,29 @@ const (
 
 type FileListInput struct {
 	op.InSandbox
-	Recursive bool     `json:"recursive,omitempty" flag:"recursive" short:"r" help:"also list everything below"`
-	Depth     uint64   `json:"depth,omitempty" flag:"depth" arg:"N" help:"how many levels to list (default: 1; with recursive: all)" min:"1" max:"100"`
-	Kinds     []string `json:"kinds,omitempty" flag:"kind" arg:"KIND" choices:"file,directory,symlink,other" help:"list only these kinds (may be repeated)" max:"4"`
-	All       bool     `json:"all,omitempty" flag:"all" short:"a" help:"also look into .git directories"`
-	Limit     uint64   `json:"limit,omitempty" flag:"limit" arg:"N" help:"entries in one answer (default: 1000)" min:"1" max:"10000"`
-	Cursor    string   `json:"cursor,omitempty" flag:"cursor" arg:"CURSOR" help:"next_cursor of the previous answer, to continue" max:"8192"`
-	Path      string   `json:"path,omitempty" arg:"[PATH]" help:"the directory (default: the workspace)" max:"4096"`
+	Recursive bool            `json:"recursive,omitempty" flag:"recursive" short:"r" help:"also list everything below"`
+	Depth     uint64          `json:"depth,omitempty" flag:"depth" arg:"N" help:"how many levels to list (default: 1; with recursive: all)" min:"1" max:"100"`
+	Kinds     []string        `json:"kinds,omitempty" flag:"kind" arg:"KIND" choices:"file,directory,symlink,other" help:"list only these kinds (may be repeated)" max:"4"`
+	All       bool            `json:"all,omitempty" flag:"all" short:"a" help:"also look into .git directories"`
+	Limit     uint64          `json:"limit,omitempty" flag:"limit" arg:"N" help:"entries in one answer (default: 1000)" min:"1" max:"10000"`
+	Cursor    string          `json:"cursor,omitempty" flag:"cursor" arg:"CURSOR" help:"next_cursor of the previous answer, to continue" max:"8192"`
+	Path      osstring.String `json:"path,omitempty" arg:"[PATH]" help:"the directory (default: the workspace)" max:"4096"`
 }
 
 type FileListOutput struct {
-	Path      string      `json:"path"`
-	Entries   []FileEntry `json:"entries"`
-	Truncated bool        `json:"truncated"` // there is more
+	Path      osstring.String `json:"path"`
+	Entries   []FileEntry     `json:"entries"`
+	Truncated bool            `json:"truncated"` // there is more
 	// NextCursor is the cursor for the rest.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
 // FileEntry is one entry of a directory.
 type FileEntry struct {
-	Path      string `json:"path"`           // from the directory that was listed
-	Kind      string `json:"kind"`           // file, directory, symlink or other
-	SizeBytes int64  `json:"size_bytes"`     // 0 for a directory
-	Link      string `json:"link,omitempty"` // the target of a symbolic link
+	Path      osstring.String `json:"path"`           // from the directory that was listed
+	Kind      string          `json:"kind"`           // file, directory, symlink or other
+	SizeBytes int64           `json:"size_bytes"`     // 0 for a directory
+	Link      osstring.String `json:"link,omitempty"` // the target of a symbolic link
 }
 
 func (FileListInput) Desc() op.Desc {
@@ -63,8 +64,8 @@ it. Entries are sorted by name, each directory before its content. The content o
 .git directories is left out unless all is set or path is inside one. An answer has
 at most limit entries; next_cursor continues after the last. To find files by name
 or content use file_search. In the text, a name with invisible characters or
-characters that a terminal would obey is quoted; path has the name itself, except
-that bytes that are not UTF-8 are U+FFFD in both.
+characters that a terminal would obey is quoted, and a byte that is not UTF-8 is \xNN;
+path has the name itself. A call names such a byte as \udcNN.
 
 ` + filesDoc,
 		Examples: `  # two levels
@@ -105,7 +106,7 @@ func (in FileListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 	}
 	err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
 		l.client = s.Client()
-		err := l.list(ctx, in.Path, "", 1)
+		err := l.list(ctx, string(in.Path), "", 1)
 		if err == nil {
 			out = listed
 		}
@@ -128,7 +129,7 @@ type fileLister struct {
 
 // list lists one directory. below is its path from the directory where the listing began.
 func (l *fileLister) list(ctx context.Context, dir, below string, level int) error {
-	q := wire.ListRequest{Path: wire.Path(dir)}
+	q := wire.ListRequest{Path: wire.OSString(dir)}
 	for {
 		r, err := wire.Call(ctx, l.client, wire.ListWorkspace, q)
 		if err != nil {
@@ -138,7 +139,7 @@ func (l *fileLister) list(ctx context.Context, dir, below string, level int) err
 			return fileError("list", l.in.Path, err)
 		}
 		if below == "" {
-			l.out.Path = pathText(r.Path)
+			l.out.Path = r.Path
 		}
 		for _, e := range r.Entries {
 			if err := l.add(ctx, e, below, level); err != nil || l.out.Truncated {
@@ -190,11 +191,11 @@ func (l *fileLister) order(names []string) int {
 
 // take adds an entry if there is room, and reports whether it did.
 func (l *fileLister) take(e wire.Entry, at string) bool {
-	one := FileEntry{Path: pathText(wire.Path(at)), Kind: e.ArtifactType, SizeBytes: e.SizeBytes}
+	one := FileEntry{Path: wire.OSString(at), Kind: e.ArtifactType, SizeBytes: e.SizeBytes}
 	if e.LinkTarget != nil {
-		one.Link = pathText(*e.LinkTarget)
+		one.Link = *e.LinkTarget
 	}
-	cost := text.Cost(one.Path) + text.Cost(one.Link) + len(`{"path":"","kind":"directory","size_bytes":1234567890,"link":""},`)
+	cost := text.Cost(string(one.Path)) + text.Cost(string(one.Link)) + len(`{"path":"","kind":"directory","size_bytes":1234567890,"link":""},`)
 	if len(l.out.Entries) == l.limit || cost > l.room {
 		l.end()
 		return false
@@ -217,13 +218,13 @@ func (out FileListOutput) Render(w io.Writer) error {
 	for _, e := range out.Entries {
 		switch e.Kind {
 		case wire.TypeDirectory:
-			fmt.Fprintf(&b, "%12s  %s/\n", "", text.QuoteName(e.Path))
+			fmt.Fprintf(&b, "%12s  %s/\n", "", text.QuoteName(string(e.Path)))
 		case wire.TypeSymlink:
-			fmt.Fprintf(&b, "%12s  %s -> %s\n", "link", text.QuoteName(e.Path), text.QuoteName(e.Link))
+			fmt.Fprintf(&b, "%12s  %s -> %s\n", "link", text.QuoteName(string(e.Path)), text.QuoteName(string(e.Link)))
 		case wire.TypeFile:
-			fmt.Fprintf(&b, "%12d  %s\n", e.SizeBytes, text.QuoteName(e.Path))
+			fmt.Fprintf(&b, "%12d  %s\n", e.SizeBytes, text.QuoteName(string(e.Path)))
 		default:
-			fmt.Fprintf(&b, "%12s  %s\n", e.Kind, text.QuoteName(e.Path))
+			fmt.Fprintf(&b, "%12s  %s\n", e.Kind, text.QuoteName(string(e.Path)))
 		}
 	}
 	switch {
@@ -232,7 +233,7 @@ func (out FileListOutput) Render(w io.Writer) error {
 	case out.Truncated:
 		b.WriteString("there is more than can be looked at: list a directory in it\n")
 	case len(out.Entries) == 0:
-		b.WriteString("nothing is in " + text.QuoteName(out.Path) + "\n")
+		b.WriteString("nothing is in " + text.QuoteName(string(out.Path)) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

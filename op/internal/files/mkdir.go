@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -14,13 +15,13 @@ import (
 
 type FileMkdirInput struct {
 	op.InSandbox
-	Mode string `json:"mode,omitempty" flag:"mode" arg:"OCTAL" help:"permissions of a new directory (default: 0755)" max:"4"`
-	Path string `json:"path" arg:"PATH" help:"the directory, relative to the workspace or below /workspace" max:"4096"`
+	Mode string          `json:"mode,omitempty" flag:"mode" arg:"OCTAL" help:"permissions of a new directory (default: 0755)" max:"4"`
+	Path osstring.String `json:"path" arg:"PATH" help:"the directory, relative to the workspace or below /workspace" max:"4096"`
 }
 
 type FileMkdirOutput struct {
-	Path    string `json:"path"`
-	Created bool   `json:"created"`
+	Path    osstring.String `json:"path"`
+	Created bool            `json:"created"`
 }
 
 func (FileMkdirInput) Desc() op.Desc {
@@ -39,11 +40,11 @@ func (in FileMkdirInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 		return out, err
 	}
 	err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
-		r, err := wire.Call(ctx, s.Client(), wire.Mkdir, wire.MkdirRequest{Path: wire.Path(in.Path), Mode: mode})
+		r, err := wire.Call(ctx, s.Client(), wire.Mkdir, wire.MkdirRequest{Path: in.Path, Mode: mode})
 		if err != nil {
 			return fileError("make", in.Path, err)
 		}
-		out = FileMkdirOutput{pathText(r.Path), r.Created}
+		out = FileMkdirOutput{r.Path, r.Created}
 		return nil
 	})
 	return out, err
@@ -54,6 +55,6 @@ func (out FileMkdirOutput) Render(w io.Writer) error {
 	if out.Created {
 		verb = "made"
 	}
-	_, err := fmt.Fprintln(w, verb, text.QuoteName(out.Path))
+	_, err := fmt.Fprintln(w, verb, text.QuoteName(string(out.Path)))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -15,14 +16,14 @@ import (
 
 type FileMoveInput struct {
 	op.InSandbox
-	Replace bool   `json:"replace,omitempty" flag:"replace" help:"replace an existing file or link"`
-	Path    string `json:"path" arg:"PATH" help:"what to move, relative to the workspace or below /workspace" max:"4096"`
-	Target  string `json:"target" arg:"TARGET" help:"its new path, including the name; missing directories above it are made" max:"4096"`
+	Replace bool            `json:"replace,omitempty" flag:"replace" help:"replace an existing file or link"`
+	Path    osstring.String `json:"path" arg:"PATH" help:"what to move, relative to the workspace or below /workspace" max:"4096"`
+	Target  osstring.String `json:"target" arg:"TARGET" help:"its new path, including the name; missing directories above it are made" max:"4096"`
 }
 
 type FileMoveOutput struct {
-	Path   string `json:"path"`
-	Target string `json:"target"`
+	Path   osstring.String `json:"path"`
+	Target osstring.String `json:"target"`
 }
 
 func (FileMoveInput) Desc() op.Desc {
@@ -45,22 +46,22 @@ func (in FileMoveInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 		return out, err
 	}
 	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
-		r, err := wire.Call(ctx, s.Client(), wire.Move, wire.MoveRequest{Path: wire.Path(in.Path), Target: wire.Path(in.Target), Replace: in.Replace})
+		r, err := wire.Call(ctx, s.Client(), wire.Move, wire.MoveRequest{Path: in.Path, Target: in.Target, Replace: in.Replace})
 		if err != nil {
 			err, e := fileError("move", in.Path, err), (*paddock.Error)(nil)
 			if errors.As(err, &e) && e.Code == wire.CodeExists {
-				e.Message = "cannot move " + text.QuoteName(in.Path) + " to " + text.QuoteName(in.Target) + ": something is there already"
+				e.Message = "cannot move " + text.QuoteName(string(in.Path)) + " to " + text.QuoteName(string(in.Target)) + ": something is there already"
 				e.Hint = "set replace, if it may be lost"
 			}
 			return err
 		}
-		out = FileMoveOutput{pathText(r.Path), pathText(r.Target)}
+		out = FileMoveOutput{r.Path, r.Target}
 		return nil
 	})
 	return out, err
 }
 
 func (out FileMoveOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "moved %s to %s\n", text.QuoteName(out.Path), text.QuoteName(out.Target))
+	_, err := fmt.Fprintf(w, "moved %s to %s\n", text.QuoteName(string(out.Path)), text.QuoteName(string(out.Target)))
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/patch"
@@ -22,13 +23,13 @@ import (
 
 type PatchApplyInput struct {
 	op.InSandbox
-	Patch   string  `json:"patch,omitempty" flag:"-" help:"the patch: a unified diff, as git diff or diff -u make them" max:"8388608"`
-	Dir     string  `json:"dir,omitempty" flag:"dir" arg:"DIR" help:"the directory of the workspace that the patch's paths are relative to (default: the workspace)" max:"4096"`
-	Strip   *uint64 `json:"strip,omitempty" flag:"strip" arg:"N" help:"how many leading directories to remove from the patch's paths (default: 1 if they look like a/FILE and b/FILE, else 0)" max:"32"`
-	Check   bool    `json:"check,omitempty" flag:"check" help:"change nothing, only report whether it applies and what it would change"`
-	Reverse bool    `json:"reverse,omitempty" flag:"reverse" help:"apply the patch in reverse"`
-	Recount bool    `json:"recount,omitempty" flag:"recount" help:"count the lines of hunks, instead of trusting wrong lengths in their headers"`
-	File    string  `json:"patch_file,omitempty" arg:"[FILE]" help:"a file of the workspace that has the patch (default: the field patch, on the command line standard input)" max:"4096"`
+	Patch   string          `json:"patch,omitempty" flag:"-" help:"the patch: a unified diff, as git diff or diff -u make them" max:"8388608"`
+	Dir     osstring.String `json:"dir,omitempty" flag:"dir" arg:"DIR" help:"the directory of the workspace that the patch's paths are relative to (default: the workspace)" max:"4096"`
+	Strip   *uint64         `json:"strip,omitempty" flag:"strip" arg:"N" help:"how many leading directories to remove from the patch's paths (default: 1 if they look like a/FILE and b/FILE, else 0)" max:"32"`
+	Check   bool            `json:"check,omitempty" flag:"check" help:"change nothing, only report whether it applies and what it would change"`
+	Reverse bool            `json:"reverse,omitempty" flag:"reverse" help:"apply the patch in reverse"`
+	Recount bool            `json:"recount,omitempty" flag:"recount" help:"count the lines of hunks, instead of trusting wrong lengths in their headers"`
+	File    osstring.String `json:"patch_file,omitempty" arg:"[FILE]" help:"a file of the workspace that has the patch (default: the field patch, on the command line standard input)" max:"4096"`
 }
 
 type PatchApplyOutput struct {
@@ -39,12 +40,12 @@ type PatchApplyOutput struct {
 
 // PatchedFile is one file that a patch changes.
 type PatchedFile struct {
-	Path    string        `json:"path"`
-	From    string        `json:"from,omitempty"` // the original of a renamed or copied file
-	Change  string        `json:"change"`         // created, modified, deleted, renamed or copied
-	Added   int           `json:"added"`          // lines
-	Removed int           `json:"removed"`
-	Moved   []PatchedHunk `json:"moved,omitempty"` // hunks that were not where their headers say
+	Path    osstring.String `json:"path"`
+	From    string          `json:"from,omitempty"` // the original of a renamed or copied file
+	Change  string          `json:"change"`         // created, modified, deleted, renamed or copied
+	Added   int             `json:"added"`          // lines
+	Removed int             `json:"removed"`
+	Moved   []PatchedHunk   `json:"moved,omitempty"` // hunks that were not where their headers say
 }
 
 // PatchedHunk is where a hunk was applied.
@@ -86,7 +87,7 @@ On the command line the patch is standard input, or a file of the workspace.`,
 func (in PatchApplyInput) text(stream *op.Stream) ([]byte, error) {
 	switch {
 	case in.Patch != "" && in.File != "":
-		return nil, &policy.FieldError{Field: "patch_file", Value: in.File, Reason: "patch is given, too", Hint: "give one of the two"}
+		return nil, &policy.FieldError{Field: "patch_file", Value: string(in.File), Reason: "patch is given, too", Hint: "give one of the two"}
 	case in.Patch != "":
 		return []byte(in.Patch), nil
 	case in.File != "":
@@ -140,7 +141,7 @@ func (in PatchApplyInput) Do(ctx context.Context, env *op.Env, stream *op.Stream
 				return patchError(err)
 			}
 		}
-		tree := &patchTree{Sandbox: s, dir: in.Dir, readFile: map[string]*content{}}
+		tree := &patchTree{Sandbox: s, dir: string(in.Dir), readFile: map[string]*content{}}
 		r, err := p.Apply(ctx, tree)
 		if err != nil {
 			return patchError(err)
@@ -187,7 +188,7 @@ func rejectText(e *patch.RejectError) string {
 func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
 	out := PatchApplyOutput{Files: []PatchedFile{}}
 	for _, c := range r.Changes {
-		f := PatchedFile{Path: c.Path, From: c.From, Change: c.Kind, Added: c.Added, Removed: c.Removed}
+		f := PatchedFile{Path: osstring.String(c.Path), From: c.From, Change: c.Kind, Added: c.Added, Removed: c.Removed}
 		for i, h := range c.Hunks {
 			if h.Offset != 0 && len(f.Moved) < 20 {
 				f.Moved = append(f.Moved, PatchedHunk{i + 1, h.Line, h.Offset})
@@ -206,7 +207,7 @@ func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
 func (out PatchApplyOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range out.Files {
-		fmt.Fprintf(&b, "%s %s", f.Change, text.QuoteName(f.Path))
+		fmt.Fprintf(&b, "%s %s", f.Change, text.QuoteName(string(f.Path)))
 		if f.From != "" {
 			fmt.Fprintf(&b, " from %s", text.QuoteName(f.From))
 		}
@@ -236,12 +237,12 @@ func (t *patchTree) path(name string) string { return path.Join(t.dir, name) }
 
 // Read reads a file that the patch names.
 func (t *patchTree) Read(ctx context.Context, name string) (patch.File, error) {
-	c, err := load(ctx, t.Sandbox, t.path(name))
+	c, err := load(ctx, t.Sandbox, osstring.String(t.path(name)))
 	switch {
 	case missing(err):
 		return patch.File{}, fs.ErrNotExist
 	case err != nil:
-		return patch.File{}, fileError("read", t.path(name), err)
+		return patch.File{}, fileError("read", osstring.String(t.path(name)), err)
 	}
 	t.readFile[name] = c
 	return patch.File{Content: c.bytes, Perm: c.Mode}, nil
@@ -250,11 +251,11 @@ func (t *patchTree) Read(ctx context.Context, name string) (patch.File, error) {
 // Room returns an error if something is in the way of a new file, or of its directories.
 func (t *patchTree) Room(ctx context.Context, name string, gone func(string) bool) error {
 	for at := name; at != "."; at = path.Dir(at) {
-		st, err := wire.Call(ctx, t.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(t.path(at))})
+		st, err := wire.Call(ctx, t.Client(), wire.Stat, wire.StatRequest{Path: wire.OSString(t.path(at))})
 		switch {
 		case missing(err):
 		case err != nil:
-			return fileError("look at", t.path(at), err)
+			return fileError("look at", osstring.String(t.path(at)), err)
 		case at == name:
 			return fs.ErrExist
 		case st.ArtifactType == wire.TypeDirectory:
@@ -274,8 +275,8 @@ const takeBack = time.Minute
 func (t *patchTree) Write(ctx context.Context, steps []patch.Step, progress func(done, total float64, message string)) error {
 	for _, s := range steps { // as late as possible: a command may have changed one meanwhile
 		if s.Old != nil {
-			if err := unchanged(ctx, t.Sandbox, t.path(s.Path), t.readFile[s.Path]); err != nil {
-				return fileError("patch", t.path(s.Path), err)
+			if err := unchanged(ctx, t.Sandbox, osstring.String(t.path(s.Path)), t.readFile[s.Path]); err != nil {
+				return fileError("patch", osstring.String(t.path(s.Path)), err)
 			}
 		}
 	}
@@ -292,7 +293,7 @@ func (t *patchTree) Write(ctx context.Context, steps []patch.Step, progress func
 		if registry.Cancelled(err) || isGone(err) {
 			done = steps[:i+1]
 		}
-		return t.failed(ctx, fileError("patch", t.path(s.Path), err), done)
+		return t.failed(ctx, fileError("patch", osstring.String(t.path(s.Path)), err), done)
 	}
 	return nil
 }
@@ -307,13 +308,13 @@ func (t *patchTree) take(ctx context.Context, s patch.Step) error {
 	name := t.path(s.Path)
 	switch {
 	case s.New == nil:
-		_, err := wire.Call(ctx, t.Client(), wire.DeleteWorkspacePath, wire.DeleteRequest{Path: wire.Path(name)})
+		_, err := wire.Call(ctx, t.Client(), wire.DeleteWorkspacePath, wire.DeleteRequest{Path: wire.OSString(name)})
 		return err
 	case s.Old == nil:
-		_, err := saveNew(ctx, t.Sandbox, name, s.New.Content, &s.New.Perm)
+		_, err := saveNew(ctx, t.Sandbox, osstring.String(name), s.New.Content, &s.New.Perm)
 		return err
 	}
-	_, err := save(ctx, t.Sandbox, name, s.New.Content, &s.New.Perm)
+	_, err := save(ctx, t.Sandbox, osstring.String(name), s.New.Content, &s.New.Perm)
 	return err
 }
 
@@ -328,7 +329,7 @@ func (t *patchTree) failed(ctx context.Context, cause error, done []patch.Step) 
 			err = nil
 		}
 		if s.Old != nil && s.New == nil && err != nil { // it may be there still
-			_, err = save(ctx, t.Sandbox, t.path(s.Path), s.Old.Content, &s.Old.Perm)
+			_, err = save(ctx, t.Sandbox, osstring.String(t.path(s.Path)), s.Old.Content, &s.Old.Perm)
 		}
 		if err != nil {
 			left = append(left, s.Path)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -30,12 +31,12 @@ const (
 
 type FileReadInput struct {
 	op.InSandbox
-	StartLine uint64 `json:"start_line,omitempty" flag:"start-line" arg:"N" help:"first line, from 1 (default: 1)" min:"1"`
-	EndLine   uint64 `json:"end_line,omitempty" flag:"end-line" arg:"N" help:"last line (default: as many as the answer has room for, at most 2000 lines)" min:"1"`
-	Encoding  string `json:"encoding,omitempty" flag:"encoding" arg:"NAME" choices:"text,base64" help:"text (default), or base64 for the raw bytes of any file"`
-	Offset    uint64 `json:"offset,omitempty" flag:"offset" arg:"BYTES" help:"with base64: the byte to start at" max:"9007199254740991"`
-	Length    uint64 `json:"length,omitempty" flag:"length" arg:"BYTES" help:"with base64: how many bytes (default: as many as the answer has room for)" max:"9007199254740991"`
-	Path      string `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
+	StartLine uint64          `json:"start_line,omitempty" flag:"start-line" arg:"N" help:"first line, from 1 (default: 1)" min:"1"`
+	EndLine   uint64          `json:"end_line,omitempty" flag:"end-line" arg:"N" help:"last line (default: as many as the answer has room for, at most 2000 lines)" min:"1"`
+	Encoding  string          `json:"encoding,omitempty" flag:"encoding" arg:"NAME" choices:"text,base64" help:"text (default), or base64 for the raw bytes of any file"`
+	Offset    uint64          `json:"offset,omitempty" flag:"offset" arg:"BYTES" help:"with base64: the byte to start at" max:"9007199254740991"`
+	Length    uint64          `json:"length,omitempty" flag:"length" arg:"BYTES" help:"with base64: how many bytes (default: as many as the answer has room for)" max:"9007199254740991"`
+	Path      osstring.String `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
 }
 
 func (in FileReadInput) check() error {
@@ -55,10 +56,10 @@ func (in FileReadInput) check() error {
 }
 
 type FileReadOutput struct {
-	Path       string `json:"path"`
-	SizeBytes  int64  `json:"size_bytes"` // of the whole file
-	Mode       string `json:"mode"`
-	ModifiedAt string `json:"modified_at"`
+	Path       osstring.String `json:"path"`
+	SizeBytes  int64           `json:"size_bytes"` // of the whole file
+	Mode       string          `json:"mode"`
+	ModifiedAt string          `json:"modified_at"`
 	// SHA256 is of the whole file, if all of it was read: for expected_sha256 of file_write.
 	SHA256 string `json:"sha256,omitempty"`
 	// Binary files have no text; Type is what the file seems to be.
@@ -116,7 +117,7 @@ func (in FileReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) 
 		return out, err
 	}
 	err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
-		q := wire.ReadFileRequest{Path: wire.Path(in.Path)}
+		q := wire.ReadFileRequest{Path: in.Path}
 		room := env.Room(maxReadText)
 		if in.Encoding == "base64" {
 			length := int64(room / 4 * 3)
@@ -133,7 +134,7 @@ func (in FileReadInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) 
 			return fileError("read", in.Path, err)
 		}
 		defer body.Close()
-		got := FileReadOutput{Path: pathText(head.Path), SizeBytes: head.SizeBytes, Mode: octal(head.Mode), ModifiedAt: head.ModifiedAt}
+		got := FileReadOutput{Path: head.Path, SizeBytes: head.SizeBytes, Mode: octal(head.Mode), ModifiedAt: head.ModifiedAt}
 		if q.Offset > 0 || q.Length != nil || stream.Stdout != nil {
 			err = in.raw(body, &got, stream.Stdout)
 		} else {
@@ -337,15 +338,15 @@ func (out FileReadOutput) Tell(w io.Writer) error {
 	var b strings.Builder
 	switch {
 	case out.Content != nil:
-		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", text.QuoteName(out.Path), len(out.Content), out.SizeBytes, out.Offset)
+		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", text.QuoteName(string(out.Path)), len(out.Content), out.SizeBytes, out.Offset)
 		if out.NextOffset > 0 {
 			fmt.Fprintf(&b, "; read on with offset %d", out.NextOffset)
 		}
 		b.WriteByte('\n')
 	case out.Binary:
-		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", text.QuoteName(out.Path), out.Type, out.SizeBytes)
+		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", text.QuoteName(string(out.Path)), out.Type, out.SizeBytes)
 	case out.EndLine == 0:
-		fmt.Fprintf(&b, "%s is empty\n", text.QuoteName(out.Path))
+		fmt.Fprintf(&b, "%s is empty\n", text.QuoteName(string(out.Path)))
 	default:
 		out.numbered(&b)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/search"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
@@ -46,7 +47,7 @@ type FileSearchInput struct {
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DURATION" help:"stop after this time and return what was found, such as 10s (default: 30s; at most 5m)"`
 	Cursor     string           `json:"cursor,omitempty" flag:"cursor" arg:"CURSOR" help:"next_cursor of the previous answer, to continue" max:"131072"`
 	Pattern    string           `json:"pattern,omitempty" arg:"[PATTERN]" help:"a regular expression (RE2 syntax) for a part of a line; without one, files are found by name (glob)" max:"1024"`
-	Path       string           `json:"path,omitempty" arg:"[PATH]" help:"the directory or the file to search (default: the workspace)" max:"4096"`
+	Path       osstring.String  `json:"path,omitempty" arg:"[PATH]" help:"the directory or the file to search (default: the workspace)" max:"4096"`
 }
 
 func (FileSearchInput) Desc() op.Desc {
@@ -131,7 +132,7 @@ func (in FileSearchInput) request(room int) wire.SearchRequest {
 	}
 	around := number(in.Context, 0)
 	return wire.SearchRequest{
-		Path: wire.Path(cmp.Or(in.Path, "/workspace")), Pattern: in.Pattern, Fixed: in.Fixed, IgnoreCase: in.IgnoreCase, Word: in.Word,
+		Path: cmp.Or(in.Path, "/workspace"), Pattern: in.Pattern, Fixed: in.Fixed, IgnoreCase: in.IgnoreCase, Word: in.Word,
 		Glob: in.Glob, Exclude: in.Exclude, NoIgnore: in.NoIgnore, Output: cmp.Or(in.Output, wire.SearchContent),
 		Before: number(in.Before, around), After: number(in.After, around), Limit: number(in.Limit, limit), PerFile: number(in.PerFile, 0),
 		LineBytes: number(in.LineBytes, defaultLineBytes), MaxBytes: int64(max(room, 1024)), TimeoutMS: max(1, timeout.Milliseconds()), Cursor: in.Cursor,
@@ -169,13 +170,13 @@ func searchError(in FileSearchInput, err error) error {
 }
 
 // plainPath returns a path in the form of the outputs: relative to the workspace.
-func plainPath(p wire.Path) string {
-	text := strings.TrimPrefix(strings.ToValidUTF8(string(p), "\uFFFD"), "/workspace")
-	return cmp.Or(strings.TrimPrefix(text, "/"), ".")
+func plainPath(p wire.OSString) wire.OSString {
+	text := strings.TrimPrefix(string(p), "/workspace")
+	return wire.OSString(cmp.Or(strings.TrimPrefix(text, "/"), "."))
 }
 
 type FileSearchOutput struct {
-	Path  string            `json:"path"` // that was searched, from the workspace
+	Path  osstring.String   `json:"path"` // that was searched, from the workspace
 	Files []FileSearchFound `json:"files"`
 	// Matches counts the matching lines, shown or not, up to where the search ended.
 	Matches int64 `json:"matches"`
@@ -197,7 +198,7 @@ type FileSearchOutput struct {
 
 // FileSearchFound is one file with its matches.
 type FileSearchFound struct {
-	Path  string           `json:"path"`            // from the workspace
+	Path  osstring.String  `json:"path"`            // from the workspace
 	Count int64            `json:"count,omitempty"` // matching lines; absent with output files
 	Lines []FileSearchLine `json:"lines,omitempty"`
 }
@@ -244,7 +245,7 @@ func (out FileSearchOutput) Tell(w io.Writer) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(text.QuoteName(f.Path))
+		b.WriteString(text.QuoteName(string(f.Path)))
 		if hidden := f.Count - f.matches(); hidden > 0 {
 			fmt.Fprintf(&b, " (%d more lines match)", hidden)
 		}
@@ -270,7 +271,7 @@ func (out FileSearchOutput) Render(w io.Writer) error {
 		if i > 0 && out.around() {
 			b.WriteString("--\n")
 		}
-		out.lines(&b, f, text.QuoteName(f.Path))
+		out.lines(&b, f, text.QuoteName(string(f.Path)))
 	}
 	if out.Truncated != "" || out.TooLong > 0 {
 		b.WriteString(out.summary())
@@ -282,9 +283,9 @@ func (out FileSearchOutput) Render(w io.Writer) error {
 // entry returns the text of a file without lines.
 func (out FileSearchOutput) entry(f FileSearchFound) string {
 	if f.Count == 0 {
-		return text.QuoteName(f.Path) + "\n"
+		return text.QuoteName(string(f.Path)) + "\n"
 	}
-	return fmt.Sprintf("%s:%d\n", text.QuoteName(f.Path), f.Count)
+	return fmt.Sprintf("%s:%d\n", text.QuoteName(string(f.Path)), f.Count)
 }
 
 // matches counts the matching lines among those shown.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -13,21 +14,21 @@ import (
 
 type FileStatInput struct {
 	op.InSandbox
-	Hash bool   `json:"hash,omitempty" flag:"hash" help:"also compute the SHA-256 of a file's content"`
-	Path string `json:"path" arg:"PATH" help:"the path, relative to the workspace or below /workspace" max:"4096"`
+	Hash bool            `json:"hash,omitempty" flag:"hash" help:"also compute the SHA-256 of a file's content"`
+	Path osstring.String `json:"path" arg:"PATH" help:"the path, relative to the workspace or below /workspace" max:"4096"`
 }
 
 type FileStatOutput struct {
-	Path       string `json:"path"`
-	Kind       string `json:"kind"` // file, directory, symlink or other
-	SizeBytes  int64  `json:"size_bytes"`
-	Mode       string `json:"mode"`
-	UID        uint32 `json:"uid"`
-	GID        uint32 `json:"gid"`
-	Links      uint64 `json:"links"`
-	ModifiedAt string `json:"modified_at"`
-	Link       string `json:"link,omitempty"` // the target of a symbolic link
-	SHA256     string `json:"sha256,omitempty"`
+	Path       osstring.String `json:"path"`
+	Kind       string          `json:"kind"` // file, directory, symlink or other
+	SizeBytes  int64           `json:"size_bytes"`
+	Mode       string          `json:"mode"`
+	UID        uint32          `json:"uid"`
+	GID        uint32          `json:"gid"`
+	Links      uint64          `json:"links"`
+	ModifiedAt string          `json:"modified_at"`
+	Link       osstring.String `json:"link,omitempty"` // the target of a symbolic link
+	SHA256     string          `json:"sha256,omitempty"`
 }
 
 func (FileStatInput) Desc() op.Desc {
@@ -45,14 +46,14 @@ func (in FileStatInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 		return out, err
 	}
 	err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
-		r, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})
+		r, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: in.Path})
 		if err != nil {
 			return fileError("look at", in.Path, err)
 		}
-		got := FileStatOutput{Path: pathText(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
+		got := FileStatOutput{Path: r.Path, Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
 			UID: r.UID, GID: r.GID, Links: r.Links, ModifiedAt: r.ModifiedAt}
 		if r.LinkTarget != nil {
-			got.Link = pathText(*r.LinkTarget)
+			got.Link = *r.LinkTarget
 		}
 		if in.Hash && r.ArtifactType == wire.TypeFile {
 			c, err := load(ctx, s, in.Path)
@@ -68,9 +69,9 @@ func (in FileStatInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out 
 }
 
 func (out FileStatOutput) Render(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", text.QuoteName(out.Path), out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
+	_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", text.QuoteName(string(out.Path)), out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
 	if err == nil && out.Link != "" {
-		_, err = fmt.Fprintf(w, "leads to %s\n", text.QuoteName(out.Link))
+		_, err = fmt.Fprintf(w, "leads to %s\n", text.QuoteName(string(out.Link)))
 	}
 	if err == nil && out.SHA256 != "" {
 		_, err = fmt.Fprintf(w, "sha256 %s\n", out.SHA256)

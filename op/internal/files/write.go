@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -20,21 +21,21 @@ import (
 
 type FileWriteInput struct {
 	op.InSandbox
-	Content      *string `json:"content,omitempty" flag:"content" arg:"TEXT" help:"the content (default, on the command line: standard input)"`
-	Encoding     string  `json:"encoding,omitempty" flag:"encoding" arg:"NAME" choices:"text,base64" help:"how content is written: text (default) or base64"`
-	Append       bool    `json:"append,omitempty" flag:"append" help:"append the content to the file, if it exists"`
-	Mode         string  `json:"mode,omitempty" flag:"mode" arg:"OCTAL" help:"permissions, such as 0755 (default: as the file had them, else 0644)" max:"4"`
-	MustNotExist bool    `json:"must_not_exist,omitempty" flag:"must-not-exist" help:"fail if the path exists"`
-	Expected     string  `json:"expected_sha256,omitempty" flag:"expected-sha256" arg:"HEX" help:"fail unless the file exists and its content has this SHA-256" max:"64"`
-	Path         string  `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
+	Content      *string         `json:"content,omitempty" flag:"content" arg:"TEXT" help:"the content (default, on the command line: standard input)"`
+	Encoding     string          `json:"encoding,omitempty" flag:"encoding" arg:"NAME" choices:"text,base64" help:"how content is written: text (default) or base64"`
+	Append       bool            `json:"append,omitempty" flag:"append" help:"append the content to the file, if it exists"`
+	Mode         string          `json:"mode,omitempty" flag:"mode" arg:"OCTAL" help:"permissions, such as 0755 (default: as the file had them, else 0644)" max:"4"`
+	MustNotExist bool            `json:"must_not_exist,omitempty" flag:"must-not-exist" help:"fail if the path exists"`
+	Expected     string          `json:"expected_sha256,omitempty" flag:"expected-sha256" arg:"HEX" help:"fail unless the file exists and its content has this SHA-256" max:"64"`
+	Path         osstring.String `json:"path" arg:"PATH" help:"the file, relative to the workspace or below /workspace" max:"4096"`
 }
 
 type FileWriteOutput struct {
-	Path      string `json:"path"`
-	SizeBytes int64  `json:"size_bytes"` // of the whole file
-	Mode      string `json:"mode"`
-	SHA256    string `json:"sha256"`
-	Created   bool   `json:"created"` // it did not exist before
+	Path      osstring.String `json:"path"`
+	SizeBytes int64           `json:"size_bytes"` // of the whole file
+	Mode      string          `json:"mode"`
+	SHA256    string          `json:"sha256"`
+	Created   bool            `json:"created"` // it did not exist before
 }
 
 func (FileWriteInput) Desc() op.Desc {
@@ -65,7 +66,7 @@ func (out FileWriteOutput) Render(w io.Writer) error {
 	if out.Created {
 		verb = "created"
 	}
-	_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, text.QuoteName(out.Path), out.SizeBytes, out.Mode)
+	_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, text.QuoteName(string(out.Path)), out.SizeBytes, out.Mode)
 	return err
 }
 
@@ -121,7 +122,7 @@ func (in FileWriteInput) Do(ctx context.Context, env *op.Env, stream *op.Stream)
 		data = []byte(text.DecodeHidden(string(data)))
 	}
 	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
-		_, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})
+		_, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: in.Path})
 		created := missing(err)
 		if in.Append || in.Expected != "" {
 			if data, err = in.onto(ctx, s, data); err != nil {
@@ -137,7 +138,7 @@ func (in FileWriteInput) Do(ctx context.Context, env *op.Env, stream *op.Stream)
 		if err != nil {
 			return fileError("write", in.Path, err)
 		}
-		out = FileWriteOutput{Path: pathText(r.Path), SizeBytes: r.SizeBytes, Mode: octal(r.Mode), SHA256: digest(data), Created: created}
+		out = FileWriteOutput{Path: r.Path, SizeBytes: r.SizeBytes, Mode: octal(r.Mode), SHA256: digest(data), Created: created}
 		return nil
 	})
 	return out, err
@@ -165,21 +166,21 @@ func (in FileWriteInput) onto(ctx context.Context, s *registry.Sandbox, data []b
 
 // saveNew writes a file that must not exist: beside its place, and then moves it there,
 // which the kernel refuses if the path exists by then.
-func saveNew(ctx context.Context, h *registry.Sandbox, file string, data []byte, mode *uint32) (wire.WriteFileResult, error) {
-	if _, err := wire.Call(ctx, h.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(file)}); err == nil {
+func saveNew(ctx context.Context, h *registry.Sandbox, file osstring.String, data []byte, mode *uint32) (wire.WriteFileResult, error) {
+	if _, err := wire.Call(ctx, h.Client(), wire.Stat, wire.StatRequest{Path: file}); err == nil {
 		return wire.WriteFileResult{}, &wire.Error{Code: wire.CodeExists, Message: "something is there already"}
 	}
-	temp := path.Join(path.Dir(path.Clean(file)), ".paddock-new-"+rand.Text())
-	r, err := save(ctx, h, temp, data, mode)
+	temp := path.Join(path.Dir(path.Clean(string(file))), ".paddock-new-"+rand.Text())
+	r, err := save(ctx, h, osstring.String(temp), data, mode)
 	if err != nil {
 		return r, err
 	}
-	moved, err := wire.Call(ctx, h.Client(), wire.Move, wire.MoveRequest{Path: wire.Path(temp), Target: wire.Path(file)})
+	moved, err := wire.Call(ctx, h.Client(), wire.Move, wire.MoveRequest{Path: wire.OSString(temp), Target: file})
 	if err != nil {
-		_, lost := wire.Call(context.WithoutCancel(ctx), h.Client(), wire.DeleteWorkspacePath, wire.DeleteRequest{Path: wire.Path(temp)})
+		_, lost := wire.Call(context.WithoutCancel(ctx), h.Client(), wire.DeleteWorkspacePath, wire.DeleteRequest{Path: wire.OSString(temp)})
 		we := (*wire.Error)(nil)
 		if errors.As(err, &we) && we.Code == wire.CodeExists {
-			err = &paddock.Error{Code: wire.CodeExists, Message: "cannot write " + file + ": something is there already"}
+			err = &paddock.Error{Code: wire.CodeExists, Message: string("cannot write " + file + ": something is there already")}
 		}
 		if lost != nil && !missing(lost) {
 			err = errors.Join(err, fmt.Errorf("%s is left: %w", temp, lost))

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/paddock-dev/paddock/internal/osstring"
 )
 
 // Loose values accept any JSON, so that an invalid one is reported with the contract's text,
@@ -31,8 +33,11 @@ func (l *looseText) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON is for the audit record, like those below.
 func (l looseText) MarshalJSON() ([]byte, error) {
-	return json.Marshal(cmp.Or(l.text, l.wrong))
+	return osstring.String(cmp.Or(l.text, l.wrong)).MarshalJSON()
 }
+
+// OSText says that it need not be UTF-8.
+func (looseText) OSText() {}
 
 // JSONSchema returns the schema of a text.
 func (looseText) JSONSchema() string { return `{"type":"string"}` }
@@ -42,7 +47,7 @@ func stringIn(data []byte) (text string, ok bool) {
 	if len(data) == 0 || data[0] != '"' {
 		return "", false
 	}
-	ok = json.Unmarshal(data, &text) == nil
+	ok = json.Unmarshal(data, (*osstring.String)(&text)) == nil
 	return text, ok
 }
 
@@ -119,7 +124,7 @@ func (l looseItem) MarshalJSON() ([]byte, error) {
 	if !l.string && !l.scalar {
 		return []byte("null"), nil
 	}
-	return json.Marshal(l.text)
+	return osstring.String(l.text).MarshalJSON()
 }
 
 // UnmarshalJSON never fails.
@@ -134,6 +139,9 @@ func (l *looseList) UnmarshalJSON(data []byte) error {
 	}
 	return nil
 }
+
+// OSText says that the strings need not be UTF-8.
+func (looseList) OSText() {}
 
 func looseItemOf(raw json.RawMessage) looseItem {
 	switch raw[0] {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/namespace"
 	"github.com/paddock-dev/paddock/op"
@@ -215,8 +216,11 @@ func (b *bareOr) UnmarshalJSON(data []byte) error {
 		*b = bareOr(strconv.FormatBool(on))
 		return nil
 	}
-	return json.Unmarshal(data, (*string)(b))
+	return json.Unmarshal(data, (*osstring.String)(b))
 }
+
+// OSText says that a path need not be UTF-8.
+func (bareOr) OSText() {}
 
 // absolute makes paths absolute that a person gave in flags: those of the type bareOr, and
 // those with the tag path.

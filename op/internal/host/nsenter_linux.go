@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/namespace"
 	"github.com/paddock-dev/paddock/op"
 )
@@ -19,26 +20,26 @@ type NsenterInput struct {
 
 // NsenterSwitches are flags of nsenter for people; programs have nsenter_flags.
 type NsenterSwitches struct {
-	All           bool   `json:"all" flag:"all" short:"a" help:"all its namespaces, where they are others than one's own"`
-	Mount         bareOr `json:"mount" flag:"mount" short:"m" arg:"FILE" bare:"true" complete:"file" help:"its mount namespace; with FILE here and below that which is mounted there"`
-	UTS           bareOr `json:"uts" flag:"uts" short:"u" arg:"FILE" bare:"true" complete:"file" help:"its UTS namespace (host name)"`
-	IPC           bareOr `json:"ipc" flag:"ipc" short:"i" arg:"FILE" bare:"true" complete:"file" help:"its IPC namespace"`
-	Net           bareOr `json:"net" flag:"net" short:"n" arg:"FILE" bare:"true" complete:"file" help:"its network namespace"`
-	PID           bareOr `json:"pid" flag:"pid" short:"p" arg:"FILE" bare:"true" complete:"file" help:"its pid namespace"`
-	User          bareOr `json:"user" flag:"user" short:"U" arg:"FILE" bare:"true" complete:"file" help:"its user namespace"`
-	Cgroup        bareOr `json:"cgroup" flag:"cgroup" short:"C" arg:"FILE" bare:"true" complete:"file" help:"its cgroup namespace"`
-	Time          bareOr `json:"time" flag:"time" short:"T" arg:"FILE" bare:"true" complete:"file" help:"its time namespace"`
-	UserParent    bool   `json:"user-parent" flag:"user-parent" help:"the parent of its user namespace with --user, or else the user namespace that the first of its other namespaces belongs to"`
-	Root          bareOr `json:"root" flag:"root" short:"r" arg:"DIR" bare:"true" complete:"dir" help:"have its root directory, or DIR as it is outside"`
-	Dir           bareOr `json:"wd" flag:"wd" short:"w" arg:"DIR" bare:"true" complete:"dir" help:"begin in its working directory, or in DIR as it is outside"`
-	InsideDir     string `json:"wdns" flag:"wdns" short:"W" arg:"DIR" help:"begin in DIR as it is in the namespaces"`
-	Env           bool   `json:"env" flag:"env" short:"e" help:"have its environment"`
-	JoinCgroup    bool   `json:"join-cgroup" flag:"join-cgroup" short:"c" help:"be in its control group; the end of what the command starts is proved by descent alone"`
-	FollowContext bool   `json:"follow-context" flag:"follow-context" short:"Z" help:"have its SELinux context, where SELinux is in use"`
-	SetUID        string `json:"setuid" flag:"setuid" short:"S" arg:"UID" help:"run as this user"`
-	SetGID        string `json:"setgid" flag:"setgid" short:"G" arg:"GID" help:"run as this group"`
-	NoFork        bool   `json:"no-fork" flag:"no-fork" short:"F" help:"have only the command's children in the pid namespace"`
-	Preserve      bool   `json:"preserve-credentials" flag:"preserve-credentials" help:"stay the user one is in a user namespace, in place of root"`
+	All           bool            `json:"all" flag:"all" short:"a" help:"all its namespaces, where they are others than one's own"`
+	Mount         bareOr          `json:"mount" flag:"mount" short:"m" arg:"FILE" bare:"true" complete:"file" help:"its mount namespace; with FILE here and below that which is mounted there"`
+	UTS           bareOr          `json:"uts" flag:"uts" short:"u" arg:"FILE" bare:"true" complete:"file" help:"its UTS namespace (host name)"`
+	IPC           bareOr          `json:"ipc" flag:"ipc" short:"i" arg:"FILE" bare:"true" complete:"file" help:"its IPC namespace"`
+	Net           bareOr          `json:"net" flag:"net" short:"n" arg:"FILE" bare:"true" complete:"file" help:"its network namespace"`
+	PID           bareOr          `json:"pid" flag:"pid" short:"p" arg:"FILE" bare:"true" complete:"file" help:"its pid namespace"`
+	User          bareOr          `json:"user" flag:"user" short:"U" arg:"FILE" bare:"true" complete:"file" help:"its user namespace"`
+	Cgroup        bareOr          `json:"cgroup" flag:"cgroup" short:"C" arg:"FILE" bare:"true" complete:"file" help:"its cgroup namespace"`
+	Time          bareOr          `json:"time" flag:"time" short:"T" arg:"FILE" bare:"true" complete:"file" help:"its time namespace"`
+	UserParent    bool            `json:"user-parent" flag:"user-parent" help:"the parent of its user namespace with --user, or else the user namespace that the first of its other namespaces belongs to"`
+	Root          bareOr          `json:"root" flag:"root" short:"r" arg:"DIR" bare:"true" complete:"dir" help:"have its root directory, or DIR as it is outside"`
+	Dir           bareOr          `json:"wd" flag:"wd" short:"w" arg:"DIR" bare:"true" complete:"dir" help:"begin in its working directory, or in DIR as it is outside"`
+	InsideDir     osstring.String `json:"wdns" flag:"wdns" short:"W" arg:"DIR" help:"begin in DIR as it is in the namespaces"`
+	Env           bool            `json:"env" flag:"env" short:"e" help:"have its environment"`
+	JoinCgroup    bool            `json:"join-cgroup" flag:"join-cgroup" short:"c" help:"be in its control group; the end of what the command starts is proved by descent alone"`
+	FollowContext bool            `json:"follow-context" flag:"follow-context" short:"Z" help:"have its SELinux context, where SELinux is in use"`
+	SetUID        string          `json:"setuid" flag:"setuid" short:"S" arg:"UID" help:"run as this user"`
+	SetGID        string          `json:"setgid" flag:"setgid" short:"G" arg:"GID" help:"run as this group"`
+	NoFork        bool            `json:"no-fork" flag:"no-fork" short:"F" help:"have only the command's children in the pid namespace"`
+	Preserve      bool            `json:"preserve-credentials" flag:"preserve-credentials" help:"stay the user one is in a user namespace, in place of root"`
 }
 
 func (NsenterInput) Desc() op.Desc {

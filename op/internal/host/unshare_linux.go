@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/namespace"
 	"github.com/paddock-dev/paddock/op"
 )
@@ -17,33 +18,33 @@ type UnshareInput struct {
 
 // UnshareSwitches are flags of unshare for people; programs have unshare_flags.
 type UnshareSwitches struct {
-	Mount       bareOr   `json:"mount" flag:"mount" short:"m" arg:"FILE" bare:"true" complete:"file" help:"a new mount namespace; with FILE here and below it is kept there, mounted, when no process is left in it"`
-	UTS         bareOr   `json:"uts" flag:"uts" short:"u" arg:"FILE" bare:"true" complete:"file" help:"a new UTS namespace (host name)"`
-	IPC         bareOr   `json:"ipc" flag:"ipc" short:"i" arg:"FILE" bare:"true" complete:"file" help:"a new IPC namespace"`
-	Net         bareOr   `json:"net" flag:"net" short:"n" arg:"FILE" bare:"true" complete:"file" help:"a new network namespace"`
-	PID         bareOr   `json:"pid" flag:"pid" short:"p" arg:"FILE" bare:"true" complete:"file" help:"a new pid namespace, for the command's children, or with --fork for the command too"`
-	User        bareOr   `json:"user" flag:"user" short:"U" arg:"FILE" bare:"true" complete:"file" help:"a new user namespace"`
-	Cgroup      bareOr   `json:"cgroup" flag:"cgroup" short:"C" arg:"FILE" bare:"true" complete:"file" help:"a new cgroup namespace"`
-	Time        bareOr   `json:"time" flag:"time" short:"T" arg:"FILE" bare:"true" complete:"file" help:"a new time namespace"`
-	Fork        bool     `json:"fork" flag:"fork" short:"f" help:"run the command as a child of what made the namespaces"`
-	MapRoot     bool     `json:"map-root-user" flag:"map-root-user" short:"r" help:"be root in a new user namespace"`
-	MapCurrent  bool     `json:"map-current-user" flag:"map-current-user" short:"c" help:"be oneself in a new user namespace"`
-	MapUser     string   `json:"map-user" flag:"map-user" arg:"USER" help:"be this user, an id or a name, in a new user namespace"`
-	MapGroup    string   `json:"map-group" flag:"map-group" arg:"GROUP" help:"be of this group, an id or a name, in a new user namespace"`
-	MapAuto     bool     `json:"map-auto" flag:"map-auto" help:"map the first range of /etc/subuid and /etc/subgid, too, from id 0, in a new user namespace"`
-	MapUsers    []string `json:"map-users" flag:"map-users" arg:"INSIDE:OUTSIDE:COUNT" help:"map users of a new user namespace; may be repeated"`
-	MapGroups   []string `json:"map-groups" flag:"map-groups" arg:"INSIDE:OUTSIDE:COUNT" help:"map groups of a new user namespace; may be repeated"`
-	MountProc   bool     `json:"mount-proc" flag:"mount-proc" help:"mount a new /proc, in a new mount namespace"`
-	KillChild   bool     `json:"kill-child" flag:"kill-child" help:"fork, and kill the command when Paddock dies (it is killed in any case)"`
-	Propagation string   `json:"propagation" flag:"propagation" arg:"HOW" help:"propagation of mounts in the new mount namespace (default private)" choices:"private,shared,slave,unchanged"`
-	Root        string   `json:"root" flag:"root" short:"R" arg:"DIR" path:"here" help:"make DIR the root directory" complete:"dir"`
-	Dir         string   `json:"wd" flag:"wd" short:"w" arg:"DIR" path:"here" help:"begin in DIR" complete:"dir"`
-	SetUID      string   `json:"setuid" flag:"setuid" short:"S" arg:"UID" help:"run as this user"`
-	SetGID      string   `json:"setgid" flag:"setgid" short:"G" arg:"GID" help:"run as this group"`
-	Setgroups   string   `json:"setgroups" flag:"setgroups" arg:"HOW" help:"whether setgroups(2) works in the new user namespace" choices:"allow,deny"`
-	KeepCaps    bool     `json:"keep-caps" flag:"keep-caps" help:"keep capabilities in a new user namespace as another user than root, too"`
-	Monotonic   string   `json:"monotonic" flag:"monotonic" arg:"SECONDS" help:"how far the monotonic clock is ahead in a new time namespace"`
-	Boottime    string   `json:"boottime" flag:"boottime" arg:"SECONDS" help:"how far the clock since boot is ahead in a new time namespace"`
+	Mount       bareOr          `json:"mount" flag:"mount" short:"m" arg:"FILE" bare:"true" complete:"file" help:"a new mount namespace; with FILE here and below it is kept there, mounted, when no process is left in it"`
+	UTS         bareOr          `json:"uts" flag:"uts" short:"u" arg:"FILE" bare:"true" complete:"file" help:"a new UTS namespace (host name)"`
+	IPC         bareOr          `json:"ipc" flag:"ipc" short:"i" arg:"FILE" bare:"true" complete:"file" help:"a new IPC namespace"`
+	Net         bareOr          `json:"net" flag:"net" short:"n" arg:"FILE" bare:"true" complete:"file" help:"a new network namespace"`
+	PID         bareOr          `json:"pid" flag:"pid" short:"p" arg:"FILE" bare:"true" complete:"file" help:"a new pid namespace, for the command's children, or with --fork for the command too"`
+	User        bareOr          `json:"user" flag:"user" short:"U" arg:"FILE" bare:"true" complete:"file" help:"a new user namespace"`
+	Cgroup      bareOr          `json:"cgroup" flag:"cgroup" short:"C" arg:"FILE" bare:"true" complete:"file" help:"a new cgroup namespace"`
+	Time        bareOr          `json:"time" flag:"time" short:"T" arg:"FILE" bare:"true" complete:"file" help:"a new time namespace"`
+	Fork        bool            `json:"fork" flag:"fork" short:"f" help:"run the command as a child of what made the namespaces"`
+	MapRoot     bool            `json:"map-root-user" flag:"map-root-user" short:"r" help:"be root in a new user namespace"`
+	MapCurrent  bool            `json:"map-current-user" flag:"map-current-user" short:"c" help:"be oneself in a new user namespace"`
+	MapUser     string          `json:"map-user" flag:"map-user" arg:"USER" help:"be this user, an id or a name, in a new user namespace"`
+	MapGroup    string          `json:"map-group" flag:"map-group" arg:"GROUP" help:"be of this group, an id or a name, in a new user namespace"`
+	MapAuto     bool            `json:"map-auto" flag:"map-auto" help:"map the first range of /etc/subuid and /etc/subgid, too, from id 0, in a new user namespace"`
+	MapUsers    []string        `json:"map-users" flag:"map-users" arg:"INSIDE:OUTSIDE:COUNT" help:"map users of a new user namespace; may be repeated"`
+	MapGroups   []string        `json:"map-groups" flag:"map-groups" arg:"INSIDE:OUTSIDE:COUNT" help:"map groups of a new user namespace; may be repeated"`
+	MountProc   bool            `json:"mount-proc" flag:"mount-proc" help:"mount a new /proc, in a new mount namespace"`
+	KillChild   bool            `json:"kill-child" flag:"kill-child" help:"fork, and kill the command when Paddock dies (it is killed in any case)"`
+	Propagation string          `json:"propagation" flag:"propagation" arg:"HOW" help:"propagation of mounts in the new mount namespace (default private)" choices:"private,shared,slave,unchanged"`
+	Root        osstring.String `json:"root" flag:"root" short:"R" arg:"DIR" path:"here" help:"make DIR the root directory" complete:"dir"`
+	Dir         osstring.String `json:"wd" flag:"wd" short:"w" arg:"DIR" path:"here" help:"begin in DIR" complete:"dir"`
+	SetUID      string          `json:"setuid" flag:"setuid" short:"S" arg:"UID" help:"run as this user"`
+	SetGID      string          `json:"setgid" flag:"setgid" short:"G" arg:"GID" help:"run as this group"`
+	Setgroups   string          `json:"setgroups" flag:"setgroups" arg:"HOW" help:"whether setgroups(2) works in the new user namespace" choices:"allow,deny"`
+	KeepCaps    bool            `json:"keep-caps" flag:"keep-caps" help:"keep capabilities in a new user namespace as another user than root, too"`
+	Monotonic   string          `json:"monotonic" flag:"monotonic" arg:"SECONDS" help:"how far the monotonic clock is ahead in a new time namespace"`
+	Boottime    string          `json:"boottime" flag:"boottime" arg:"SECONDS" help:"how far the clock since boot is ahead in a new time namespace"`
 }
 
 const execDoc = `No other program is needed. The command has a clean environment (PATH, LANG, and on

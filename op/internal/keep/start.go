@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -77,7 +78,7 @@ func (in StartInput) projectVariables(ctx context.Context, env *op.Env, vars map
 	if len(missing) == 0 {
 		return nil
 	}
-	spec, err := op.SpecInput{Workspace: &k.Spec.Workspace.Source}.Spec(ctx, env)
+	spec, err := op.SpecInput{Workspace: (*osstring.String)(&k.Spec.Workspace.Source)}.Spec(ctx, env)
 	for _, name := range missing {
 		if value, ok := spec.Env[name]; ok {
 			vars[name] = value

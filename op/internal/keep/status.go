@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -29,7 +30,7 @@ type StatusOutput struct {
 	// Silent reports that its agent does not answer.
 	Silent    bool            `json:"silent,omitempty"`
 	Backend   string          `json:"backend"`
-	Workspace string          `json:"workspace"` // its directory on this host
+	Workspace osstring.String `json:"workspace"` // its directory on this host
 	Network   string          `json:"network"`
 	CreatedAt time.Time       `json:"created_at"`
 	StartedAt time.Time       `json:"started_at"` // the last time
@@ -66,7 +67,7 @@ func (in StatusInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Status
 	if err != nil {
 		return StatusOutput{}, err
 	}
-	out := StatusOutput{ID: k.ID, Name: k.Name, Labels: k.Labels, State: k.State, Backend: k.Backend, Workspace: k.Spec.Workspace.Source, Network: k.Spec.Network.Mode,
+	out := StatusOutput{ID: k.ID, Name: k.Name, Labels: k.Labels, State: k.State, Backend: k.Backend, Workspace: osstring.String(k.Spec.Workspace.Source), Network: k.Spec.Network.Mode,
 		CreatedAt: k.Created, StartedAt: k.Started, Idle: policy.Duration(k.Idle), Lifetime: policy.Duration(k.Life), Then: "stop", Environment: k.Variables}
 	if k.Served {
 		out.Principal = k.Principal
@@ -111,7 +112,7 @@ func (out StatusOutput) Render(w io.Writer) error {
 	if out.Principal != "" {
 		t.Line("made by a server for %s", text.Label(out.Principal))
 	}
-	t.Line("workspace %s", text.Escape(text.OrDash(out.Workspace)))
+	t.Line("workspace %s", text.Escape(text.OrDash(string(out.Workspace))))
 	for _, key := range slices.Sorted(maps.Keys(out.Labels)) {
 		t.Line("label %s=%s", key, text.Escape(out.Labels[key]))
 	}

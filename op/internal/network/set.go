@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/paddock-dev/paddock/egress"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
@@ -14,12 +15,12 @@ import (
 
 type NetworkSetInput struct {
 	Where
-	Allow     []string `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
-	Deny      []string `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)"`
-	HostPorts []string `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"open this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
-	None      bool     `json:"none,omitempty" flag:"none" help:"close every host"`
-	SpecFile  string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
-	Revision  *uint64  `json:"if_revision,omitempty" flag:"if-revision" arg:"N" help:"replace only the rules of this revision, as network show prints it, and fail if others have changed them since"`
+	Allow     []string        `json:"allow,omitempty" flag:"allow" arg:"HOST[:PORTS]" help:"open this host: api.example.com, *.example.com (names below it), ** (every public name), an IPv4 address or a network; at ports 443 and 80 if none is given (may be repeated)"`
+	Deny      []string        `json:"deny,omitempty" flag:"deny" arg:"HOST" help:"close a host that a rule would open (may be repeated)"`
+	HostPorts []string        `json:"host_ports,omitempty" flag:"host-port" arg:"PORT" help:"open this port of the host's own loopback, as host.paddock.internal (may be repeated)" within:"host_ports"`
+	None      bool            `json:"none,omitempty" flag:"none" help:"close every host"`
+	SpecFile  osstring.String `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"begin with the network of a spec file" within:"files"`
+	Revision  *uint64         `json:"if_revision,omitempty" flag:"if-revision" arg:"N" help:"replace only the rules of this revision, as network show prints it, and fail if others have changed them since"`
 }
 
 func (NetworkSetInput) Desc() op.Desc {
@@ -119,16 +120,16 @@ func (in NetworkSetInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ou
 // network returns the rules of the input.
 func (in NetworkSetInput) network(ctx context.Context, env *op.Env) (policy.Network, error) {
 	network := policy.Network{Mode: policy.NetworkAllow}
-	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
+	if err := env.MayRead("spec_file", string(in.SpecFile)); err != nil {
 		return network, err
 	}
 	if in.SpecFile != "" {
-		spec, err := env.ReadSpec(ctx, "spec_file", in.SpecFile)
+		spec, err := env.ReadSpec(ctx, "spec_file", string(in.SpecFile))
 		if err != nil {
 			return network, err
 		}
 		if mode := spec.Network.Asked(); mode != policy.NetworkAllow {
-			return network, &policy.FieldError{Field: "spec_file", Value: in.SpecFile, Reason: `its network is not "allow"`, Hint: "name one with rules, or use `network.allow`"}
+			return network, &policy.FieldError{Field: "spec_file", Value: string(in.SpecFile), Reason: `its network is not "allow"`, Hint: "name one with rules, or use `network.allow`"}
 		}
 		network = spec.Network
 		network.Publish = nil // those that are published stay

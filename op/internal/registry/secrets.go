@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -67,14 +68,14 @@ type SecretOutput struct {
 	Names []string `json:"names"`
 	// Path is the directory inside in which those of secret_set are files of their names; empty
 	// if there are none.
-	Path string `json:"path,omitempty"`
+	Path osstring.String `json:"path,omitempty"`
 }
 
 // Render writes the names of the secrets and the directory that they are in.
 func (out SecretOutput) Render(w io.Writer) error {
 	in := ""
 	if out.Path != "" {
-		in = " in " + out.Path
+		in = " in " + string(out.Path)
 	}
 	line := "secrets" + in + ": " + strings.Join(out.Names, ", ")
 	if len(out.Names) == 0 {

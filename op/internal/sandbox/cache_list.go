@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -15,8 +16,8 @@ import (
 )
 
 type CacheListInput struct {
-	Workspace string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"only the caches of this workspace (default: all)"`
-	Tool      string `json:"tool,omitempty" flag:"tool" arg:"TOOL" help:"only those of this tool: cargo, ccache, go, npm, pip or uv; or home"`
+	Workspace osstring.String `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"only the caches of this workspace (default: all)"`
+	Tool      string          `json:"tool,omitempty" flag:"tool" arg:"TOOL" help:"only those of this tool: cargo, ccache, go, npm, pip or uv; or home"`
 }
 
 type CacheListOutput struct {
@@ -25,10 +26,10 @@ type CacheListOutput struct {
 
 // CacheEntry is the cache of a tool, or a HOME.
 type CacheEntry struct {
-	Tool      string `json:"tool"`                // "home" is a HOME
-	Workspace string `json:"workspace,omitempty"` // unknown if the record is damaged
-	Principal string `json:"principal,omitempty"`
-	Dir       string `json:"dir"`
+	Tool      string          `json:"tool"`                // "home" is a HOME
+	Workspace osstring.String `json:"workspace,omitempty"` // unknown if the record is damaged
+	Principal string          `json:"principal,omitempty"`
+	Dir       osstring.String `json:"dir"`
 	// Bytes is what it takes on the disk, as measured within a day; null: it was not
 	// measured. Partial: it takes more.
 	Bytes    *int64    `json:"bytes"`
@@ -59,7 +60,7 @@ least recently are removed while a sandbox runs. A HOME is never removed so.`,
 
 // Do lists them.
 func (in CacheListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (CacheListOutput, error) {
-	found, err := paddock.Caches(ctx, paddock.CacheChoice{Workspace: in.Workspace, Tool: in.Tool}, env.Options)
+	found, err := paddock.Caches(ctx, paddock.CacheChoice{Workspace: string(in.Workspace), Tool: in.Tool}, env.Options)
 	out := CacheListOutput{Caches: []CacheEntry{}}
 	for _, c := range found {
 		out.Caches = append(out.Caches, cacheEntry(c))
@@ -68,7 +69,7 @@ func (in CacheListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Cac
 }
 
 func cacheEntry(c paddock.Cache) CacheEntry {
-	e := CacheEntry{Tool: c.Tool, Workspace: c.Workspace, Principal: c.Principal, Dir: c.Dir, Partial: c.Partial, LastUsed: c.Used.UTC(), InUse: c.InUse}
+	e := CacheEntry{Tool: c.Tool, Workspace: osstring.String(c.Workspace), Principal: c.Principal, Dir: osstring.String(c.Dir), Partial: c.Partial, LastUsed: c.Used.UTC(), InUse: c.InUse}
 	if c.Measured {
 		e.Bytes = &c.Bytes
 	}
@@ -100,7 +101,7 @@ func (out CacheListOutput) Render(w io.Writer) error {
 			if c.InUse {
 				used = "in use"
 			}
-			row("%s\t%s\t%s\t%s\t%s", text.Escape(c.Tool), c.size(), used, text.OrDash(text.Escape(c.Principal)), text.Escape(cmp.Or(c.Workspace, c.Dir)))
+			row("%s\t%s\t%s\t%s\t%s", text.Escape(c.Tool), c.size(), used, text.OrDash(text.Escape(c.Principal)), text.Escape(string(cmp.Or(c.Workspace, c.Dir))))
 		}
 	})
 }

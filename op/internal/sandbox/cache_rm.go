@@ -10,15 +10,16 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 type CacheRemoveInput struct {
-	Workspace *string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace whose caches are removed (default: the current directory)"`
-	Tool      *string `json:"tool,omitempty" flag:"tool" arg:"TOOL" help:"only those of this tool: cargo, ccache, go, npm, pip or uv; or home (default: all tools, but not home)"`
-	All       bool    `json:"all,omitempty" flag:"all" help:"the caches of all workspaces"`
+	Workspace *osstring.String `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace whose caches are removed (default: the current directory)"`
+	Tool      *string          `json:"tool,omitempty" flag:"tool" arg:"TOOL" help:"only those of this tool: cargo, ccache, go, npm, pip or uv; or home (default: all tools, but not home)"`
+	All       bool             `json:"all,omitempty" flag:"all" help:"the caches of all workspaces"`
 }
 
 type CacheRemoveOutput struct {
@@ -98,7 +99,7 @@ func (out CacheRemoveOutput) Failed() bool { return len(out.Left) > 0 }
 func (out CacheRemoveOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	for _, c := range out.Removed {
-		fmt.Fprintf(&b, "removed %s of %s (%s)\n", text.Escape(c.Tool), text.Escape(cmp.Or(c.Workspace, c.Dir)), c.size())
+		fmt.Fprintf(&b, "removed %s of %s (%s)\n", text.Escape(c.Tool), text.Escape(string(cmp.Or(c.Workspace, c.Dir))), c.size())
 	}
 	hints := []string{}
 	for _, c := range out.Left {

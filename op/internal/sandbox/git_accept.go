@@ -8,15 +8,16 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 type GitAcceptInput struct {
-	Sandbox   string `json:"sandbox,omitempty" arg:"ID" help:"only what this sandbox added; \"paddock run\" prints the ID"`
-	Workspace string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace of the sandboxes, or the root of a repository (default: the current directory; with an ID, any)"`
-	Yes       bool   `json:"yes,omitempty" flag:"yes" short:"y" help:"add it without asking"`
-	Drop      bool   `json:"drop,omitempty" flag:"drop" help:"discard it instead"`
+	Sandbox   string          `json:"sandbox,omitempty" arg:"ID" help:"only what this sandbox added; \"paddock run\" prints the ID"`
+	Workspace osstring.String `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace of the sandboxes, or the root of a repository (default: the current directory; with an ID, any)"`
+	Yes       bool            `json:"yes,omitempty" flag:"yes" short:"y" help:"add it without asking"`
+	Drop      bool            `json:"drop,omitempty" flag:"drop" help:"discard it instead"`
 }
 
 type GitAcceptOutput struct {
@@ -30,8 +31,8 @@ type GitAcceptOutput struct {
 
 // GitAcceptedFile is one file of git's configuration.
 type GitAcceptedFile struct {
-	File      string   `json:"file"`
-	Sandboxes []string `json:"sandboxes"` // whose commands added settings, the newest first
+	File      osstring.String `json:"file"`
+	Sandboxes []string        `json:"sandboxes"` // whose commands added settings, the newest first
 	// Added are the settings that were added to the file. Offered are settings that could
 	// be added: the user has not accepted them yet, or has discarded them.
 	Added   []string `json:"added"`
@@ -82,7 +83,7 @@ func (in GitAcceptInput) Do(_ context.Context, env *op.Env, stream *op.Stream) (
 	if in.Yes && in.Drop {
 		return GitAcceptOutput{}, &policy.FieldError{Field: "drop", Reason: "with --yes it says two things"}
 	}
-	what := paddock.GitAccept{Dir: in.Workspace, Sandbox: in.Sandbox, Drop: in.Drop}
+	what := paddock.GitAccept{Dir: string(in.Workspace), Sandbox: in.Sandbox, Drop: in.Drop}
 	if what.Dir == "" && what.Sandbox == "" {
 		what.Dir = "."
 	}
@@ -97,7 +98,7 @@ func (in GitAcceptInput) Do(_ context.Context, env *op.Env, stream *op.Stream) (
 	out := GitAcceptOutput{Files: []GitAcceptedFile{}, Forgotten: found.Forgotten, dropped: in.Drop}
 	done, failed := false, error(nil)
 	for _, f := range found.Files {
-		one := GitAcceptedFile{File: f.File, Sandboxes: f.Sandboxes, Added: []string{}}
+		one := GitAcceptedFile{File: osstring.String(f.File), Sandboxes: f.Sandboxes, Added: []string{}}
 		switch {
 		case f.Err != nil:
 			one.Error, failed = f.Err.Error(), f.Err
@@ -139,7 +140,7 @@ func (in GitAcceptInput) chosen() (words []string) {
 		if dir == "" {
 			dir = "."
 		}
-		words = append(words, "-w", op.PathNames([]string{dir}))
+		words = append(words, "-w", op.PathNames([]string{string(dir)}))
 	}
 	if in.Sandbox != "" {
 		words = append(words, in.Sandbox)
@@ -178,7 +179,7 @@ func (out GitAcceptOutput) Render(w io.Writer) error {
 		offered = "forgot"
 	}
 	for _, f := range out.Files {
-		name := op.PathNames([]string{f.File})
+		name := op.PathNames([]string{string(f.File)})
 		if len(f.Added)+len(f.Offered)+len(f.Left) == 0 {
 			fmt.Fprintf(&b, "%s has all of it\n", name)
 		}

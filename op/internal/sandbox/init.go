@@ -14,6 +14,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/project"
@@ -22,16 +23,16 @@ import (
 )
 
 type InitInput struct {
-	Dir   *string `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory for the file (default: the current directory)"`
-	Print bool    `json:"print,omitempty" flag:"print" help:"print the file, and write nothing"`
-	Force bool    `json:"force,omitempty" flag:"force" short:"f" help:"replace a file that exists"`
+	Dir   *osstring.String `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory for the file (default: the current directory)"`
+	Print bool             `json:"print,omitempty" flag:"print" help:"print the file, and write nothing"`
+	Force bool             `json:"force,omitempty" flag:"force" short:"f" help:"replace a file that exists"`
 }
 
 type InitOutput struct {
-	File  string   `json:"file,omitempty"` // that was written
-	Found []string `json:"found"`          // names in the directory that the file was made for
-	Text  string   `json:"text"`           // of the file
-	Test  string   `json:"test,omitempty"` // a command of the project to try
+	File  osstring.String `json:"file,omitempty"` // that was written
+	Found []string        `json:"found"`          // names in the directory that the file was made for
+	Text  string          `json:"text"`           // of the file
+	Test  string          `json:"test,omitempty"` // a command of the project to try
 
 	dir string
 }
@@ -85,28 +86,28 @@ func (in InitInput) Do(_ context.Context, env *op.Env, _ *op.Stream) (InitOutput
 	if in.Print {
 		return out, nil
 	}
-	out.File = filepath.Join(way.Path, specfile.ProjectName)
+	out.File = osstring.String(filepath.Join(way.Path, specfile.ProjectName))
 	return out, in.write(out)
 }
 
 // write makes the file. It follows no link, and with --force replaces whatever has the name.
 func (in InitInput) write(out InitOutput) error {
 	if in.Force {
-		if err := hostpath.Replace(out.File, 0o644, []byte(out.Text)); err != nil {
+		if err := hostpath.Replace(string(out.File), 0o644, []byte(out.Text)); err != nil {
 			return fmt.Errorf("cannot replace the project's file: %w", err)
 		}
 		return nil
 	}
-	f, err := os.OpenFile(out.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
+	f, err := os.OpenFile(string(out.File), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return &paddock.Error{Message: "cannot write " + text.Escape(out.File) + ": it exists", Hint: "paddock init --print shows what it would say; --force replaces it"}
+		return &paddock.Error{Message: "cannot write " + text.Escape(string(out.File)) + ": it exists", Hint: "paddock init --print shows what it would say; --force replaces it"}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the project's file: %w", err)
 	}
 	_, err = f.WriteString(out.Text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("cannot write the project's file: %w", err), os.Remove(out.File))
+		return errors.Join(fmt.Errorf("cannot write the project's file: %w", err), os.Remove(string(out.File)))
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (out InitOutput) Render(w io.Writer) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %s, for %s\n", text.Escape(out.File), text.OrNone(strings.Join(out.Found, ", ")))
+	fmt.Fprintf(&b, "wrote %s, for %s\n", text.Escape(string(out.File)), text.OrNone(strings.Join(out.Found, ", ")))
 	fmt.Fprintf(&b, "look at it, then: %s\n", strings.TrimSuffix("paddock trust "+quoted(out.dir), " "))
 	if out.Test != "" {
 		fmt.Fprintf(&b, "and try: %s\n", strings.ReplaceAll(out.Test, "paddock run", strings.TrimSuffix("paddock run "+workspaceFlag(out.dir), " ")))

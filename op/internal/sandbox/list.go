@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/keep"
@@ -43,10 +44,10 @@ type RunningSandbox struct {
 	Principal string `json:"principal,omitempty"`
 	// State is starting, running or silent: its agent does not answer. Of a persistent sandbox it
 	// can also be paused, ending, stopped or damaged.
-	State     string `json:"state"`
-	Backend   string `json:"backend"`
-	Network   string `json:"network,omitempty"`
-	Workspace string `json:"workspace,omitempty"` // its directory on this host
+	State     string          `json:"state"`
+	Backend   string          `json:"backend"`
+	Network   string          `json:"network,omitempty"`
+	Workspace osstring.String `json:"workspace,omitempty"` // its directory on this host
 	// Published are its ports that this host listens for.
 	Published []paddock.PublishedPort `json:"published,omitempty"`
 	StartedAt time.Time               `json:"started_at"`
@@ -116,7 +117,7 @@ func (in ListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (ListOutp
 	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running)), quiet: in.Quiet, filtered: !filter.Empty(), Unasked: len(running) > listAsked}
 	for i, r := range running {
 		s := &out.Sandboxes[i]
-		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network.Mode, Workspace: r.Spec.Workspace.Source,
+		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network.Mode, Workspace: osstring.String(r.Spec.Workspace.Source),
 			StartedAt: r.Since.UTC(), Uptime: policy.Duration(time.Since(r.Since).Round(time.Second)), Running: []RunningTree{}}
 		switch {
 		case !r.Ready:
@@ -159,7 +160,7 @@ func (out *ListOutput) add(lasting []paddock.Listed, filter keep.Filter, all boo
 			if k.State == paddock.StateRunning || k.State == paddock.StatePaused { // it has ended meanwhile
 				k.State = paddock.StateEnding
 			}
-			s := RunningSandbox{ID: k.ID, State: k.State, Backend: k.Backend, Network: k.Spec.Network.Mode, Workspace: k.Spec.Workspace.Source, StartedAt: k.Started, Running: []RunningTree{}}
+			s := RunningSandbox{ID: k.ID, State: k.State, Backend: k.Backend, Network: k.Spec.Network.Mode, Workspace: osstring.String(k.Spec.Workspace.Source), StartedAt: k.Started, Running: []RunningTree{}}
 			if s.Ended = k.Damage; k.End != nil && k.State == paddock.StateStopped {
 				s.Ended = k.End.Reason
 			}
@@ -244,7 +245,7 @@ func (out ListOutput) Render(w io.Writer) error {
 			if s.Principal != "" {
 				name += " of " + text.Label(s.Principal)
 			}
-			row("%s\t%s\t%s\t%s\t%d\t%s\t%s", s.ID, name, up, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
+			row("%s\t%s\t%s\t%s\t%d\t%s\t%s", s.ID, name, up, s.Backend, s.Processes, text.Escape(text.OrDash(string(s.Workspace))), text.Label(text.OrDash(what)))
 		}
 	})
 	for _, s := range out.Sandboxes {

@@ -247,7 +247,7 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 			row("downloads of yours", joined(h.Downloads))
 		}
 		if h.Home != "" {
-			row("HOME", h.Home)
+			row("HOME", string(h.Home))
 		}
 		row("network", op.NetworkNote(h))
 		row("capabilities", h.Capabilities)

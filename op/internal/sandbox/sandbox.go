@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -19,18 +20,18 @@ import (
 
 // SandboxSummary describes a sandbox in the outputs of several operations.
 type SandboxSummary struct {
-	Name      string `json:"name"` // for the field sandbox of other operations
-	ID        string `json:"id"`
-	State     string `json:"state"`   // running or ended; of one that outlives the server also paused, ending or stopped
-	Default   bool   `json:"default"` // it is used by calls that name no sandbox
-	Backend   string `json:"backend"`
-	Workspace string `json:"workspace"` // its path inside
+	Name      string          `json:"name"` // for the field sandbox of other operations
+	ID        string          `json:"id"`
+	State     string          `json:"state"`   // running or ended; of one that outlives the server also paused, ending or stopped
+	Default   bool            `json:"default"` // it is used by calls that name no sandbox
+	Backend   string          `json:"backend"`
+	Workspace osstring.String `json:"workspace"` // its path inside
 	// Source is the workspace's directory on the host; empty under a ceiling.
-	Source    string    `json:"source,omitempty"`
-	Temporary bool      `json:"temporary"` // the workspace is removed with the sandbox
-	Network   string    `json:"network"`
-	StartedAt time.Time `json:"started_at"`
-	Running   int       `json:"running"` // execs
+	Source    osstring.String `json:"source,omitempty"`
+	Temporary bool            `json:"temporary"` // the workspace is removed with the sandbox
+	Network   string          `json:"network"`
+	StartedAt time.Time       `json:"started_at"`
+	Running   int             `json:"running"` // execs
 	// Lasting says that it outlives the server. It is ended after Idle without use, or Lifetime.
 	Lasting bool `json:"lasting"`
 }
@@ -39,9 +40,9 @@ type SandboxSummary struct {
 func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 	spec := h.Spec()
 	s := SandboxSummary{Name: h.Name, ID: h.ID(), State: paddock.StateRunning, Default: h.Name == registry.DefaultName, Backend: spec.Backend,
-		Workspace: registry.WorkspaceAt(h.Isolation().Level, spec), Temporary: h.Temporary, Lasting: h.Kept, Network: h.Isolation().Network, StartedAt: h.Since.UTC()}
+		Workspace: osstring.String(registry.WorkspaceAt(h.Isolation().Level, spec)), Temporary: h.Temporary, Lasting: h.Kept, Network: h.Isolation().Network, StartedAt: h.Since.UTC()}
 	if e.Ceiling == nil {
-		s.Source = spec.Workspace.Source
+		s.Source = osstring.String(spec.Workspace.Source)
 	}
 	if h.Ended() {
 		s.State = "ended"
@@ -56,10 +57,10 @@ func summary(e *op.Env, h *registry.Sandbox) SandboxSummary {
 
 // recorded returns the summary of a sandbox that outlives the server, by its record.
 func recorded(e *op.Env, k paddock.Listed) SandboxSummary {
-	s := SandboxSummary{Name: k.Name, ID: k.ID, State: k.State, Backend: k.Backend, Workspace: registry.WorkspaceAt(k.Spec.Level, k.Spec), Temporary: k.Scratch,
+	s := SandboxSummary{Name: k.Name, ID: k.ID, State: k.State, Backend: k.Backend, Workspace: osstring.String(registry.WorkspaceAt(k.Spec.Level, k.Spec)), Temporary: k.Scratch,
 		Lasting: true, Network: k.Spec.Network.Mode, StartedAt: k.Started.UTC()}
 	if e.Ceiling == nil {
-		s.Source = k.Spec.Workspace.Source
+		s.Source = osstring.String(k.Spec.Workspace.Source)
 	}
 	return s
 }

@@ -97,7 +97,7 @@ func secretOutput(r wire.SecretsResult, err error) (registry.SecretOutput, error
 	if err != nil {
 		return registry.SecretOutput{}, err
 	}
-	return registry.SecretOutput{Names: append([]string{}, r.Names...), Path: string(r.Path)}, nil
+	return registry.SecretOutput{Names: append([]string{}, r.Names...), Path: r.Path}, nil
 }
 
 // Do removes the secrets.

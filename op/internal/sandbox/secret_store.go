@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
@@ -16,9 +17,9 @@ import (
 // SecretStoreInput is secret_set for the command line, where a value must be in no argument.
 type SecretStoreInput struct {
 	op.InNamed
-	Key      string  `json:"key" arg:"KEY" help:"the secret's name, as that of an environment variable" max:"64"`
-	FromEnv  *string `json:"from_env,omitempty" flag:"from-env" arg:"VAR" help:"read the value from this variable of your environment"`
-	FromFile *string `json:"from_file,omitempty" flag:"from-file" arg:"FILE" complete:"file" help:"read the value from a file"`
+	Key      string           `json:"key" arg:"KEY" help:"the secret's name, as that of an environment variable" max:"64"`
+	FromEnv  *string          `json:"from_env,omitempty" flag:"from-env" arg:"VAR" help:"read the value from this variable of your environment"`
+	FromFile *osstring.String `json:"from_file,omitempty" flag:"from-file" arg:"FILE" complete:"file" help:"read the value from a file"`
 }
 
 // SecretStoreOutput lists the secrets that the sandbox has now.
@@ -99,10 +100,10 @@ func (in SecretStoreInput) read(ctx context.Context, env *op.Env, stream *op.Str
 		}
 		return value, "from_env", nil
 	case in.FromFile != nil:
-		if err := env.MayRead("from_file", *in.FromFile); err != nil {
+		if err := env.MayRead("from_file", string(*in.FromFile)); err != nil {
 			return "", "", err
 		}
-		text, err := env.ReadFile(ctx, "from_file", "secret", *in.FromFile, wire.MaxSecretBytes+2)
+		text, err := env.ReadFile(ctx, "from_file", "secret", string(*in.FromFile), wire.MaxSecretBytes+2)
 		return withoutLineEnd(text), "from_file", err
 	case stream.Ask != nil:
 		return "", "", &paddock.Error{Message: "cannot read the secret: standard input is a terminal, which would show it", Code: wire.CodeBadRequest,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -39,13 +40,13 @@ type SandboxStatusOutput struct {
 
 // ExecSummary describes a command of a sandbox.
 type ExecSummary struct {
-	Exec        string    `json:"exec"`
-	Command     string    `json:"command"`
-	State       string    `json:"state"` // running or exited
-	End         string    `json:"end,omitempty"`
-	StartedAt   time.Time `json:"started_at"`
-	StdoutBytes int64     `json:"stdout_bytes"`
-	StderrBytes int64     `json:"stderr_bytes"`
+	Exec        string          `json:"exec"`
+	Command     osstring.String `json:"command"`
+	State       string          `json:"state"` // running or exited
+	End         string          `json:"end,omitempty"`
+	StartedAt   time.Time       `json:"started_at"`
+	StdoutBytes int64           `json:"stdout_bytes"`
+	StderrBytes int64           `json:"stderr_bytes"`
 }
 
 // shownExecs is how many commands a status lists.
@@ -124,7 +125,7 @@ func (out *SandboxStatusOutput) count(ctx context.Context, h *registry.Sandbox) 
 
 // execSummary returns the summary of a command, which is given without secrets.
 func execSummary(x *registry.Exec, command string) ExecSummary {
-	s := ExecSummary{Exec: x.Out.ID(), Command: text.Label(command), State: registry.Running, StartedAt: x.Began.UTC()}
+	s := ExecSummary{Exec: x.Out.ID(), Command: osstring.String(text.Label(command)), State: registry.Running, StartedAt: x.Began.UTC()}
 	if !x.Running() {
 		s.State, s.End = registry.Exited, x.How()
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/network"
@@ -22,16 +23,16 @@ import (
 )
 
 type TrustInput struct {
-	Dir    *string `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory with the file (default: the current directory)"`
-	Yes    bool    `json:"yes,omitempty" flag:"yes" short:"y" help:"trust it without asking"`
-	List   bool    `json:"list,omitempty" flag:"list" help:"list what is trusted instead"`
-	Remove bool    `json:"remove,omitempty" flag:"remove" help:"no longer trust the directory's file"`
+	Dir    *osstring.String `json:"dir,omitempty" arg:"[DIR]" complete:"dir" help:"the directory with the file (default: the current directory)"`
+	Yes    bool             `json:"yes,omitempty" flag:"yes" short:"y" help:"trust it without asking"`
+	List   bool             `json:"list,omitempty" flag:"list" help:"list what is trusted instead"`
+	Remove bool             `json:"remove,omitempty" flag:"remove" help:"no longer trust the directory's file"`
 }
 
 type TrustOutput struct {
-	File    string `json:"file,omitempty"`
-	Trusted bool   `json:"trusted"`
-	Removed bool   `json:"removed,omitempty"`
+	File    osstring.String `json:"file,omitempty"`
+	Trusted bool            `json:"trusted"`
+	Removed bool            `json:"removed,omitempty"`
 	// Says is what the file changes, the network first. Shown is its text, or the difference
 	// to what was trusted before. Both are escaped for terminals.
 	Says  []string `json:"says,omitempty"`
@@ -46,8 +47,8 @@ type TrustOutput struct {
 
 // TrustedProject is a line of the list of trusted files.
 type TrustedProject struct {
-	Dir   string    `json:"dir"`
-	Since time.Time `json:"since"`
+	Dir   osstring.String `json:"dir"`
+	Since time.Time       `json:"since"`
 	// State is "trusted", "changed" (the file or the directory is another), "gone", or why the
 	// file cannot be used.
 	State string `json:"state"`
@@ -120,7 +121,7 @@ func (in TrustInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (Tr
 	if err != nil {
 		return TrustOutput{}, err
 	}
-	out := TrustOutput{File: file.Path(), dir: named(in.Dir), Says: says(spec), was: before.Same(file)}
+	out := TrustOutput{File: osstring.String(file.Path()), dir: named(in.Dir), Says: says(spec), was: before.Same(file)}
 	if out.was {
 		out.Trusted = true
 		return out, nil
@@ -193,18 +194,18 @@ func readProject(env *op.Env, file *project.File) (policy.Spec, error) {
 
 // dirOf returns the directory that was named, or the current one. An empty name, such as that of
 // a variable that is not set, is an error.
-func dirOf(named *string) (dir string, err error) {
+func dirOf(named *osstring.String) (dir string, err error) {
 	dir = "."
 	err = op.SetText(&dir, named, "dir")
 	return dir, err
 }
 
 // named returns the directory that was named, or "".
-func named(dir *string) string {
+func named(dir *osstring.String) string {
 	if dir == nil {
 		return ""
 	}
-	return *dir
+	return string(*dir)
 }
 
 // shown returns the lines of a file, or the difference to what was trusted before.
@@ -226,8 +227,8 @@ func (in TrustInput) list(env *op.Env, store *project.Store) (TrustOutput, error
 	all, err := store.List()
 	out := TrustOutput{Projects: []TrustedProject{}}
 	for _, t := range all {
-		one := TrustedProject{Dir: string(t.Dir), Since: t.Since, State: stateTrusted}
-		file, err := project.Read(env.StateDir(), one.Dir)
+		one := TrustedProject{Dir: osstring.String(t.Dir), Since: t.Since, State: stateTrusted}
+		file, err := project.Read(env.StateDir(), string(one.Dir))
 		unfit := (*project.UnfitError)(nil)
 		switch {
 		case errors.As(err, &unfit):
@@ -252,7 +253,7 @@ func (in TrustInput) remove(ctx context.Context, env *op.Env, store *project.Sto
 	if err == nil && !found {
 		err = &paddock.Error{Message: "cannot remove what is not there: nothing is trusted in " + text.Escape(path), Hint: "paddock trust --list"}
 	}
-	return TrustOutput{File: (&project.File{Dir: path}).Path(), Removed: found}, err
+	return TrustOutput{File: osstring.String((&project.File{Dir: path}).Path()), Removed: found}, err
 }
 
 // ExitStatus returns 1 if the file was not trusted, else 0.
@@ -266,7 +267,7 @@ func (out TrustOutput) ExitStatus() int {
 // text returns the file, or what changed of it, and what it changes, in lines.
 func (out TrustOutput) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s:\n", text.Escape(out.File))
+	fmt.Fprintf(&b, "%s:\n", text.Escape(string(out.File)))
 	for _, line := range out.Shown {
 		b.WriteString("  | " + line + "\n")
 	}
@@ -285,19 +286,19 @@ func (out TrustOutput) Render(w io.Writer) error {
 	switch {
 	case out.Projects != nil:
 		for _, p := range out.Projects {
-			fmt.Fprintf(&b, "%s  %s  %s\n", p.Since.Format(time.RFC3339), p.State, text.QuoteName(p.Dir))
+			fmt.Fprintf(&b, "%s  %s  %s\n", p.Since.Format(time.RFC3339), p.State, text.QuoteName(string(p.Dir)))
 		}
 	case out.File == "":
 	case out.Removed:
-		fmt.Fprintf(&b, "no longer trusted: %s\n", text.Escape(out.File))
+		fmt.Fprintf(&b, "no longer trusted: %s\n", text.Escape(string(out.File)))
 	case out.was:
-		fmt.Fprintf(&b, "already trusted: %s\n", text.Escape(out.File))
+		fmt.Fprintf(&b, "already trusted: %s\n", text.Escape(string(out.File)))
 	case out.asked && out.Trusted:
-		fmt.Fprintf(&b, "trusted: %s\n", text.Escape(out.File))
+		fmt.Fprintf(&b, "trusted: %s\n", text.Escape(string(out.File)))
 	case out.asked:
 		fmt.Fprintf(&b, "nothing was trusted; to trust it: %s\n", again)
 	case out.Trusted:
-		fmt.Fprintf(&b, "%strusted: %s\n", out.text(), text.Escape(out.File))
+		fmt.Fprintf(&b, "%strusted: %s\n", out.text(), text.Escape(string(out.File)))
 	default:
 		fmt.Fprintf(&b, "%snothing was trusted; to trust it: %s\n", out.text(), again)
 	}

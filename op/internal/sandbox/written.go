@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/obeyed"
 	"github.com/paddock-dev/paddock/op"
@@ -24,9 +25,9 @@ type WrittenOutput struct {
 // WrittenEntry is a directory, or a file that was mounted by itself, that commands of sandboxes could
 // ever change.
 type WrittenEntry struct {
-	Path string `json:"path"`
-	Gone bool   `json:"gone,omitempty"` // nothing is there any more, or something else: it may have been moved
-	Root bool   `json:"root,omitempty"` // root's sandboxes could, and only root can forget it
+	Path osstring.String `json:"path"`
+	Gone bool            `json:"gone,omitempty"` // nothing is there any more, or something else: it may have been moved
+	Root bool            `json:"root,omitempty"` // root's sandboxes could, and only root can forget it
 	// By are the first and the last sandboxes that could. Empty: unknown.
 	By []Writer `json:"by"`
 }
@@ -39,7 +40,7 @@ type Writer struct {
 }
 
 func writtenEntry(w paddock.WrittenPath) WrittenEntry {
-	e := WrittenEntry{Path: w.Path, Gone: w.Gone, Root: w.Lent, By: []Writer{}}
+	e := WrittenEntry{Path: osstring.String(w.Path), Gone: w.Gone, Root: w.Lent, By: []Writer{}}
 	for _, by := range w.Writers {
 		e.By = append(e.By, Writer{Sandbox: by.ID, At: by.At.UTC(), Field: by.Field})
 	}
@@ -100,14 +101,14 @@ func (out WrittenOutput) Render(w io.Writer) error {
 			if n := len(e.By); n > 0 {
 				since, last, by = e.By[0].At.Local().Format("2006-01-02 15:04"), e.By[n-1].At.Local().Format("2006-01-02 15:04"), e.By[n-1].Sandbox
 			}
-			row("%s\t%s\t%s\t%s\t%s", e.state(), since, last, text.Escape(by), text.Escape(e.Path))
+			row("%s\t%s\t%s\t%s\t%s", e.state(), since, last, text.Escape(by), text.Escape(string(e.Path)))
 		}
 	})
 }
 
 type WrittenForgetInput struct {
-	Path string `json:"path" arg:"PATH" complete:"dir" help:"the directory or file, as paddock written lists it"`
-	Yes  bool   `json:"yes,omitempty" flag:"yes" short:"y" help:"do not ask"`
+	Path osstring.String `json:"path" arg:"PATH" complete:"dir" help:"the directory or file, as paddock written lists it"`
+	Yes  bool            `json:"yes,omitempty" flag:"yes" short:"y" help:"do not ask"`
 }
 
 type WrittenForgetOutput struct {
@@ -131,10 +132,10 @@ type WrittenForgetOutput struct {
 
 // ObeyedFile is a file that programs of the host execute or obey.
 type ObeyedFile struct {
-	Path    string `json:"path"`
-	Tool    string `json:"tool"`
-	Why     string `json:"why"`
-	Unasked bool   `json:"unasked"` // nobody has to ask for it
+	Path    osstring.String `json:"path"`
+	Tool    string          `json:"tool"`
+	Why     string          `json:"why"`
+	Unasked bool            `json:"unasked"` // nobody has to ask for it
 }
 
 func (WrittenForgetInput) Desc() op.Desc {
@@ -161,8 +162,8 @@ Exit status: 0; 1 if it could have been forgotten and nobody agreed.`,
 
 // Do shows what is in it, asks, and forgets it.
 func (in WrittenForgetInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (WrittenForgetOutput, error) {
-	out := WrittenForgetOutput{Entries: []WrittenEntry{}, Obeyed: []ObeyedFile{}, Links: []string{}, Programs: []string{}, path: in.Path}
-	found, err := paddock.FindWritten(ctx, in.Path, env.Options)
+	out := WrittenForgetOutput{Entries: []WrittenEntry{}, Obeyed: []ObeyedFile{}, Links: []string{}, Programs: []string{}, path: string(in.Path)}
+	found, err := paddock.FindWritten(ctx, string(in.Path), env.Options)
 	if err != nil {
 		return out, err
 	}
@@ -188,7 +189,7 @@ func (in WrittenForgetInput) Do(ctx context.Context, env *op.Env, stream *op.Str
 // add adds what is in the directory.
 func (out *WrittenForgetOutput) add(in obeyed.Inspection) {
 	for _, c := range in.Obeyed {
-		out.Obeyed = append(out.Obeyed, ObeyedFile{Path: c.Path, Tool: c.By.Tool, Why: c.By.Why, Unasked: c.Unasked()})
+		out.Obeyed = append(out.Obeyed, ObeyedFile{Path: osstring.String(c.Path), Tool: c.By.Tool, Why: c.By.Why, Unasked: c.Unasked()})
 	}
 	out.Links, out.Programs = append(out.Links, in.Links...), append(out.Programs, in.Programs...)
 	out.MoreLinks, out.MorePrograms, out.NotLooked = in.MoreLinks, in.MorePrograms, in.Unseen
@@ -209,7 +210,7 @@ const maxObeyedLines = 50
 func (out WrittenForgetOutput) text() string {
 	var b strings.Builder
 	for _, e := range out.Entries {
-		fmt.Fprintf(&b, "%s: ", text.Escape(e.Path))
+		fmt.Fprintf(&b, "%s: ", text.Escape(string(e.Path)))
 		switch n := len(e.By); {
 		case e.Gone:
 			b.WriteString("nothing is there any more, or another directory; it may have been moved, with links that commands made in it\n")
@@ -234,7 +235,7 @@ func (out WrittenForgetOutput) text() string {
 	}
 	var obeyed []string
 	for _, o := range out.Obeyed {
-		obeyed = append(obeyed, o.Path+" ("+o.Tool+": "+o.Why+")")
+		obeyed = append(obeyed, string(o.Path)+" ("+o.Tool+": "+o.Why+")")
 	}
 	most := min(len(obeyed), maxObeyedLines)
 	part("The host executes or obeys", obeyed[:most], len(obeyed)-most)
@@ -255,7 +256,7 @@ func (out WrittenForgetOutput) Render(w io.Writer) error {
 	}
 	switch {
 	case out.Forgotten:
-		fmt.Fprintf(&b, "forgotten: %s is trusted again\n", text.Escape(out.Entries[0].Path))
+		fmt.Fprintf(&b, "forgotten: %s is trusted again\n", text.Escape(string(out.Entries[0].Path)))
 	default:
 		fmt.Fprintf(&b, "nothing was forgotten; to forget it: paddock written forget --yes %s\n", quoted(out.path))
 	}

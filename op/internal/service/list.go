@@ -58,7 +58,7 @@ func (out *ServiceListOutput) take(list []wire.Service, budget int) {
 			}
 			one := newServiceOutput(r)
 			if budget > 0 {
-				if budget -= 2 * (text.JSONSize(one.Command) + text.JSONSize(one.Cwd) + 400); budget <= 0 {
+				if budget -= 2 * (text.JSONSize(string(one.Command)) + text.JSONSize(string(one.Cwd)) + 400); budget <= 0 {
 					out.NotShown++
 					budget = 1
 					continue
@@ -76,7 +76,7 @@ func (out ServiceListOutput) Render(w io.Writer) error {
 	}
 	return output.Table(w, func(row output.Row) {
 		for _, s := range out.Services {
-			row("%s\t%s", s.line(), text.Truncate(strings.ReplaceAll(s.Command, "\n", " "), 80))
+			row("%s\t%s", s.line(), text.Truncate(strings.ReplaceAll(string(s.Command), "\n", " "), 80))
 		}
 		if out.NotShown > 0 {
 			row("and %d more", out.NotShown)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -22,16 +23,16 @@ published. A service ends with its sandbox.`
 
 // ServiceOutput is the output of service_start and service_status.
 type ServiceOutput struct {
-	Name       string     `json:"name"`
-	State      string     `json:"state"` // running, exited (by itself), failed (before it was ready) or stopped
-	Ready      bool       `json:"ready"`
-	Command    string     `json:"command"`
-	Cwd        string     `json:"cwd"`
-	StartedAt  time.Time  `json:"started_at"`
-	ReadyAt    *time.Time `json:"ready_at,omitempty"`
-	EndedAt    *time.Time `json:"ended_at,omitempty"`
-	ExitCode   *int       `json:"exit_code,omitempty"`   // if it has ended; -N if signal N ended it
-	StopReason string     `json:"stop_reason,omitempty"` // process_exited_before_ready, readiness_timeout, sigterm or sigkill
+	Name       string          `json:"name"`
+	State      string          `json:"state"` // running, exited (by itself), failed (before it was ready) or stopped
+	Ready      bool            `json:"ready"`
+	Command    osstring.String `json:"command"`
+	Cwd        osstring.String `json:"cwd"`
+	StartedAt  time.Time       `json:"started_at"`
+	ReadyAt    *time.Time      `json:"ready_at,omitempty"`
+	EndedAt    *time.Time      `json:"ended_at,omitempty"`
+	ExitCode   *int            `json:"exit_code,omitempty"`   // if it has ended; -N if signal N ended it
+	StopReason string          `json:"stop_reason,omitempty"` // process_exited_before_ready, readiness_timeout, sigterm or sigkill
 	// LogTail is the end of its output, if it is not ready or ended by itself.
 	LogTail string `json:"log_tail,omitempty"`
 }
@@ -40,8 +41,8 @@ type ServiceOutput struct {
 const maxShown = 500
 
 func newServiceOutput(r wire.Service) ServiceOutput {
-	out := ServiceOutput{Name: r.ServiceName, State: r.State, Ready: r.ReadyAt != nil && r.State == registry.Running, Command: text.Truncate(r.Command, maxShown),
-		Cwd: strings.ToValidUTF8(string(r.Cwd), "\uFFFD"), StartedAt: wire.Time(r.StartedAt), ReadyAt: registry.MomentOr(r.ReadyAt), EndedAt: registry.MomentOr(r.EndedAt), ExitCode: r.ExitCode}
+	out := ServiceOutput{Name: r.ServiceName, State: r.State, Ready: r.ReadyAt != nil && r.State == registry.Running, Command: osstring.String(text.Truncate(r.Command, maxShown)),
+		Cwd: r.Cwd, StartedAt: wire.Time(r.StartedAt), ReadyAt: registry.MomentOr(r.ReadyAt), EndedAt: registry.MomentOr(r.EndedAt), ExitCode: r.ExitCode}
 	if r.StopReason != nil {
 		out.StopReason = *r.StopReason
 	}

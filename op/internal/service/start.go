@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -20,15 +21,15 @@ import (
 type ServiceStartInput struct {
 	op.InSandbox
 	Name         string           `json:"name" flag:"name" arg:"NAME" help:"a name for the service" min:"1" max:"64"`
-	Command      string           `json:"command,omitempty" flag:"command" arg:"TEXT" help:"what to run, as shell text for /bin/sh" max:"131072"`
-	Argv         []string         `json:"argv,omitempty" arg:"COMMAND..." help:"what to run, as a program with arguments, without a shell" max:"4096"`
-	Cwd          string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"its directory, in the workspace (default: the workspace)" max:"4096"`
+	Command      osstring.String  `json:"command,omitempty" flag:"command" arg:"TEXT" help:"what to run, as shell text for /bin/sh" max:"131072"`
+	Argv         osstring.List    `json:"argv,omitempty" arg:"COMMAND..." help:"what to run, as a program with arguments, without a shell" max:"4096"`
+	Cwd          osstring.String  `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"its directory, in the workspace (default: the workspace)" max:"4096"`
 	Env          op.Variables     `json:"env,omitempty" flag:"env" arg:"K=V" help:"environment variables to add" secret:"env"`
 	SecretEnv    []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"names of secrets (secret_set) to pass as environment variables" cli:"pass this secret (paddock secret set) as an environment variable (may be repeated)" max:"64"`
 	ReadyPort    *uint64          `json:"ready_port,omitempty" flag:"ready-port" arg:"PORT" help:"it is ready when it accepts connections on this port of 127.0.0.1" min:"1" max:"65535"`
 	ReadyHTTP    string           `json:"ready_http,omitempty" flag:"ready-http" arg:"URL" help:"it is ready when this URL (http://127.0.0.1:PORT/…) is answered with a status from 200 to 399" max:"4096"`
-	ReadyFile    string           `json:"ready_file,omitempty" flag:"ready-file" arg:"PATH" help:"it is ready when this path exists, relative to the workspace" max:"4096"`
-	ReadyCommand string           `json:"ready_command,omitempty" flag:"ready-command" arg:"TEXT" help:"it is ready when this shell text succeeds, run by /bin/sh" max:"32768"`
+	ReadyFile    osstring.String  `json:"ready_file,omitempty" flag:"ready-file" arg:"PATH" help:"it is ready when this path exists, relative to the workspace" max:"4096"`
+	ReadyCommand osstring.String  `json:"ready_command,omitempty" flag:"ready-command" arg:"TEXT" help:"it is ready when this shell text succeeds, run by /bin/sh" max:"32768"`
 	Timeout      *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"how long it may take to become ready, at most 10m (default: 30s)"`
 }
 
@@ -99,14 +100,14 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 		for _, arg := range in.Argv {
 			words = append(words, "'"+strings.ReplaceAll(arg, "'", `'\''`)+"'")
 		}
-		command = "exec " + strings.Join(words, " ")
+		command = osstring.String("exec " + strings.Join(words, " "))
 	}
-	if strings.IndexByte(command, 0) >= 0 {
+	if strings.IndexByte(string(command), 0) >= 0 {
 		return q, 0, &policy.FieldError{Field: "command", Reason: "it holds a NUL byte"}
 	}
 	limit, err = op.DurationWithin("timeout", in.Timeout, 30*time.Second, op.MaxTimeout)
 	err = errors.Join(err, in.Env.Check(), op.CheckGiven("cwd", in.Cwd), op.CheckGiven("ready_file", in.ReadyFile))
-	q = wire.StartServiceRequest{ServiceName: in.Name, Command: command, Cwd: wire.Path(in.Cwd),
+	q = wire.StartServiceRequest{ServiceName: in.Name, Command: wire.OSString(command), Cwd: in.Cwd,
 		Env: registry.Environ(in.Env, nil), SecretEnv: in.SecretEnv, ReadyUnused: true, ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
 	if err == nil {
 		q.Readiness, err = in.readiness()
@@ -127,10 +128,10 @@ func (in ServiceStartInput) readiness() (json.RawMessage, error) {
 		add("http", "url", in.ReadyHTTP)
 	}
 	if in.ReadyFile != "" {
-		add("file", "path", in.ReadyFile)
+		add("file", "path", string(in.ReadyFile))
 	}
 	if in.ReadyCommand != "" {
-		add("command", "command", in.ReadyCommand)
+		add("command", "command", string(in.ReadyCommand))
 	}
 	switch len(all) {
 	case 0:
@@ -161,7 +162,7 @@ func (in ServiceStartInput) taken(err error) error {
 func (in ServiceStartInput) refused(err error) error {
 	var own *wire.Error
 	if errors.As(err, &own) && own.Object == "readiness" {
-		for field, value := range map[string]string{"ready_http": in.ReadyHTTP, "ready_file": in.ReadyFile, "ready_command": in.ReadyCommand} {
+		for field, value := range map[string]string{"ready_http": in.ReadyHTTP, "ready_file": string(in.ReadyFile), "ready_command": string(in.ReadyCommand)} {
 			if value != "" { // at most one is given
 				return &policy.FieldError{Field: field, Value: value, Reason: strings.Replace(own.Message, "readiness url", "it", 1)}
 			}

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 )
@@ -18,15 +19,15 @@ type SessionListOutput struct {
 
 // SessionSummary describes one session.
 type SessionSummary struct {
-	SessionID string  `json:"session_id"`
-	Sandbox   string  `json:"sandbox"`
-	Workspace string  `json:"workspace"`
-	Backend   string  `json:"backend"`
-	State     string  `json:"state"` // ready, busy or ended
-	Cwd       string  `json:"cwd"`
-	Commands  int64   `json:"commands"`
-	Restarts  int64   `json:"restarts"`
-	StartedAt float64 `json:"started_at"` // seconds since 1970
+	SessionID string          `json:"session_id"`
+	Sandbox   string          `json:"sandbox"`
+	Workspace osstring.String `json:"workspace"`
+	Backend   string          `json:"backend"`
+	State     string          `json:"state"` // ready, busy or ended
+	Cwd       osstring.String `json:"cwd"`
+	Commands  int64           `json:"commands"`
+	Restarts  int64           `json:"restarts"`
+	StartedAt float64         `json:"started_at"` // seconds since 1970
 }
 
 func (SessionListInput) Desc() op.Desc {
@@ -43,7 +44,7 @@ func (SessionListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Sess
 	out := SessionListOutput{Sessions: []SessionSummary{}}
 	attachAll(ctx, env)
 	for _, k := range env.Sessions.Of(env.PrincipalName()) {
-		s := SessionSummary{SessionID: k.Key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
+		s := SessionSummary{SessionID: k.Key.ID, Sandbox: k.Called, Workspace: osstring.String(workspace(k, env)),
 			Backend: k.Sandbox.Spec().Backend, State: "ended"}
 		now, err := k.Shell.Summary(ctx)
 		if k.Kept && errors.Is(err, paddock.ErrNotFound) { // another server has closed it
@@ -51,7 +52,7 @@ func (SessionListInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (Sess
 			continue
 		}
 		if err == nil {
-			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, now.Dir, now.Commands, now.Restarts, now.StartedAt
+			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, osstring.String(now.Dir), now.Commands, now.Restarts, now.StartedAt
 		}
 		out.Sessions = append(out.Sessions, s)
 	}

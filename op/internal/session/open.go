@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
@@ -28,7 +29,7 @@ type SessionOpenInput struct {
 type SessionOpenOutput struct {
 	SessionID string           `json:"session_id"`
 	Sandbox   string           `json:"sandbox"`
-	Workspace string           `json:"workspace"` // in a server the path inside, else the directory of the host
+	Workspace osstring.String  `json:"workspace"` // in a server the path inside, else the directory of the host
 	Temporary bool             `json:"temporary"` // the workspace is removed with the session
 	Isolation policy.Isolation `json:"isolation"`
 }
@@ -61,7 +62,7 @@ func (in SessionOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (S
 	if err != nil {
 		return SessionOpenOutput{}, err
 	}
-	return SessionOpenOutput{SessionID: key.ID, Sandbox: k.Called, Workspace: workspace(k, env),
+	return SessionOpenOutput{SessionID: key.ID, Sandbox: k.Called, Workspace: osstring.String(workspace(k, env)),
 		Temporary: k.Scratch != "", Isolation: k.Sandbox.Isolation()}, nil
 }
 
@@ -167,8 +168,8 @@ func workspace(k *registry.Session, e *op.Env) string {
 type SessionFields struct {
 	op.SpecInput
 	Policy             string           `json:"policy,omitempty" flag:"policy" arg:"FILE" complete:"file" help:"read an execution policy from a YAML or JSON file; flags override it" within:"files"`
-	Shell              []string         `json:"shell_command,omitempty" flag:"shell" arg:"WORD" help:"a POSIX shell and its arguments; once for each word (default: /bin/bash, or /bin/sh if there is none)"`
-	Cwd                string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"the shell's first directory, relative to the workspace (default: the workspace)"`
+	Shell              osstring.List    `json:"shell_command,omitempty" flag:"shell" arg:"WORD" help:"a POSIX shell and its arguments; once for each word (default: /bin/bash, or /bin/sh if there is none)"`
+	Cwd                osstring.String  `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"the shell's first directory, relative to the workspace (default: the workspace)"`
 	StartupCommands    Texts            `json:"startup_commands,omitempty" flag:"startup" arg:"COMMAND" help:"run this first in each new shell; it must succeed (may be repeated)"`
 	ShutdownCommands   Texts            `json:"shutdown_commands,omitempty" flag:"shutdown" arg:"COMMAND" help:"run this at the end (may be repeated)"`
 	CommandTimeout     *policy.Duration `json:"command_timeout,omitempty" flag:"command-timeout" arg:"DUR" help:"end a command after this time, and keep the shell if that is possible (default: --timeout, else 30s)"`
@@ -229,7 +230,7 @@ func (in SessionFields) bounded() bool { return in.MaxOutputLines != nil || in.M
 
 // options returns the options of the shell: from the fields, else the policy, else the spec.
 func (in SessionFields) options(s shellpolicy.Session, spec policy.Spec) (paddock.SessionOptions, error) {
-	o := paddock.SessionOptions{Shell: in.Shell, Dir: in.Cwd, Startup: in.StartupCommands, Shutdown: in.ShutdownCommands, Redact: in.RedactValues}
+	o := paddock.SessionOptions{Shell: in.Shell, Dir: string(in.Cwd), Startup: in.StartupCommands, Shutdown: in.ShutdownCommands, Redact: in.RedactValues}
 	lines, size := uint64(s.MaxOutputLines), s.MaxOutputBytes
 	if size == 0 {
 		size = spec.Limits.Output
@@ -262,23 +263,26 @@ func (in SessionFields) options(s shellpolicy.Session, spec policy.Spec) (paddoc
 }
 
 // Texts is a list of commands. In JSON it is a string or a list.
-type Texts []string
+type Texts osstring.List
 
 // UnmarshalJSON reads a string or a list of strings.
 func (t *Texts) UnmarshalJSON(data []byte) error {
-	var one string
+	var one osstring.String
 	const takes = "startup_commands and shutdown_commands take a command, or a list of commands"
 	if json.Unmarshal(data, &one) == nil {
-		*t = Texts{one}
+		*t = Texts{string(one)}
 		return nil
 	}
-	var list []string
+	var list osstring.List
 	if err := json.Unmarshal(data, &list); err != nil {
 		return errors.New(takes)
 	}
-	*t = list
+	*t = Texts(list)
 	return nil
 }
+
+// OSText says that commands need not be UTF-8.
+func (Texts) OSText() {}
 
 // JSONSchema returns the schema of both forms.
 func (Texts) JSONSchema() string {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -40,12 +41,15 @@ type Command struct {
 // UnmarshalJSON never fails.
 func (c *Command) UnmarshalJSON(data []byte) error {
 	*c = Command{}
-	c.wrong = json.Unmarshal(data, &c.text) != nil
+	c.wrong = json.Unmarshal(data, (*osstring.String)(&c.text)) != nil
 	return nil
 }
 
 // MarshalJSON is for the audit record.
-func (c Command) MarshalJSON() ([]byte, error) { return json.Marshal(c.text) }
+func (c Command) MarshalJSON() ([]byte, error) { return osstring.String(c.text).MarshalJSON() }
+
+// OSText says that a command need not be UTF-8.
+func (Command) OSText() {}
 
 // JSONSchema returns the schema of a text.
 func (Command) JSONSchema() string { return `{"type":"string"}` }
@@ -85,11 +89,11 @@ type SessionRunOutput struct {
 	OOMKilled      bool           `json:"oom_killed"`
 	Jobs           int            `json:"jobs"`
 	op.Death
-	StateKept  bool   `json:"state_kept"`
-	ShellEnded bool   `json:"shell_ended"`
-	Restarted  bool   `json:"restarted"`
-	Cwd        string `json:"cwd"`
-	Note       string `json:"note,omitempty"`
+	StateKept  bool            `json:"state_kept"`
+	ShellEnded bool            `json:"shell_ended"`
+	Restarted  bool            `json:"restarted"`
+	Cwd        osstring.String `json:"cwd"`
+	Note       string          `json:"note,omitempty"`
 	// Denials are the known refusals to the command. Those marked as guesses were concluded
 	// from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
@@ -239,7 +243,7 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p registry.Session
 		UserCPUMS: r.UserCPU.Milliseconds(), SystemCPUMS: r.SystemCPU.Milliseconds(),
 		PeakMemory: r.PeakMemory, PeakMemoryFrom: r.PeakMemorySource, OOMKilled: r.OOMKilled, Denials: r.Denials, Jobs: r.Jobs,
 		Death: op.Death{SurvivorsKilled: r.SurvivorsKilled, DeathProved: r.DeathProved}, StateKept: r.StateKept,
-		ShellEnded: r.ShellEnded, Restarted: r.Restarted, Cwd: r.Dir, Note: r.Note,
+		ShellEnded: r.ShellEnded, Restarted: r.Restarted, Cwd: osstring.String(r.Dir), Note: r.Note,
 	}
 	maps.Copy(o.RedactionMatches, r.RedactionMatches)
 	if r.TimedOut {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -288,7 +289,7 @@ func (t *talk) command(ctx context.Context, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	input, err := json.Marshal(map[string]string{"session_id": mainSession, "command": text})
+	input, err := json.Marshal(osstring.Map{"session_id": mainSession, "command": text})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/lazyregexp"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
@@ -21,12 +22,12 @@ import (
 
 type ShellAttachInput struct {
 	op.InNamed
-	ShellID    string       `json:"shell_id,omitempty" flag:"shell" arg:"ID" help:"which of its shells; if there is none of this id, it is opened (default: main)" max:"64"`
-	Watch      bool         `json:"watch,omitempty" flag:"watch" help:"only look at a shell that is open: nothing is typed, and ctrl-c ends the looking"`
-	DetachKeys string       `json:"detach_keys,omitempty" flag:"detach-keys" arg:"KEYS" help:"the keys, one after the other, that leave the shell running (default: ctrl-p,ctrl-q)" max:"256"`
-	Cwd        string       `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"the directory of a shell that is opened, relative to the workspace or absolute (default: the workspace)" max:"4096"`
-	Env        op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable in a shell that is opened (may be repeated)" secret:"env"`
-	SecretEnv  []string     `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"pass this secret (paddock secret set) as an environment variable to a shell that is opened (may be repeated)" max:"64"`
+	ShellID    string          `json:"shell_id,omitempty" flag:"shell" arg:"ID" help:"which of its shells; if there is none of this id, it is opened (default: main)" max:"64"`
+	Watch      bool            `json:"watch,omitempty" flag:"watch" help:"only look at a shell that is open: nothing is typed, and ctrl-c ends the looking"`
+	DetachKeys string          `json:"detach_keys,omitempty" flag:"detach-keys" arg:"KEYS" help:"the keys, one after the other, that leave the shell running (default: ctrl-p,ctrl-q)" max:"256"`
+	Cwd        osstring.String `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"the directory of a shell that is opened, relative to the workspace or absolute (default: the workspace)" max:"4096"`
+	Env        op.Variables    `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable in a shell that is opened (may be repeated)" secret:"env"`
+	SecretEnv  []string        `json:"secret_env,omitempty" flag:"secret-env" arg:"KEY" help:"pass this secret (paddock secret set) as an environment variable to a shell that is opened (may be repeated)" max:"64"`
 }
 
 type ShellAttachOutput struct {
@@ -111,7 +112,7 @@ func (in ShellAttachInput) open(ctx context.Context, env *op.Env, a *attachment)
 	if rows == 0 || cols == 0 { // the terminal does not know
 		rows, cols = 30, 120
 	}
-	q := wire.OpenShellRequest{ShellID: a.id, Cwd: wire.Path(in.Cwd), Rows: int64(rows), Cols: int64(cols)}
+	q := wire.OpenShellRequest{ShellID: a.id, Cwd: in.Cwd, Rows: int64(rows), Cols: int64(cols)}
 	always := map[string]string{"PS1": in.Sandbox + ":$PWD$ "}
 	if term, ok := env.Lookup("TERM"); ok {
 		always["TERM"] = term

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/wire"
@@ -12,13 +13,13 @@ import (
 type ShellOpenInput struct {
 	op.InSandbox
 	ShellWait
-	ShellID   string       `json:"shell_id,omitempty" help:"a name for the shell (default: a random one)" max:"64"`
-	Command   string       `json:"command,omitempty" help:"the first line to type; \"exec python3\" replaces the shell by python3" max:"65536"`
-	Cwd       string       `json:"cwd,omitempty" help:"its first directory, in the workspace (default: the workspace)" max:"4096"`
-	Env       op.Variables `json:"env,omitempty" help:"environment variables to add" secret:"env"`
-	SecretEnv []string     `json:"secret_env,omitempty" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
-	Rows      *uint64      `json:"rows,omitempty" help:"lines of the terminal (default: 30)" min:"1" max:"1000"`
-	Cols      *uint64      `json:"cols,omitempty" help:"columns of the terminal (default: 120)" min:"1" max:"1000"`
+	ShellID   string          `json:"shell_id,omitempty" help:"a name for the shell (default: a random one)" max:"64"`
+	Command   osstring.String `json:"command,omitempty" help:"the first line to type; \"exec python3\" replaces the shell by python3" max:"65536"`
+	Cwd       osstring.String `json:"cwd,omitempty" help:"its first directory, in the workspace (default: the workspace)" max:"4096"`
+	Env       op.Variables    `json:"env,omitempty" help:"environment variables to add" secret:"env"`
+	SecretEnv []string        `json:"secret_env,omitempty" help:"names of secrets (secret_set) to pass as environment variables" max:"64"`
+	Rows      *uint64         `json:"rows,omitempty" help:"lines of the terminal (default: 30)" min:"1" max:"1000"`
+	Cols      *uint64         `json:"cols,omitempty" help:"columns of the terminal (default: 120)" min:"1" max:"1000"`
 }
 
 func (ShellOpenInput) Desc() op.Desc {
@@ -45,7 +46,7 @@ func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 	if err != nil {
 		return out, err
 	}
-	q := wire.OpenShellRequest{ShellID: id, Cwd: wire.Path(in.Cwd), Rows: int64(op.CountOr(in.Rows, 30)), Cols: int64(op.CountOr(in.Cols, 120)),
+	q := wire.OpenShellRequest{ShellID: id, Cwd: in.Cwd, Rows: int64(op.CountOr(in.Rows, 30)), Cols: int64(op.CountOr(in.Cols, 120)),
 		Env: registry.Environ(in.Env, map[string]string{"PS1": "$ "}), SecretEnv: in.SecretEnv}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
 		if err := s.Unruled("open a shell"); err != nil {
@@ -59,7 +60,7 @@ func (in ShellOpenInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (out
 		}
 		s.EndShellAfter(id, env.BoundTime(registry.TimeLimit{}))
 		if in.Command != "" {
-			err = typeIn(ctx, s, id, typed(in.Command)+"\r")
+			err = typeIn(ctx, s, id, typed(string(in.Command))+"\r")
 		}
 		if err == nil {
 			out, err = readShell(ctx, s, id, 0, wait)

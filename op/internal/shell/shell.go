@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -28,15 +29,15 @@ sandbox can have 32.`
 
 // ShellState is the present state of a shell.
 type ShellState struct {
-	ShellID   string     `json:"shell_id"`
-	State     string     `json:"state"` // running or stopped
-	Cwd       string     `json:"cwd"`   // its first directory
-	Rows      int64      `json:"rows"`
-	Cols      int64      `json:"cols"`
-	StartedAt time.Time  `json:"started_at"`
-	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	ExitCode  *int       `json:"exit_code,omitempty"` // if it has ended; -N if signal N ended it
-	EndedBy   string     `json:"ended_by,omitempty"`  // the time limit that ended it, if one did
+	ShellID   string          `json:"shell_id"`
+	State     string          `json:"state"` // running or stopped
+	Cwd       osstring.String `json:"cwd"`   // its first directory
+	Rows      int64           `json:"rows"`
+	Cols      int64           `json:"cols"`
+	StartedAt time.Time       `json:"started_at"`
+	EndedAt   *time.Time      `json:"ended_at,omitempty"`
+	ExitCode  *int            `json:"exit_code,omitempty"` // if it has ended; -N if signal N ended it
+	EndedBy   string          `json:"ended_by,omitempty"`  // the time limit that ended it, if one did
 }
 
 // line returns the state in one line.
@@ -64,7 +65,7 @@ func shellState(h *registry.Sandbox, s wire.Shell) ShellState {
 }
 
 func newShellState(s wire.Shell) ShellState {
-	return ShellState{ShellID: s.ShellID, State: s.State, Cwd: strings.ToValidUTF8(string(s.Cwd), "\uFFFD"), Rows: s.Rows, Cols: s.Cols,
+	return ShellState{ShellID: s.ShellID, State: s.State, Cwd: s.Cwd, Rows: s.Rows, Cols: s.Cols,
 		StartedAt: wire.Time(s.StartedAt), EndedAt: registry.MomentOr(s.EndedAt), ExitCode: s.ExitCode}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/changes"
@@ -40,8 +41,8 @@ type WrapOutput struct {
 
 // Wrapped is what was done for an agent.
 type Wrapped struct {
-	Name string   `json:"name,omitempty"` // in the table of agents; empty for any other command
-	Argv []string `json:"argv"`
+	Name string        `json:"name,omitempty"` // in the table of agents; empty for any other command
+	Argv osstring.List `json:"argv"`
 	// Hosts are the rules for its API.
 	Hosts []string `json:"hosts,omitempty"`
 	// Key is the variable with the key that is set outside of the sandbox, or the member of a file
