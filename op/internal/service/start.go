@@ -107,7 +107,7 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 	}
 	limit, err = op.DurationWithin("timeout", in.Timeout, 30*time.Second, op.MaxTimeout)
 	err = errors.Join(err, in.Env.Check(), op.CheckGiven("cwd", in.Cwd), op.CheckGiven("ready_file", in.ReadyFile))
-	q = wire.StartServiceRequest{ServiceName: in.Name, Command: wire.OSString(command), Cwd: in.Cwd,
+	q = wire.StartServiceRequest{ServiceName: in.Name, Command: command, Cwd: in.Cwd,
 		Env: registry.Environ(in.Env, nil), SecretEnv: in.SecretEnv, ReadyUnused: true, ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
 	if err == nil {
 		q.Readiness, err = in.readiness()
