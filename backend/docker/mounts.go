@@ -72,7 +72,7 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 	}
 	for _, m := range b.list { // further ones lie below those that the user named
 		if !utf8.ValidString(m.source) || !utf8.ValidString(m.target) {
-			return nil, hostpath.Refuse("mounts", m.source, "it is not valid UTF-8, which the engine needs ("+m.why+")", "use backend linux")
+			return nil, hostpath.Refuse("mounts", m.source, "it is not valid UTF-8, which the engine needs ("+m.why+")", "use `backend` linux")
 		}
 	}
 	if len(b.list) > maxMounts {

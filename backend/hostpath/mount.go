@@ -260,7 +260,7 @@ func RefuseBytes(mounts []Mount, wall string) error {
 	for _, m := range mounts {
 		for _, p := range []string{m.Source, m.Target} {
 			if !utf8.ValidString(p) {
-				return Refuse(m.named(), p, "it is not valid UTF-8, which "+wall+" needs", "name another directory, or use backend linux")
+				return Refuse(m.named(), p, "it is not valid UTF-8, which "+wall+" needs", "name another directory, or use `backend` linux")
 			}
 		}
 	}

@@ -168,7 +168,7 @@ func unchanged(ctx context.Context, h *registry.Sandbox, path osstring.String, w
 		return err
 	}
 	if st.ModifiedAt != was.ModifiedAt || st.SizeBytes != was.SizeBytes {
-		return &paddock.Error{Code: wire.CodeConflict, Message: string("cannot change " + path + ": something else has changed it in this moment"), Hint: "read it again"}
+		return &paddock.Error{Code: wire.CodeConflict, Message: "cannot change " + string(path) + ": something else has changed it in this moment", Hint: "read it again"}
 	}
 	return nil
 }
