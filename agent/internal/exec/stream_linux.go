@@ -219,7 +219,7 @@ func (i *stdin) read(unread int) int64 {
 	if err != nil {
 		return i.written
 	}
-	return i.written - int64(left)
+	return max(0, i.written-int64(left)) // commands can write into their own pipe, through /dev/stdin
 }
 
 // run writes to the command and acknowledges every piece, even if the
