@@ -30,7 +30,7 @@ type Changes struct {
 	// commands could connect to it.
 	Sockets []string `json:",omitempty"`
 	// Discarded is how many paths commands had changed in a workspace of mode "overlay" whose layer
-	// ended with the sandbox. It is 0 where that could not be counted.
+	// ended with the sandbox. It is 0 where that could not be counted, which Unseen says then.
 	Discarded int `json:",omitempty"`
 	// Unseen lists what could not be compared, and why. Empty: everything was compared.
 	Unseen []string

@@ -2,6 +2,7 @@ package paddock
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -251,6 +253,33 @@ func TestClosedLayerChecksAgent(t *testing.T) {
 	l := &Layer{opts: Options{StateDir: t.TempDir(), Agent: filepath.Join(t.TempDir(), "none")}}
 	if err := l.fail(fs.ErrPermission); err == nil || errors.Is(err, ErrClosedLayer) || !strings.Contains(err.Error(), "Options.Agent") {
 		t.Error(err)
+	}
+}
+
+// uncounted is a layer that cannot be read.
+type uncounted struct {
+	layers.Held
+	removed bool
+}
+
+func (u *uncounted) Count(context.Context) (int, error) { return 0, fs.ErrPermission }
+
+func (u *uncounted) Remove(context.Context) error {
+	u.removed = true
+	return nil
+}
+
+// What ends with a sandbox is told also where it cannot be counted.
+func TestUncountedLayer(t *testing.T) {
+	s, _ := openFake(t, Spec{})
+	l := &uncounted{}
+	s.layer = l
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := s.Changes()
+	if want := "the overlay, whose changes ended with the sandbox: permission denied"; !l.removed || c.Empty() || c.Sandbox != s.ID() || !slices.Equal(c.Unseen, []string{want}) {
+		t.Errorf("removed %v, %+v", l.removed, c)
 	}
 }
 

@@ -56,7 +56,8 @@ type Sandbox struct {
 	// attached. keepsLayer says that it stays after the end.
 	layer      layers.Held
 	keepsLayer bool
-	discarded  int // changes of the layer that ended with it
+	discarded  int   // changes of the layer that ended with it
+	uncounted  error // why discarded is not known
 	upkeep     context.CancelFunc
 	named      named // its network, if that is "allow"
 	ports      published
@@ -329,8 +330,11 @@ func (s *Sandbox) stop() (backend.Death, error) {
 			}
 			s.compareGit()
 		}
-		if s.discarded > 0 {
+		if s.discarded > 0 || s.uncounted != nil {
 			s.changes.Sandbox, s.changes.Discarded = s.ID(), s.discarded
+		}
+		if s.uncounted != nil {
+			s.changes.Unseen = append(s.changes.Unseen, "the overlay, whose changes ended with the sandbox: "+hostpath.Reason(s.uncounted))
 		}
 		close(s.stopped)
 		if s.planted != nil && !s.changes.Empty() {
@@ -377,7 +381,7 @@ func (s *Sandbox) endLayer() {
 		s.layer.Release()
 	default:
 		ctx, cancel := context.WithTimeout(context.Background(), countTime)
-		s.discarded, _ = s.layer.Count(ctx) // what cannot be read is gone, too
+		s.discarded, s.uncounted = s.layer.Count(ctx)
 		cancel()
 		s.stopErr = s.layer.Remove(context.Background())
 	}
