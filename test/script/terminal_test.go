@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
@@ -241,6 +242,39 @@ func TestKeysWithoutATerminalInside(t *testing.T) {
 	testkit.Eventually(t, "the shell has its terminal again", func() bool { return strings.Contains(s.text()[seen:], "$ ") })
 	s.send("exit 6\r")
 	s.exit(6)
+}
+
+// A terminal that was raw is so again after a stop, and the command knows how large it has become.
+func TestTerminalAfterAStop(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	for _, stop := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGSTOP} {
+		s := startShell(t, `PS1='$ ' exec bash --norc --noprofile -i`)
+		s.send(binDir + "/paddock run -- sh -c 'echo ready; until stty size | grep \"41 111\"; do sleep 0.1; done; read x; exit 3'\r")
+		s.expect(`ready\r\n`)
+		raw := func() bool { return ttyModes(t, s.ptmx)&(syscall.ECHO|syscall.ICANON|syscall.ISIG) == 0 }
+		testkit.Eventually(t, "the terminal is raw", raw)
+		group, err := unix.IoctlGetInt(int(s.ptmx.Fd()), unix.TIOCGPGRP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(-group, stop); err != nil {
+			t.Fatal(err)
+		}
+		s.expect(`Stopped`)
+		if err := pty.Setsize(s.ptmx, &pty.Winsize{Rows: 41, Cols: 111}); err != nil {
+			t.Fatal(err)
+		}
+		s.send("fg\r")
+		testkit.Eventually(t, "the terminal is raw again", raw)
+		s.expect(`\n41 111\r\n`)
+		seen := len(s.text())
+		s.send("\r")
+		testkit.Eventually(t, "the shell has its terminal again", func() bool { return strings.Contains(s.text()[seen:], "$ ") })
+		s.send("exit $?\r")
+		s.exit(3)
+	}
 }
 
 func TestTerminalCols(t *testing.T) {

@@ -136,6 +136,9 @@ func (c *console) suspend() {
 	if calls != nil {
 		calls[0]()
 	}
+	if c.terminal != nil {
+		c.terminal.lend()
+	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	time.Sleep(suspendTime) // a process that is stopped sleeps longer
 	if calls != nil {
@@ -155,7 +158,7 @@ func (c *console) watchSignals() {
 	c.names = make(chan string, 16)
 	c.stream.Signals = c.names
 	caught := []os.Signal{syscall.SIGPIPE}
-	for _, s := range slices.Concat(forwarded, []syscall.Signal{syscall.SIGTSTP}) {
+	for _, s := range slices.Concat(forwarded, []syscall.Signal{syscall.SIGTSTP, syscall.SIGCONT}) {
 		if !signal.Ignored(s) {
 			caught = append(caught, s)
 		}
@@ -173,9 +176,15 @@ func (c *console) forwardSignals(caught []os.Signal) {
 		if !ok || number == syscall.SIGPIPE {
 			continue
 		}
-		if number == syscall.SIGTSTP {
+		switch number {
+		case syscall.SIGTSTP:
 			c.suspend()
 			continue
+		case syscall.SIGCONT:
+			if c.terminal == nil || !c.terminal.resume() {
+				continue
+			}
+			number = syscall.SIGWINCH // its size may be another
 		}
 		count[s]++
 		if number == syscall.SIGINT && !c.interrupts || number == syscall.SIGTERM {
@@ -268,6 +277,27 @@ func (t *terminal) Raw() (restore func(), err error) {
 		}
 	}
 	return t.restore, nil
+}
+
+// lend restores the terminal for whoever has it while this process is stopped.
+func (t *terminal) lend() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved != nil {
+		_ = term.Restore(t.fd, t.saved) // as in restore
+	}
+}
+
+// resume sets the terminal to raw mode again, if it was when this process was stopped, and reports that. In
+// the background it stops this process once more.
+func (t *terminal) resume() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved == nil {
+		return false
+	}
+	_, err := term.MakeRaw(t.fd) // the modes to restore stay those of before
+	return err == nil
 }
 
 // restore undoes Raw. It may be called at any time, and more than once.
