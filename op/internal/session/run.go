@@ -135,7 +135,7 @@ func (in SessionRunInput) check() error {
 	case in.Command != nil && in.Restart:
 		return &paddock.Error{Message: needOne}
 	case in.Command == nil && !in.Restart:
-		return &paddock.Error{Message: needEither, Hint: "`command` is shell text"}
+		return &paddock.Error{Message: needEither, Hint: "command is shell text"}
 	case in.Command != nil && in.Command.wrong:
 		return &paddock.Error{Message: needCommand}
 	case in.Timeout != nil && *in.Timeout <= 0:
