@@ -172,12 +172,16 @@ func (n *Session) Run(ctx context.Context, c SessionCommand) (*SessionResult, er
 	limit, mark := orDefault(c.Timeout, n.command)+n.startup, n.sandbox.named.mark(ctx)
 	var res *SessionResult
 	err := n.ask(context.WithoutCancel(ctx), "run the command", limit, func(asked context.Context) error {
-		defer context.AfterFunc(ctx, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), sessionGrace)
-			defer cancel()
-			_ = n.Interrupt(ctx) // the command's end shows whether it worked
-		})()
+		over, late := make(chan struct{}), make(chan struct{})
+		unhook := context.AfterFunc(ctx, func() {
+			defer close(late)
+			n.interrupt(over)
+		})
 		r, err := n.kept.RunSession(asked, q)
+		close(over)
+		if !unhook() {
+			<-late // it must not meet the next command
+		}
 		if err == nil {
 			res = newSessionResult(&r, c.Raw)
 			res.Isolation = n.sandbox.Isolation()
@@ -207,6 +211,27 @@ func (n *Session) Interrupt(ctx context.Context) error {
 		return agentError("interrupt the command", err)
 	}
 	return nil
+}
+
+// interruptAgain is how soon an interrupt is repeated that came before its command.
+const interruptAgain = 10 * time.Millisecond
+
+// interrupt interrupts a command that was sent, and may not have arrived yet, unless it is over before. The
+// command's end shows whether that worked.
+func (n *Session) interrupt(over <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), sessionGrace)
+	defer cancel()
+	for {
+		r, err := wire.Call(ctx, &n.sandbox.client, wire.InterruptSession, wire.SessionRequest{SessionID: n.id})
+		if err != nil || r.Interrupted {
+			return
+		}
+		select {
+		case <-over:
+			return
+		case <-time.After(interruptAgain):
+		}
+	}
 }
 
 // Restart starts a new shell for the session, and runs its startup commands. It waits

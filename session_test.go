@@ -1,10 +1,17 @@
 package paddock
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/wire"
 )
 
 func openTestSession(t *testing.T, opts SessionOptions) (*Sandbox, *Session) {
@@ -69,6 +76,110 @@ func TestSessionContext(t *testing.T) {
 	}
 	if r = mustRun(t, n, SessionCommand{Text: "echo $x; exit 3"}); r.Stdout() != "1\n" || r.ExitCode != 3 || !r.ShellEnded {
 		t.Errorf("%+v", r)
+	}
+}
+
+// scripted is a session whose agent is a function that answers requests by their action.
+func scripted(t *testing.T, answer func(action string) any) *Session {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				in := bufio.NewReader(conn)
+				for {
+					line, err := wire.ReadLine(in, wire.MaxLine)
+					if err != nil {
+						return
+					}
+					head, err := wire.HeadOf(line)
+					if err != nil || wire.WriteLine(conn, answer(head.Action)) != nil || !head.KeepAlive {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	s, _ := openFake(t, Spec{})
+	s.client.Dial = func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", l.Addr().String())
+	}
+	n := &Session{sandbox: s, id: "s", command: time.Minute, turn: make(chan struct{}, 1), kept: wire.Kept{Client: &s.client}}
+	n.turn <- struct{}{}
+	return n
+}
+
+// A cancelled command is interrupted also where the interrupt overtakes it.
+func TestSessionInterruptBeforeCommand(t *testing.T) {
+	tries, interrupted := make(chan bool, 100), make(chan bool)
+	n := scripted(t, func(action string) any {
+		if action == wire.RunSession.Name {
+			for range 3 {
+				<-tries
+			}
+			close(interrupted)
+			<-tries
+			return wire.RunSessionResult{SessionID: "s", ExitCode: 130, Interrupted: true}
+		}
+		r := wire.InterruptSessionResult{SessionID: "s"}
+		select {
+		case <-interrupted:
+			r.Interrupted = true
+		default:
+		}
+		tries <- true
+		return r
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	r, err := n.Run(ctx, SessionCommand{Text: "sleep 100"})
+	if !errors.Is(err, context.Canceled) || r == nil || !r.Interrupted {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// An interrupt that comes too late does not meet the next command.
+func TestSessionInterruptAfterCommand(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	note := func(what string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, what)
+		return len(seen)
+	}
+	came := make(chan bool, 1)
+	n := scripted(t, func(action string) any {
+		if action == wire.RunSession.Name {
+			if note("command") == 1 {
+				<-came
+			}
+			return wire.RunSessionResult{SessionID: "s"}
+		}
+		came <- true
+		time.Sleep(200 * time.Millisecond) // the command ends meanwhile
+		note("interrupt")
+		return wire.InterruptSessionResult{SessionID: "s"}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	for _, ctx := range []context.Context{ctx, t.Context()} {
+		if _, err := n.Run(ctx, SessionCommand{Text: "true"}); err != nil {
+			t.Error(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"command", "interrupt", "command"}; !slices.Equal(seen, want) {
+		t.Errorf("the order is %q", seen)
 	}
 }
 
