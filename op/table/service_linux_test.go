@@ -3,12 +3,14 @@ package table
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/exec"
@@ -118,25 +120,47 @@ func TestServiceNotReady(t *testing.T) {
 // Who gives up a start leaves nothing behind, whatever it ignores.
 func TestServiceCancelled(t *testing.T) {
 	env := lasting(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		defer cancel()
-		for ctx.Err() == nil {
-			if _, err := os.Stat(filepath.Join(env.Default.Workspace.Source, "begun")); err == nil {
-				return
+	begun := filepath.Join(env.Default.Workspace.Source, "begun")
+	start := func(more fields) error {
+		_ = os.Remove(begun)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer cancel()
+			for ctx.Err() == nil {
+				if _, err := os.Stat(begun); err == nil {
+					return
+				}
+				time.Sleep(5 * time.Millisecond)
 			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}()
-	_, err := try[service.ServiceOutput](ctx, t, env, "service_start", fields{"name": "x", "command": "trap '' TERM INT HUP; setsid sleep 1000 & touch begun; sleep 1000", "ready_file": "never", "timeout": "10m"})
-	if !errors.Is(err, context.Canceled) {
+		}()
+		maps.Copy(more, fields{"name": "x"})
+		_, err := try[service.ServiceOutput](ctx, t, env, "service_start", more)
+		cancel()
+		return err
+	}
+	if err := start(fields{"command": "trap '' TERM INT HUP; setsid sleep 1000 & touch begun; sleep 1000", "ready_file": "never", "timeout": "10m"}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if left := trees(t, env, "service"); len(left) > 0 {
 		t.Errorf("%+v", left)
 	}
+	// One that is only watched for a while: on a busy host that may be over before.
+	err := start(fields{"command": "touch begun; exec sleep 1000"})
+	for tries := 0; err == nil && tries < 5; tries++ {
+		well[service.ServiceStopOutput](t, env, "service_stop", fields{"name": "x"})
+		err = start(fields{"command": "touch begun; exec sleep 1000"})
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("a start that was given up is answered with %v", err)
+	}
+	for _, tree := range trees(t, env, "service") {
+		if tree.Processes > 0 {
+			t.Errorf("%+v", tree)
+		}
+	}
+	testkit.Eventually(t, "it is on no list", func() bool { return len(trees(t, env, "service")) == 0 })
 	// And one that never began.
-	ctx, cancel = context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := try[service.ServiceOutput](ctx, t, env, "service_start", fields{"name": "y", "command": "sleep 1000"}); !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -225,7 +225,8 @@ func startService(ctx context.Context, h *registry.Sandbox, q wire.StartServiceR
 // dies at once is not told to run.
 const watchTime = 500 * time.Millisecond
 
-// watched returns the service as it is after a short watch, or as soon as it has ended.
+// watched returns the service as it is after a short watch, or as soon as it has ended. If the call is
+// cancelled, it ends the service.
 func watched(ctx context.Context, h *registry.Sandbox, r wire.Service) (wire.Service, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -233,14 +234,19 @@ func watched(ctx context.Context, h *registry.Sandbox, r wire.Service) (wire.Ser
 		select {
 		case <-tick.C:
 			now, err := wire.Call(ctx, h.Client(), wire.StatusService, wire.ServiceRequest{ServiceName: r.ServiceName})
-			if err != nil {
+			switch {
+			case err == nil:
+				r = now
+			case ctx.Err() == nil:
 				return r, err
 			}
-			r = now
 		case <-over:
 			return r, nil
 		case <-ctx.Done():
-			return r, nil // it has started
+		}
+		if ctx.Err() != nil {
+			_, _, err := h.KillTree(ctx, "service", r.ServiceName)
+			return r, errors.Join(ctx.Err(), err)
 		}
 	}
 	return r, nil
