@@ -176,6 +176,9 @@ func TestRunRefusesBeforeItStarts(t *testing.T) {
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("run %s: %v, want %q", tt.input, err, tt.want)
 		}
+		if strings.Contains(tt.input, "tty") && op.HintOf(err) != "leave out --tty or --json" {
+			t.Errorf("run %s: hint %q", tt.input, op.HintOf(err))
+		}
 	}
 }
 

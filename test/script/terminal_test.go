@@ -192,6 +192,7 @@ func TestTerminalOfExec(t *testing.T) {
 func TestNoTerminal(t *testing.T) {
 	for name, args := range map[string][]string{
 		"a command":        {"run", "--no-tty", "--", "sh", "-c", "test -t 0 || echo none"},
+		"a false flag":     {"run", "--tty=false", "--", "sh", "-c", "test -t 0 || echo none"},
 		"a shell":          {"run", "--no-tty", "sh"},
 		"not shown":        {"run", "--json", "sh"},
 		"empty input":      {"run", "-n", "--", "sh", "-c", "test -t 0 || echo none"},

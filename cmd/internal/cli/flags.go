@@ -232,8 +232,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 			hint = "did you mean --" + near + "? " + hint
 		} else if other := besides(cmd, unknown.GetSpecifiedName()); other != "" {
 			hint = other
-		} else if cmd.Name() == "exec" && slices.Contains([]string{"t", "i", "tty", "interactive"}, unknown.GetSpecifiedName()) {
-			hint = "exec gives a command no terminal: paddock shell NAME opens a shell on one. " + hint
+		} else if cmd.Flags().Lookup("no-stdin") != nil && slices.Contains([]string{"i", "interactive"}, unknown.GetSpecifiedName()) {
+			hint = "standard input is passed on without it; -t gives the command a terminal. " + hint
 		}
 		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
 	case errors.As(err, &bare):

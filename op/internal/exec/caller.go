@@ -11,25 +11,31 @@ import (
 
 // Caller says what a command gets of its caller's terminal and standard input.
 type Caller struct {
-	TTY     bool `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; standard input must be one (default: if standard input, output and error output all are one)"`
-	NoTTY   bool `json:"no_tty,omitempty" flag:"no-tty" only:"cli" help:"give the command no terminal"`
-	NoStdin bool `json:"no_stdin,omitempty" flag:"no-stdin" only:"cli" short:"n" help:"read nothing of standard input: the command's is empty"`
+	TTY     *bool `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; standard input must be one (default: if standard input, output and error output all are one)"`
+	NoTTY   bool  `json:"no_tty,omitempty" flag:"no-tty" only:"cli" help:"give the command no terminal"`
+	NoStdin bool  `json:"no_stdin,omitempty" flag:"no-stdin" only:"cli" short:"n" help:"read nothing of standard input: the command's is empty"`
 }
 
 // Terminal reports whether the command gets a terminal.
 func (c Caller) Terminal(stream *op.Stream) bool {
-	return c.TTY || !c.NoTTY && !c.NoStdin && stream.Terminal != nil && stream.Typed && stream.Stdout != nil
+	if c.TTY != nil {
+		return *c.TTY
+	}
+	return !c.NoTTY && !c.NoStdin && stream.Terminal != nil && stream.Typed && stream.Stdout != nil
 }
+
+// asks reports whether a terminal was asked for.
+func (c Caller) asks() bool { return c.TTY != nil && *c.TTY }
 
 // check returns an error if a terminal was asked for and the command cannot have one.
 func (c Caller) check(stream *op.Stream) error {
 	switch {
-	case !c.TTY:
+	case !c.asks():
 		return nil
 	case c.NoTTY || c.NoStdin:
 		return &paddock.Error{Message: "cannot run with a terminal: it was asked for, and left out", Hint: "--tty excludes --no-tty and --no-stdin"}
 	case stream.Stdout == nil:
-		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
+		return &paddock.Error{Message: "cannot run with a terminal: the output is captured", Hint: "leave out --tty or --json"}
 	case stream.Terminal == nil:
 		return &paddock.Error{
 			Message: "cannot run with a terminal: standard input is not one",

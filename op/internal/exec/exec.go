@@ -127,7 +127,7 @@ func (in ExecInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	if err := in.check(env); err != nil {
 		return out, err
 	}
-	if in.Detach && in.TTY {
+	if in.Detach && in.asks() {
 		return out, &paddock.Error{Message: "cannot run with a terminal: the command is not waited for", Hint: "leave out --tty or --detach"}
 	}
 	if err := in.Caller.check(stream); err != nil {
@@ -257,7 +257,7 @@ func (in ExecInput) follow(ctx context.Context, env *op.Env, h *registry.Sandbox
 	}
 	tty := in.Terminal(stream)
 	if h.Spec().Commands != nil { // its input is empty
-		if in.TTY {
+		if in.asks() {
 			return ExecAnswer{}, &paddock.Error{Message: "cannot run with a terminal: the sandbox has rules for commands, under which standard input is empty", Hint: "leave out --tty"}
 		}
 		tty = false

@@ -114,8 +114,9 @@ over its lines goes on; of a pipe it reads ahead, and what the command leaves is
 leaves the pipe alone.
 
 From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are passed to the
-command, INT and QUIT of a key also to what it has started, as is a suspension (^Z); the
-third INT or TERM ends the sandbox even if the command ignores it.
+command, INT and QUIT of a key also to what it has started; the third INT or TERM ends the
+sandbox even if the command ignores it. ^Z suspends a command that has no terminal of its
+own; on one it is for the shells inside, since no other could continue the command.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
