@@ -92,9 +92,9 @@ func ParseEnter(pid int, flags []string) (*Enter, error) {
 	}
 	switch {
 	case e.Dir && e.InsideDir != "":
-		return nil, &FlagError{"--wdns", "there is another working directory already (--wd)", listed(enterFlags)}
+		return nil, &FlagError{Flag: "--wdns", Reason: "there is another working directory already (--wd)"}
 	case e.UserParent && e.Namespaces == 0 && e.Files == nil:
-		return nil, &FlagError{"--user-parent", "it needs a namespace whose parent it enters, such as --user or --net", listed(enterFlags)}
+		return nil, &FlagError{Flag: "--user-parent", Reason: "it needs a namespace whose parent it enters, such as --user or --net"}
 	}
 	return e, nil
 }

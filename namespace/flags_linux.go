@@ -45,12 +45,18 @@ func Spell(flags []string) []string {
 	return spelled
 }
 
+// notListed is why a flag is refused that does not exist: the hint lists those that do.
+const notListed = "it is not on the list"
+
 // parse applies flags to s. A value must be in the same element as its flag, so
 // that no element can be mistaken for another kind.
 func parse[S any](list []flag[S], flags []string, s *S) error {
 	for _, text := range Spell(flags) {
 		if err := parseOne(list, text, s); err != nil {
-			err.Flag, err.Hint = text, listed(list)
+			err.Flag = text
+			if err.Reason == notListed {
+				err.Hint = listed(list)
+			}
 			return err
 		}
 	}
@@ -63,7 +69,7 @@ func parseOne[S any](list []flag[S], text string, s *S) *FlagError {
 		name, value, has := strings.Cut(name, "=")
 		i := slices.IndexFunc(list, func(f flag[S]) bool { return f.long == name })
 		if name == "" || i < 0 {
-			return &FlagError{Reason: "it is not on the list"}
+			return &FlagError{Reason: notListed}
 		}
 		return list[i].apply(s, value, has)
 	}
@@ -71,7 +77,7 @@ func parseOne[S any](list []flag[S], text string, s *S) *FlagError {
 	for i := 0; i < len(letters); i++ {
 		at := slices.IndexFunc(list, func(f flag[S]) bool { return f.short == letters[i] && f.short != 0 })
 		if at < 0 {
-			return &FlagError{Reason: "it is not on the list"}
+			return &FlagError{Reason: notListed}
 		}
 		if list[at].value == needsValue {
 			value := letters[i+1:]
@@ -82,7 +88,7 @@ func parseOne[S any](list []flag[S], text string, s *S) *FlagError {
 		}
 	}
 	if letters == "" {
-		return &FlagError{Reason: "it is not on the list"}
+		return &FlagError{Reason: notListed}
 	}
 	return nil
 }
@@ -108,7 +114,7 @@ func (f *flag[S]) apply(s *S, value string, has bool) *FlagError {
 // listed returns the list of flags, for people.
 func listed[S any](list []flag[S]) string {
 	var b strings.Builder
-	b.WriteString("these are:")
+	b.WriteString("the flags are:")
 	for i, f := range list {
 		if i > 0 {
 			b.WriteByte(',')

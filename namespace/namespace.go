@@ -53,7 +53,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type FlagError struct {
 	Flag   string
 	Reason string
-	Hint   string // the list of flags
+	Hint   string // the list of flags, for one that is not on it
 }
 
 // Error returns what is wrong with the flag.

@@ -146,15 +146,15 @@ func ParseUnshare(flags []string) (*Unshare, error) {
 	}
 	switch {
 	case u.Setgroups != "" && u.Namespaces&unix.CLONE_NEWUSER == 0:
-		return nil, &FlagError{"--setgroups", "it needs a new user namespace (--user)", listed(unshareFlags)}
+		return nil, &FlagError{Flag: "--setgroups", Reason: "it needs a new user namespace (--user)"}
 	case u.Monotonic != nil && u.Namespaces&unix.CLONE_NEWTIME == 0:
-		return nil, &FlagError{"--monotonic", "it needs a new time namespace (--time)", listed(unshareFlags)}
+		return nil, &FlagError{Flag: "--monotonic", Reason: "it needs a new time namespace (--time)"}
 	case u.Boottime != nil && u.Namespaces&unix.CLONE_NEWTIME == 0:
-		return nil, &FlagError{"--boottime", "it needs a new time namespace (--time)", listed(unshareFlags)}
+		return nil, &FlagError{Flag: "--boottime", Reason: "it needs a new time namespace (--time)"}
 	case u.keeps(unix.CLONE_NEWPID) && !u.Fork:
-		return nil, &FlagError{"--pid", "a pid namespace is kept in a file only with its first process (--fork)", listed(unshareFlags)}
+		return nil, &FlagError{Flag: "--pid", Reason: "a pid namespace is kept in a file only with its first process (--fork)"}
 	case u.Setgroups == "allow" && os.Geteuid() != 0 && u.GIDs != nil && !u.MapAuto:
-		return nil, &FlagError{"--setgroups", "the kernel lets an ordinary user map groups only with setgroups denied", listed(unshareFlags)}
+		return nil, &FlagError{Flag: "--setgroups", Reason: "the kernel lets an ordinary user map groups only with setgroups denied"}
 	}
 	return u, nil
 }

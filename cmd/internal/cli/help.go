@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +15,18 @@ import (
 
 // snakeCase is the name of a tool or of a field; in quotes it is one of JSON.
 var snakeCase = lazyregexp.New(`"?\b[a-z]+(?:_[a-z0-9]+)+\b`)
+
+// optionalValue is what pflag writes behind a flag whose value may be left out.
+var optionalValue = lazyregexp.New(` ([A-Z]+)\[=[a-z]+\]`)
+
+// optionalValues returns a help text with --flag[=VALUE] for the flags whose value may be left out.
+// What follows stays in its column.
+func optionalValues(help string) string {
+	return optionalValue().ReplaceAllStringFunc(help, func(written string) string {
+		name, _, _ := strings.Cut(written[1:], "[")
+		return fmt.Sprintf("%-*s", len(written), "[="+name+"]")
+	})
+}
 
 // inCommands rewrites the manual of a command, which models read, too, for people at a terminal:
 // flags replace fields, and commands replace tools. Paragraphs about calls of tools are left out.

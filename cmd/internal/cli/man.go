@@ -105,7 +105,10 @@ func (m *manual) flags(flags *pflag.FlagSet) {
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand + ", " + name
 		}
-		if arg != "" {
+		switch {
+		case arg != "" && f.NoOptDefVal != "":
+			name += "[=" + arg + "]"
+		case arg != "":
 			name += " " + arg
 		}
 		m.macro(".TP")

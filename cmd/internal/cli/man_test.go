@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/paddock-dev/paddock/internal/lazyregexp"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/table"
 )
@@ -104,6 +106,39 @@ func TestUsageHasTheSandboxFirst(t *testing.T) {
 		cmd, _, err := (&App{}).root(nil).Find(strings.Fields(name))
 		if err != nil || cmd.UseLine() != want {
 			t.Errorf("%s: %q, want %q", name, cmd.UseLine(), want)
+		}
+	}
+}
+
+// A flag whose value may be left out is shown as it can be written.
+func TestFlagsWithOptionalValues(t *testing.T) {
+	root := (&App{program: Program{MCP: func(*App, *cobra.Command) {}}}).root(nil)
+	cmd, _, err := root.Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var help, page bytes.Buffer
+	cmd.SetOut(&help)
+	if err := errors.Join(cmd.Help(), writeMan(&page, root)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(help.String(), " --ssh-agent[=USE] ") || strings.Contains(help.String(), "[=login]") {
+		t.Errorf("the help has %q", lazyregexp.New(`.*--ssh-agent.*`)().FindString(help.String()))
+	}
+	if !strings.Contains(page.String(), roff.Replace("--ssh-agent[=USE]")) {
+		t.Errorf("the manual has %q", lazyregexp.New(`.*ssh.*agent.*`)().FindString(page.String()))
+	}
+}
+
+// Who is used to -it learns that there is input anyway, and what gives a terminal.
+func TestHintOfInteractive(t *testing.T) {
+	for _, name := range []string{"run", "exec"} {
+		cmd, _, err := (&App{}).root(nil).Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hint := op.HintOf(FlagError(cmd, cmd.ParseFlags([]string{"-i"}))); !strings.Contains(hint, "; -t gives the command a terminal.") {
+			t.Errorf("%s -i: %q", name, hint)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,12 @@ may change, a read-only system around it, and no network unless you give one.`,
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		inCommands(cmd)
+		var text strings.Builder
+		out := cmd.OutOrStdout()
+		cmd.SetOut(&text)
 		show(cmd, args)
+		cmd.SetOut(out)
+		_, _ = io.WriteString(out, optionalValues(text.String()))
 	})
 	root.InitDefaultHelpCmd()
 	refuseUnknownTopics(root)
