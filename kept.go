@@ -72,6 +72,9 @@ type Listed struct {
 	End *ListedEnd
 	// Damage says why its record cannot be read.
 	Damage string
+	// Discarded is how many changed paths of its overlay [Remove] has discarded. It is 0 where that could
+	// not be counted.
+	Discarded int
 }
 
 // Called returns what the command line calls it: its name, or its id without one. Names of a

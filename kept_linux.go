@@ -415,7 +415,11 @@ func Remove(ctx context.Context, name string, force bool, opts Options) (Listed,
 		entry.Close()
 		return k, &Error{Message: "cannot remove sandbox " + f.Called() + ": another process has started it meanwhile", Code: wire.CodeBusy}
 	}
-	if !force {
+	if force {
+		counting, cancel := context.WithTimeout(ctx, countTime)
+		k.Discarded, _ = unlanded(counting, f.root, f.id) // what cannot be read is removed, too
+		cancel()
+	} else {
 		n, err := unlanded(ctx, f.root, f.id)
 		if err = layerError(f.Called(), err); err == nil && n > 0 {
 			err = &explained{&Error{Message: "cannot remove sandbox " + f.Called() + ": it has changes that have not landed: " + strconv.Itoa(n), Code: wire.CodeBusy,

@@ -331,7 +331,7 @@ func (s *Sandbox) stop() (backend.Death, error) {
 			s.compareGit()
 		}
 		if s.discarded > 0 || s.uncounted != nil {
-			s.changes.Sandbox, s.changes.Discarded = s.ID(), s.discarded
+			s.changes.Sandbox, s.changes.Workspace, s.changes.Discarded = s.ID(), s.spec.Workspace.Source, s.discarded
 		}
 		if s.uncounted != nil {
 			s.changes.Unseen = append(s.changes.Unseen, "the overlay, whose changes ended with the sandbox: "+hostpath.Reason(s.uncounted))

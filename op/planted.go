@@ -160,12 +160,12 @@ func ChangesNote(c paddock.Changes) string {
 	if len(c.Sockets) > 0 {
 		lines = append(lines, "programs outside of the sandbox have begun to listen at "+PathNames(c.Sockets)+" since its start: commands could connect to them")
 	}
-	if c.Discarded > 0 {
-		lines = append(lines, text.Count(c.Discarded, "changed path")+" of the overlay ended with the sandbox: \"paddock try\" shows such changes, and lets them land")
-	}
 	lines = append(lines, gitNote(c)...)
 	for _, why := range c.Unseen {
 		lines = append(lines, "not all could be compared with what was there before: "+text.Truncate(why, 2*maxPlantedName))
+	}
+	if c.Discarded > 0 {
+		lines = append(lines, text.Count(c.Discarded, "changed path")+" of the overlay ended with the sandbox")
 	}
 	return strings.Join(lines, "\n")
 }
@@ -212,6 +212,7 @@ type Left struct {
 	GitAdded []string `json:"git_added,omitempty"`
 
 	note string
+	try  string // the command that would have shown what was discarded
 }
 
 // Note returns the text of [ChangesNote].
@@ -220,8 +221,13 @@ func (l Left) Note() string { return l.note }
 // Warn writes the findings for people.
 func (p Planted) Warn(w io.Writer) error { return Left{note: p.Text}.Warn(w) }
 
-// NewLeft returns the changes that the commands of an ended sandbox have left.
-func NewLeft(s *paddock.Sandbox) Left { return LeftOf(s.Changes()) }
+// NewLeft returns the changes that the commands of an ended sandbox have left. try is the command line
+// that shows changes of an overlay, and lets them land, in place of the one that discarded them.
+func NewLeft(s *paddock.Sandbox, try string) Left {
+	l := LeftOf(s.Changes())
+	l.try = try
+	return l
+}
 
 // LeftOf returns changes as the part of an output.
 func LeftOf(c paddock.Changes) Left {
@@ -233,6 +239,10 @@ func (l Left) Warn(w io.Writer) error {
 	if l.note == "" || w == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "paddock: %s\n", strings.ReplaceAll(l.note, "\n", "\npaddock: "))
+	note := l.note
+	if l.Discarded > 0 && l.try != "" {
+		note += ": \"" + l.try + "\" shows such changes, and lets them land" // the last line is about them
+	}
+	_, err := fmt.Fprintf(w, "paddock: %s\n", strings.ReplaceAll(note, "\n", "\npaddock: "))
 	return err
 }

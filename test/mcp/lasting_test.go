@@ -291,6 +291,23 @@ func TestPlantedAtDelete(t *testing.T) {
 	}
 }
 
+// TestDiscardedAtDelete: changes of an overlay that end with its sandbox are counted, whether it still
+// ran or its operator has stopped it.
+func TestDiscardedAtDelete(t *testing.T) {
+	s := full(t)
+	c := startStdio(t, s)
+	for _, stopped := range []bool{false, true} {
+		made := c.call(t, "sandbox_create", map[string]any{"name": "box", "workspace_mode": "overlay"})
+		c.call(t, "exec", map[string]any{"sandbox": "box", "command": "echo x >one; echo y >two"})
+		if stopped {
+			s.paddock(t, "stop", fmt.Sprint(made["id"]))
+		}
+		if got := c.call(t, "sandbox_delete", map[string]any{"sandbox": "box"}); got["discarded"] != 2.0 {
+			t.Errorf("stopped before: %t; it is told %v", stopped, got)
+		}
+	}
+}
+
 // TestSandboxesOfTokens: over HTTP each principal finds its own after a restart, a workspace that
 // was made for a sandbox ends with it, and a principal without a token has none any more.
 func TestSandboxesOfTokens(t *testing.T) {

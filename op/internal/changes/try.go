@@ -91,7 +91,7 @@ func (in TryInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out 
 // has changed, and does with the changes what the person at the terminal says.
 func Try(ctx context.Context, env *op.Env, stream *op.Stream, in exec.RunInput, spec policy.Spec, around exec.Around) (run exec.RunOutput, out Trial, err error) {
 	out.Changes = []Change{}
-	if spec.Workspace, err = Overlay(in, spec.Workspace); err != nil {
+	if spec.Workspace, err = Overlay(in, spec.Workspace, "or use paddock run"); err != nil {
 		return run, out, err
 	}
 	env.Options.Layer = paddock.LayerOptions{Keep: true, Command: in.Argv}
@@ -117,10 +117,10 @@ func Try(ctx context.Context, env *op.Env, stream *op.Stream, in exec.RunInput, 
 }
 
 // Overlay returns the workspace of a command whose changes are looked at. It refuses an input that asks for
-// another mode.
-func Overlay(in exec.RunInput, ws policy.Workspace) (policy.Workspace, error) {
+// another mode; instead is what to do where that is wanted.
+func Overlay(in exec.RunInput, ws policy.Workspace, instead string) (policy.Workspace, error) {
 	if in.Mode != nil && *in.Mode != policy.ModeOverlay {
-		return ws, &policy.FieldError{Field: "workspace_mode", Value: *in.Mode, Reason: "changes can be looked at in an overlay alone", Hint: "leave it out, or use paddock run"}
+		return ws, &policy.FieldError{Field: "workspace_mode", Value: *in.Mode, Reason: "changes can be looked at in an overlay alone", Hint: "leave it out, " + instead}
 	}
 	ws.Mode, ws.Unprotected = policy.ModeOverlay, nil
 	return ws, nil

@@ -298,7 +298,7 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 	}
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
-		out.Left = op.NewLeft(sandbox)
+		out.Left = op.NewLeft(sandbox, "paddock try")
 	}()
 	cmd := sandbox.Command(ctx, argv[0], argv[1:]...)
 	workspace := registry.WorkspaceAt(sandbox.Isolation().Level, x.spec) // the level may differ from the one asked for

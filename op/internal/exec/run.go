@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,8 +116,9 @@ leaves the pipe alone.
 
 From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are passed to the
 command, INT and QUIT of a key also to what it has started; the third INT or TERM ends the
-sandbox even if the command ignores it. ^Z suspends a command that has no terminal of its
-own; on one it is for the shells inside, since no other could continue the command.
+sandbox even if the command ignores it. On a command line ^Z suspends a command that has no
+terminal of its own; on one it is for the shells inside, since no other could continue the
+command.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
@@ -150,6 +152,8 @@ type Around struct {
 	// After, if not nil, is called once the command has ended with all its processes, before
 	// the sandbox does.
 	After func(context.Context, *paddock.Sandbox) error
+	// Try is the command line that keeps the changes of an overlay, "" for that of try.
+	Try string
 }
 
 // Within runs the command of a checked input in a new sandbox of the spec.
@@ -175,7 +179,7 @@ func (in RunInput) Within(ctx context.Context, env *op.Env, stream *op.Stream, s
 	defer func() {
 		err = errors.Join(err, tellObserved(ctx, notes, sandbox))
 		err = errors.Join(err, sandbox.Close())
-		out.Sandbox, out.Left = sandbox.ID(), op.NewLeft(sandbox)
+		out.Sandbox, out.Left = sandbox.ID(), op.NewLeft(sandbox, cmp.Or(around.Try, "paddock try"))
 		err = errors.Join(err, out.Left.Warn(notes))
 	}()
 	if err := op.TellLost(notes, sandbox.Isolation()); err != nil {

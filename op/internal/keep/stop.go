@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/policy"
@@ -27,6 +28,8 @@ type Ended struct {
 	DeathProved bool `json:"death_proved"`
 	// Layer says that it has a layer, which stays: paddock diff shows what changed.
 	Layer bool `json:"layer,omitempty"`
+	// Discarded is how many changed paths of an overlay were removed with it.
+	Discarded int `json:"discarded,omitempty"`
 	// Left describes what the commands left that programs of the host execute or obey.
 	Left string `json:"left,omitempty"`
 	// Error is what the end could not do.
@@ -85,7 +88,7 @@ func each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
 }
 
 func newEnded(k paddock.Listed) Ended {
-	e := Ended{ID: k.ID, Name: k.Name, Layer: k.Spec.Workspace.Mode == policy.ModeOverlay}
+	e := Ended{ID: k.ID, Name: k.Name, Layer: k.Spec.Workspace.Mode == policy.ModeOverlay, Discarded: k.Discarded}
 	if k.End != nil {
 		e.At, e.Reason, e.DeathProved, e.Left, e.Error = k.End.At, k.End.Reason, k.End.Proved, k.End.Left, k.End.Error
 	}
@@ -108,6 +111,9 @@ func (e Ended) tell(t *output.Teller, verb string) {
 	t.Line("sandbox %s %s", name, verb)
 	if e.Left != "" {
 		t.Line("%s", e.Left)
+	}
+	if e.Discarded > 0 {
+		t.Line("%s of the overlay ended with it", text.Count(e.Discarded, "changed path"))
 	}
 	if e.Error != "" {
 		t.Line("%s", e.Error)

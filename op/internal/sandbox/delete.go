@@ -30,8 +30,9 @@ func (SandboxDeleteInput) Desc() op.Desc {
 		Name: "sandbox_delete", Summary: "End a sandbox with everything that runs in it",
 		Doc: `End a sandbox: every command, shell, service and session in it is ended, and the
 answer says whether it is proved that none is left. Its /tmp and its outputs are
-deleted; its workspace stays, unless it was a temporary one. The default sandbox can
-be ended too: it is created again at its next use.`,
+deleted; its workspace stays, unless it was a temporary one. Changes in an overlay are
+deleted, too, and counted. The default sandbox can be ended too: it is created again at
+its next use.`,
 		Lasting: true,
 		Hints:   op.Hints{Frees: true, Destructive: true},
 	}
@@ -64,7 +65,7 @@ func (in SandboxDeleteInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) 
 		out.DeathProved = false
 		return out, err
 	}
-	out.Left = op.NewLeft(p.Sandbox.Sandbox)
+	out.Left = op.NewLeft(p.Sandbox.Sandbox, "")
 	if p.Sandbox.Name == registry.DefaultName {
 		out.Note = "the default sandbox is created again at its next use"
 	}
@@ -87,9 +88,12 @@ func deleteKept(ctx context.Context, env *op.Env, name string) (SandboxDeleteOut
 		return out, err
 	}
 	out.DeathProved = true
+	var left paddock.Changes
 	if ended.End != nil {
-		out.DeathProved, out.Left = ended.End.Proved, op.LeftOf(ended.End.Changes)
+		out.DeathProved, left = ended.End.Proved, ended.End.Changes
 	}
+	left.Discarded = ended.Discarded
+	out.Left = op.LeftOf(left)
 	return out, nil
 }
 

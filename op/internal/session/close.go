@@ -36,7 +36,7 @@ func (in SessionCloseInput) Do(ctx context.Context, env *op.Env, _ *op.Stream) (
 		return SessionCloseOutput{}, err
 	}
 	err = k.Close(ctx)
-	return SessionCloseOutput{SessionID: in.SessionID, Left: op.NewLeft(k.Sandbox)}, err
+	return SessionCloseOutput{SessionID: in.SessionID, Left: op.NewLeft(k.Sandbox, "")}, err
 }
 
 func (out SessionCloseOutput) Render(w io.Writer) error {

@@ -115,7 +115,7 @@ func (in WrapInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 		return out, err
 	}
 	if in.Try {
-		if spec.Workspace, err = changes.Overlay(in.RunInput, spec.Workspace); err != nil {
+		if spec.Workspace, err = changes.Overlay(in.RunInput, spec.Workspace, "or leave out --try"); err != nil {
 			return out, err
 		}
 	}
@@ -141,6 +141,7 @@ func (in WrapInput) Do(ctx context.Context, env *op.Env, stream *op.Stream) (out
 	}
 	in.Argv = w.told.Argv
 	around := exec.Around{
+		Try: "paddock wrap --try",
 		Before: func(ctx context.Context, s *paddock.Sandbox, _ *paddock.Cmd) error {
 			if w.agent == nil {
 				return nil
