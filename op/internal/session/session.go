@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // SessionInput is the input of the operation session, whose session ends with the call.
@@ -405,12 +407,12 @@ const maxEcho = 1 << 10
 
 // answer handles a line of JSON and writes the answer.
 func (t *talk) answer(ctx context.Context, text []byte) error {
-	id, out, err := t.ask(ctx, text)
+	id, o, out, err := t.ask(ctx, text)
 	if ctx.Err() != nil {
 		err = &paddock.Error{Message: "cannot continue: the session is ending"}
 	}
 	if err != nil {
-		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: op.FlagHint(op.HintOf(err))})
+		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: lineHint(o, op.HintOf(err))})
 	}
 	answer, err := withID(id, op.RenderHints(out, op.FlagHint))
 	if err != nil {
@@ -419,21 +421,32 @@ func (t *talk) answer(ctx context.Context, text []byte) error {
 	return t.write(answer)
 }
 
-// ask calls the operation that a line of JSON names.
-func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out any, err error) {
+// lineHint renders a hint for a line of JSON: it names fields of the line's operation, and flags of
+// the session.
+func lineHint(o op.Op, hint string) string {
+	return policy.RenderHint(hint, func(path string) string {
+		if o.Name != "" && slices.ContainsFunc(o.Fields(), func(f op.Field) bool { return f.JSON == path }) {
+			return path
+		}
+		return op.FlagFor(path)
+	})
+}
+
+// ask calls the operation that a line of JSON names, and returns it.
+func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, o op.Op, out any, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
-		return nil, nil, &paddock.Error{Message: "cannot read the request: it is not a JSON object on one line",
+		return nil, o, nil, &paddock.Error{Message: "cannot read the request: it is not a JSON object on one line",
 			Hint: `{"command": "…"} runs a command`}
 	}
 	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return string(value) == "null" }) // as Call takes it
 	if id = fields["id"]; len(id) > maxEcho {
-		return nil, nil, &paddock.Error{Message: fmt.Sprintf("cannot use the id: it has more than %d bytes", maxEcho)}
+		return nil, o, nil, &paddock.Error{Message: fmt.Sprintf("cannot use the id: it has more than %d bytes", maxEcho)}
 	}
 	delete(fields, "id")
-	o, err := t.operation(fields["op"])
+	o, err = t.operation(fields["op"])
 	if err != nil {
-		return id, nil, err
+		return id, o, nil, err
 	}
 	if _, given := fields["session_id"]; !given && o.Name != "session_open" && o.Name != "session_list" {
 		fields["session_id"] = json.RawMessage(`"` + mainSession + `"`)
@@ -441,11 +454,11 @@ func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out an
 	delete(fields, "op")
 	input, err := json.Marshal(fields)
 	if err != nil {
-		return id, nil, err
+		return id, o, nil, err
 	}
 	out, err = o.Call(ctx, t.env, input, nil)
 	o.NameFields(err, input, op.JSONName)
-	return id, out, err
+	return id, o, out, err
 }
 
 // operation returns the operation that a line names.
