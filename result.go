@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/layers"
 	"github.com/paddock-dev/paddock/internal/run"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -167,7 +169,11 @@ func (s *Sandbox) hints() run.Hints {
 	if s.named.client != nil {
 		spec.Network = s.named.current()
 	}
-	return run.Hints{Spec: spec, State: s.state, Covered: s.Isolation().CoveredSockets, Search: s.search, Discreet: s.discreet, Shell: func(dir, script string, args ...string) ([]byte, error) {
+	layer := ""
+	if spec.Workspace.Mode == policy.ModeOverlay {
+		layer = layers.Upper(s.state, s.ID())
+	}
+	return run.Hints{Spec: spec, Layer: layer, Covered: s.Isolation().CoveredSockets, Search: s.search, Discreet: s.discreet, Shell: func(dir, script string, args ...string) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), hintTime)
 		defer cancel()
 		cmd := s.Command(ctx, "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)

@@ -21,8 +21,8 @@ type Hints struct {
 	Spec policy.Spec
 	// Covered are sockets of the host, by their paths there, that are covered inside.
 	Covered []string
-	// State is the state directory, which has the layers of overlays.
-	State string
+	// Layer is the directory that has the changes of an overlay.
+	Layer string
 	// Search is the caller's PATH, in which a program that is missing inside may be.
 	Search string
 	// Discreet: hints do not say where anything is on this host.

@@ -29,15 +29,18 @@ func (h Hints) disks() []disk {
 			all = append(all, disk{m.Target, m.Source, "there"})
 		}
 	}
-	at := policy.WorkspacePath
+	at, home := policy.WorkspacePath, policy.HomePath
 	if h.unbounded() {
-		at = h.Spec.Workspace.Source
+		at, home = h.Spec.Workspace.Source, h.Spec.Home
 	}
 	switch mode := h.Spec.Workspace.Mode; {
 	case mode == policy.ModeOverlay:
-		all = append(all, disk{at, h.State, "of the state directory, which has the changes,"})
+		all = append(all, disk{at, h.Layer, "of the layer, which has the changes,"})
 	case mode != policy.ModeCopy && h.Spec.Workspace.Access != "ro":
 		all = append(all, disk{at, h.Spec.Workspace.Source, "of the workspace"})
+	}
+	if h.Spec.Home != "" {
+		all = append(all, disk{home, h.Spec.Home, "of the HOME that is kept"})
 	}
 	return all
 }
@@ -47,8 +50,8 @@ func (h Hints) unbounded() bool {
 	return h.Spec.Level == policy.LevelLandlock || h.Spec.Backend == policy.BackendHost
 }
 
-// private are the places of file systems that limits bound.
-var private = []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/home"}
+// private are the places of file systems that a limit bounds.
+var private = []string{"/tmp", "/var/tmp", "/dev/shm", "/home"}
 
 // full returns which file system a program has found full, by its output: one of this host, if
 // that is full now or has the path that the program names, or else one that a limit bounds. Its
@@ -69,8 +72,11 @@ func (h Hints) full(said []byte) wire.Denial {
 				Hint: "this host's file system " + d.words + " has no room left: make some; no limit of the sandbox is met"}
 		}
 	}
-	if h.unbounded() || h.Spec.Backend == policy.BackendWrapper {
-		return wire.Denial{}
+	if h.unbounded() || h.Spec.Backend != policy.BackendLinux {
+		return wire.Denial{} // no limit bounds temporary files there
+	}
+	if within("/run") {
+		return wire.Denial{Layer: "limit", Rule: "run", Object: "/run", Guess: true, Hint: "/run is small, and no setting makes it larger: write to /tmp"}
 	}
 	tmp := wire.Denial{Layer: "limit", Rule: "tmp", Guess: true, Hint: "the private file systems are bounded: `limits.tmp`"}
 	for _, dir := range private {

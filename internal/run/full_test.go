@@ -11,11 +11,13 @@ import (
 func TestFull(t *testing.T) {
 	roomy := t.TempDir()
 	bind := Hints{Spec: policy.Spec{Backend: policy.BackendLinux, Workspace: policy.Workspace{Source: roomy}, Mounts: []policy.Mount{{Source: roomy, Target: "/home/me/data", Mode: "rw"}}}}
-	copied, host, landlock, remote := bind, bind, bind, bind
+	copied, host, landlock, remote, docker, home := bind, bind, bind, bind, bind, bind
 	copied.Spec.Workspace.Mode = policy.ModeCopy
 	host.Spec.Backend = policy.BackendHost
 	landlock.Spec.Level = policy.LevelLandlock
 	remote.Spec.Backend = policy.BackendWrapper
+	docker.Spec.Backend = policy.BackendDocker
+	home.Spec.Home = roomy
 	for _, tt := range []struct {
 		h                  Hints
 		said, rule, object string
@@ -33,6 +35,11 @@ func TestFull(t *testing.T) {
 		{host, "cat: write error: No space left on device", "", ""},
 		{host, "dd: error writing '" + roomy + "/f': No space left on device", "disk full", roomy},
 		{landlock, "dd: error writing '" + roomy + "/f': No space left on device", "disk full", roomy},
+		{bind, "dd: error writing '/run/f': No space left on device", "run", "/run"},
+		{home, "dd: writing to '/home/agent/f': No space left on device", "disk full", "/home/agent"},
+		{home, "cat: write error: No space left on device", "tmp", ""},
+		{docker, "dd: error writing '/tmp/f': No space left on device", "", ""},
+		{docker, "dd: error writing '/workspace/f': No space left on device", "disk full", "/workspace"},
 		{remote, "cat: write error: No space left on device", "", ""},
 	} {
 		got := tt.h.full([]byte(tt.said))

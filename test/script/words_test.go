@@ -28,7 +28,7 @@ func smallDisk(t *testing.T) string {
 
 // TestFullDiskTold: what is told about a full file system is about the one that is full.
 func TestFullDiskTold(t *testing.T) {
-	disk, roomy := smallDisk(t), t.TempDir()
+	disk, caches, layers, roomy := smallDisk(t), smallDisk(t), smallDisk(t), t.TempDir()
 	const workspace, tmp = "perhaps denied: mount: disk full, /workspace (this host's file system of the workspace has no room left", "perhaps denied: limit: tmp"
 	for _, tt := range []struct {
 		name, script string
@@ -41,10 +41,16 @@ func TestFullDiskTold(t *testing.T) {
 		{"tmp, named", "dd if=/dev/zero of=/tmp/f bs=64k", []string{"-w", roomy, "--tmp", "1MiB"}, tmp + ", /tmp ("},
 		{"copied workspace", "dd if=/dev/zero of=/workspace/f bs=64k", []string{"-w", roomy, "--workspace-mode", "copy", "--disk", "1MiB"}, "perhaps denied: limit: disk, /workspace (the copied workspace is bounded: --disk)"},
 		{"mount", "dd if=/dev/zero of=/mnt/f bs=64k", []string{"-w", roomy, "--rw", disk + ":/mnt"}, "perhaps denied: mount: disk full, /mnt ("},
+		{"run", "dd if=/dev/zero of=/run/f bs=1M", []string{"-w", roomy}, "perhaps denied: limit: run, /run (/run is small, and no setting makes it larger: write to /tmp)"},
+		{"kept home", "dd if=/dev/zero of=$HOME/f bs=64k; s=$?; rm $HOME/f; exit $s", []string{"-w", roomy, "--home", "keep"}, "perhaps denied: mount: disk full, /home/agent (this host's file system of the HOME that is kept has no room left"},
+		{"layer", "cat /dev/zero >f", []string{"-w", roomy, "--workspace-mode", "overlay", "--layers", layers}, "perhaps denied: mount: disk full, /workspace (this host's file system of the layer, which has the changes, has no room left"},
+		{"cache", "mkdir -p $GOCACHE; dd if=/dev/zero of=$GOCACHE/f bs=64k; s=$?; rm $GOCACHE/f; exit $s", []string{"-w", roomy, "--cache", "go"}, "perhaps denied: mount: disk full, " + caches},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			defer os.Remove(filepath.Join(disk, "f"))
-			out, err := paddockCommand(t, append(append([]string{"run"}, tt.args...), "--", "sh", "-c", tt.script)...).CombinedOutput()
+			cmd := paddockCommand(t, append(append([]string{"run"}, tt.args...), "--", "sh", "-c", tt.script)...)
+			cmd.Env = append(cmd.Environ(), "PADDOCK_CACHE_DIR="+caches)
+			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), tt.told) || strings.Count(string(out), "denied: ") != 1 {
 				t.Errorf("%v: %s", err, out)
 			}
