@@ -62,6 +62,7 @@ func Join(client, server net.Conn) {
 		defer close(done)
 		_ = copyBytes(client, server)
 		_ = client.Close()
+		_ = server.Close() // which reads no more: what is being written to it ends
 	}()
 	line := &firstLine{Writer: server}
 	if copyBytes(line, client) == nil {

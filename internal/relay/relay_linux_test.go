@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,5 +93,46 @@ func TestHangup(t *testing.T) {
 	_ = server.Close()
 	if n, err := client.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// stuck is a connection to a server that answers and closes its end, and never reads.
+type stuck struct {
+	net.Conn
+	writes chan struct{} // one is begun
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (s *stuck) Read([]byte) (int, error) { <-s.writes; return 0, io.EOF }
+
+func (s *stuck) Write([]byte) (int, error) {
+	close(s.writes)
+	<-s.closed
+	return 0, net.ErrClosed
+}
+
+func (s *stuck) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// What is being written to a server that has closed its end does not keep Join.
+func TestHangupWithoutReading(t *testing.T) {
+	client, near := net.Pipe()
+	server := &stuck{writes: make(chan struct{}), closed: make(chan struct{})}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		Join(near, server)
+	}()
+	_, _ = client.Write([]byte("a body"))
+	select {
+	case <-over:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it goes on")
+	}
+	if _, err := client.Read(make([]byte, 1)); err == nil {
+		t.Error("the client is not told")
 	}
 }

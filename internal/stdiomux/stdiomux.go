@@ -11,6 +11,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -65,7 +67,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	stream, err := l.session.AcceptStreamWithContext(l.ctx)
 	switch {
 	case err == nil:
-		return conn{stream}, nil
+		return &conn{Stream: stream}, nil
 	case l.ctx.Err() != nil:
 		return nil, net.ErrClosed
 	default:
@@ -107,7 +109,7 @@ func (d *Dialer) DialContext(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conn{stream}, nil
+	return &conn{Stream: stream}, nil
 }
 
 // Close ends all connections, and closes the pipes.
@@ -116,16 +118,25 @@ func (d *Dialer) Close() error { return d.session.Close() }
 // conn is a connection whose Close also ends its reads and writes, where those of
 // a bare stream would wait for the other side, and whose errors are those of other
 // connections: who uses one does not know of yamux.
-type conn struct{ *yamux.Stream }
+type conn struct {
+	*yamux.Stream
+	reading sync.Mutex // held while bytes are read
+	closed  atomic.Bool
+}
 
 // Read reads into b.
-func (c conn) Read(b []byte) (int, error) {
+func (c *conn) Read(b []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.closed.Load() {
+		return 0, net.ErrClosed
+	}
 	n, err := c.Stream.Read(b)
 	return n, common(err)
 }
 
 // Write writes all of b.
-func (c conn) Write(b []byte) (int, error) {
+func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Stream.Write(b)
 	return n, common(err)
 }
@@ -146,10 +157,21 @@ func common(err error) error {
 	}
 }
 
-// Close closes the connection.
-func (c conn) Close() error {
+// Close closes the connection. What the other side still writes is dropped until it closes, too, so that
+// it does not wait for room, and reads what was written to it before.
+func (c *conn) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
 	_ = c.SetDeadline(time.Unix(1, 0))
-	return c.Stream.Close()
+	err := c.Stream.Close()
+	go func() {
+		c.reading.Lock() // a read that waited has ended, and later ones fail
+		_ = c.SetReadDeadline(time.Time{})
+		c.reading.Unlock()
+		_, _ = io.Copy(io.Discard, c.Stream) // closeTimeout at most
+	}()
+	return err
 }
 
 // pair makes one stream of two pipes.

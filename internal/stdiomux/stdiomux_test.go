@@ -154,6 +154,25 @@ func TestCloseEndsWaiting(t *testing.T) {
 	}
 }
 
+// Who writes more than is read of it writes it to the end, and reads what it was answered before.
+func TestCloseDropsWhatIsWritten(t *testing.T) {
+	conn, other := joined(t)
+	go func() {
+		_, _ = other.Read(make([]byte, 1))
+		_, _ = io.WriteString(other, "refused")
+		other.Close()
+	}()
+	if n, err := conn.Write(make([]byte, 1<<20)); err != nil { // more than the window
+		t.Errorf("%d bytes are written: %v", n, err)
+	}
+	if said, err := io.ReadAll(conn); err != nil || string(said) != "refused" {
+		t.Errorf("the answer is %q, %v", said, err)
+	}
+	if _, err := other.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a read of a closed connection gives %v", err)
+	}
+}
+
 // The errors are those of other connections: who looks for them does not know of yamux.
 func TestErrors(t *testing.T) {
 	conn, other := joined(t)
