@@ -53,6 +53,7 @@ func newClaude(t *testing.T) *cli {
 // run starts it with a script.
 func (c *cli) run(t *testing.T, script string, more ...string) *running {
 	t.Helper()
+	c.model.forget(script)
 	return c.start(t, c.command[0], slices.Concat(c.command[1:], more, []string{"Run the script " + script + "."})...)
 }
 
@@ -137,9 +138,7 @@ func TestClientHostile(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				writeProgram(t, path, []byte(text))
 			}
 			c.model.prefers = "mcp__paddock"
 			for _, more := range [][]string{nil, c.approve} {
@@ -197,9 +196,7 @@ func TestClientBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 			alone := filepath.Join(c.home, "paddock") // without its sibling
-			if err := os.WriteFile(alone, data, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			writeProgram(t, alone, data)
 			c.provide(t, alone)
 			r := c.run(t, "after")
 			if err := <-r.done; err != nil {

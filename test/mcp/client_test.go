@@ -76,9 +76,16 @@ func newAgent(t *testing.T, pkg string) *agent {
 func (a *agent) provide(t *testing.T, program string) {
 	t.Helper()
 	text := fmt.Sprintf("#!/bin/sh\nPADDOCK_STATE_DIR='%s' exec '%s' \"$@\"\n", filepath.Join(a.home, "state"), program)
-	syscall.ForkLock.RLock() // a child of another test that had it open for writing would keep it from running
+	writeProgram(t, filepath.Join(a.home, "bin", "paddock"), []byte(text))
+}
+
+// writeProgram writes a file that clients execute: a child of another test that had it open for writing
+// would keep it from running.
+func writeProgram(t *testing.T, path string, data []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(filepath.Join(a.home, "bin", "paddock"), []byte(text), 0o755); err != nil {
+	if err := os.WriteFile(path, data, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

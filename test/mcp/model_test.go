@@ -109,6 +109,14 @@ func (m *model) had(script string) []given {
 	return m.given[script]
 }
 
+// forget drops what the model was given for a script, and offered, before it is run again.
+func (m *model) forget(script string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.given, script)
+	m.body = ""
+}
+
 // offers says whether the latest request has a tool of the client's own, as a function
 // or in the description of what code may call.
 func (m *model) offers(name string) bool {
@@ -138,7 +146,7 @@ func (m *model) next(req *request, body []byte) *called {
 	if len(ours) > len(m.tools) { // some clients give a tool when it is asked for
 		m.tools = ours
 	}
-	script := ""
+	script, said, searches := "", "", 0 // said is what the latest of these searches for tools has found
 	var had []given
 	for _, item := range req.Input {
 		for name := range m.scripts {
@@ -146,8 +154,11 @@ func (m *model) next(req *request, body []byte) *called {
 				script, had = name, nil // the latest prompt begins anew
 			}
 		}
-		if one, ok := outputOf(item); ok {
+		if one, ok := outputOf(item, "call_"); ok {
 			had = append(had, one)
+		}
+		if one, ok := outputOf(item, "search_"); ok {
+			said, searches = one.text, searches+1
 		}
 	}
 	m.given[script] = had
@@ -157,10 +168,13 @@ func (m *model) next(req *request, body []byte) *called {
 	call := m.scripts[script][len(had)]
 	args, err := json.Marshal(call.Args)
 	at, found := names[call.Tool]
-	if search, deferred := names[""]; !found && deferred && !strings.Contains(string(body), "search_paddock") {
-		search.id = "search_paddock"
-		prefix := m.server(string(body)) + "__"
-		search.args = fmt.Sprintf(`{"query":"select:%s%s","max_results":100}`, prefix, strings.Join(offered(op.ProfileWorkspace, false), ","+prefix))
+	// A client that has not connected all its servers says so, and is asked again, as models do it.
+	if search, deferred := names[""]; !found && deferred && (searches == 0 || strings.Contains(said, "still connecting")) {
+		search.id, search.args = fmt.Sprint("search_", searches), `{"query":"paddock","max_results":100}`
+		if server := m.server(string(body)); server != "" {
+			prefix := server + "__"
+			search.args = fmt.Sprintf(`{"query":"select:%s%s","max_results":100}`, prefix, strings.Join(offered(op.ProfileWorkspace, false), ","+prefix))
+		}
 		return &search
 	}
 	if err != nil || !found {
@@ -248,16 +262,16 @@ func (m *model) toolsOf(tools []json.RawMessage) (names map[string]called, ours 
 	return names, text.String()
 }
 
-// outputOf reads an item of a conversation that gives the model what a tool of
-// Paddock's said.
-func outputOf(item json.RawMessage) (given, bool) {
+// outputOf reads an item of a conversation that gives the model what a tool said that it has called
+// by such an id: Paddock's, or the client's search for tools.
+func outputOf(item json.RawMessage, id string) (given, bool) {
 	var one struct {
 		Type            string
 		CallID          string `json:"call_id"`
 		ToolUseID       string `json:"tool_use_id"`
 		Output, Content json.RawMessage
 	}
-	if json.Unmarshal(item, &one) != nil || !strings.HasPrefix(one.CallID+one.ToolUseID, "call_") {
+	if json.Unmarshal(item, &one) != nil || !strings.HasPrefix(one.CallID+one.ToolUseID, id) {
 		return given{}, false
 	}
 	switch one.Type {
@@ -343,4 +357,31 @@ func event(w http.ResponseWriter, name string, data map[string]any) {
 		panic(err) // not for what is above
 	}
 	_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, text)
+}
+
+// TestModelWaitsForTools: a model whose client has not connected its servers searches until it has.
+func TestModelWaitsForTools(t *testing.T) {
+	m := startModel(t, map[string][]scripted{"one": {{"exec", map[string]any{"command": "true"}}}})
+	const prompt = `{"content": "Run the script one."}`
+	searched := func(i int, said string) string {
+		return fmt.Sprintf(`,{"content": [{"type": "tool_result", "tool_use_id": "search_%d", "content": %q}]}`, i, said)
+	}
+	const pending, tool = "Some MCP servers are still connecting: paddock_x", `,{"name": "mcp__paddock_x__exec"}`
+	for _, tt := range []struct{ name, tools, messages, want string }{
+		{"none", "", prompt, `"name":"ToolSearch"`},
+		{"still none", "", prompt + searched(0, pending) + searched(1, pending), `"name":"ToolSearch"`},
+		{"none at all", "", prompt + searched(0, pending) + searched(1, "No matching deferred tools found."), `"text":"done"`},
+		{"there", tool, prompt + searched(0, pending), `"name":"mcp__paddock_x__exec"`},
+	} {
+		body := fmt.Sprintf(`{"tools": [{"name": "ToolSearch"}%s], "messages": [%s]}`, tt.tools, tt.messages)
+		answer, err := http.Post(m.url+"/v1/messages", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || !strings.Contains(string(said), tt.want) {
+			t.Errorf("%s: %v\n%s", tt.name, err, said)
+		}
+	}
 }

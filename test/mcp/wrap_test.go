@@ -347,7 +347,7 @@ func (m *models) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var given []string
 	for _, item := range req.Input {
-		if one, ok := outputOf(item); ok {
+		if one, ok := outputOf(item, "call_"); ok {
 			given = append(given, one.text)
 		}
 	}
