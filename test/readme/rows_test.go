@@ -157,6 +157,7 @@ func rows() []row {
 
 		// docs/changes.md
 		{of: "paddock try", steps: []step{{status: 125, see: []string{"cannot try: no command was given"}}}},
+		{of: "paddock wrap --try", steps: []step{{status: 125, see: []string{"cannot wrap: no agent was given"}}}},
 		{of: "paddock diff --stat pd-k3v9q2mx7wzra", steps: []step{{before: "paddock try -q -- ./try", instead: "paddock diff --stat " + lastLayer, see: []string{" tried | 1 +"}}}},
 		{of: "paddock commit pd-k3v9q2mx7wzra", steps: []step{{instead: "paddock commit " + lastLayer, see: []string{"1 change landed"}, after: "ls tried && rm tried"}}},
 		{of: "paddock run --workspace-mode overlay", steps: []step{{instead: "paddock run --workspace-mode overlay -- ./try", see: []string{"tried"}, after: "! ls tried"}}},
