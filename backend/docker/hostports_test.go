@@ -3,6 +3,8 @@
 package docker
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paddock-dev/paddock/egress"
 	"github.com/paddock-dev/paddock/internal/testkit/engines"
@@ -94,13 +97,20 @@ func TestHostPort(t *testing.T) {
 		if out, status := b.sh(url(policy.HostName, open)); status == 0 || strings.Contains(out, "hello") {
 			t.Errorf("a port that was closed: status %d: %s", status, out)
 		}
+		// A connection is in the log once both of its sides have ended.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
 		var reached []policy.Port
-		if err := client.Log(t.Context(), 0, false, func(r egress.Record) error {
+		both := errors.New("both are there")
+		if err := client.Log(ctx, 0, true, func(r egress.Record) error {
 			if r.Kind == egress.KindConnection && r.Host == policy.HostName && r.Address == "127.0.0.1" && !slices.Contains(reached, policy.Port(r.Port)) {
 				reached = append(reached, policy.Port(r.Port))
 			}
+			if slices.Equal(reached, []policy.Port{open, later}) {
+				return both
+			}
 			return nil
-		}); err != nil || !slices.Equal(reached, []policy.Port{open, later}) {
+		}); !errors.Is(err, both) {
 			t.Errorf("the log has connections to %v, not %v: %v", reached, []policy.Port{open, later}, err)
 		}
 	})
