@@ -123,7 +123,7 @@ func escape(input []byte, i int) rune {
 type walker struct {
 	dec    *json.Decoder
 	lone   []int64 // where the rest of the input has escapes that stand for bytes
-	bytes  bool    // texts may have such
+	bytes  bool    // texts may have them here
 	depth  int
 	values int
 	nulls  []null // in their order

@@ -302,14 +302,11 @@ func (r *resolver) arguments(field string, list []string) {
 	}
 }
 
-// notUTF8 is why a text is refused that must be written as JSON or TOML.
-const notUTF8 = "it is not valid UTF-8"
-
 // checkWord returns why a text cannot be an argument of a program.
 func checkWord(word string) (reason string) {
 	switch {
 	case !utf8.ValidString(word):
-		return notUTF8
+		return "it is not valid UTF-8"
 	case strings.ContainsFunc(word, unicode.IsControl):
 		return "it contains a control character"
 	case len(word) > maxWord:
