@@ -97,7 +97,7 @@ type Workspace struct {
 	// Unprotected lists the paths of [ProtectedPaths] that commands may change
 	// nevertheless; "*" stands for all of them, and DIR/.git for a repository below the
 	// workspace.
-	Unprotected []string `json:"unprotected,omitempty"`
+	Unprotected osstring.List `json:"unprotected,omitempty"`
 }
 
 // OnlyReads reports whether commands leave the source as it is, in whatever they change.
@@ -219,5 +219,5 @@ type Toolchain struct {
 	// Name is that of the version manager: "nvm", "rustup".
 	Name string `json:"name"`
 	// Dirs are its directories and files that are visible, at the same paths.
-	Dirs []string `json:"dirs"`
+	Dirs osstring.List `json:"dirs"`
 }

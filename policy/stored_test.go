@@ -11,7 +11,7 @@ func TestStoredSpec(t *testing.T) {
 		"empty": {},
 		"bytes": {
 			RootFS: "/r\xff", Home: "/h\xff", Env: map[string]string{"A": "\xff"}, HostSockets: []string{"/s\xff"},
-			Workspace: Workspace{Source: "/w\xff", Mode: "overlay", Layers: "/l\xff", Unprotected: []string{"*"}},
+			Workspace: Workspace{Source: "/w\xff", Mode: "overlay", Layers: "/l\xff", Unprotected: []string{"*", "n\xe9/.git"}},
 			Mounts:    []Mount{{"/a\xff", "/b\xff", "rw"}, {Source: "/c"}}, Network: Network{Mode: "none"}, Limits: Limits{Memory: 1 << 20},
 		},
 	} {

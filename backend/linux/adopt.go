@@ -22,16 +22,16 @@ import (
 
 // legacy is what the next owner of a sandbox must know, beside its files.
 type legacy struct {
-	PID       int               `json:"pid"`
-	UID       uint32            `json:"uid"`
-	Scratch   osstring.String   `json:"scratch,omitempty"`
-	Group     string            `json:"group,omitempty"`
-	Scope     bool              `json:"scope,omitempty"` // the service manager has made the group
-	Bare      bool              `json:"bare,omitempty"`
-	Copied    map[string]string `json:"copied,omitempty"` // nil: there is no file for them
-	Egress    int               `json:"egress,omitempty"` // the pid of its process; 0 without one
-	Isolation policy.Isolation  `json:"isolation"`
-	Created   time.Time         `json:"created"`
+	PID       int              `json:"pid"`
+	UID       uint32           `json:"uid"`
+	Scratch   osstring.String  `json:"scratch,omitempty"`
+	Group     string           `json:"group,omitempty"`
+	Scope     bool             `json:"scope,omitempty"` // the service manager has made the group
+	Bare      bool             `json:"bare,omitempty"`
+	Copied    osstring.Map     `json:"copied,omitempty"` // nil: there is no file for them
+	Egress    int              `json:"egress,omitempty"` // the pid of its process; 0 without one
+	Isolation policy.Isolation `json:"isolation"`
+	Created   time.Time        `json:"created"`
 }
 
 // The first files of a sandbox that is handed over. Those of the copies and of the egress

@@ -140,6 +140,18 @@ func Plain(text []byte) []byte {
 	return text
 }
 
+// Half reports whether JSON has an escape that is half of a character, and stands for no byte.
+func Half(text []byte) bool {
+	for at := 0; at < len(text); {
+		unit, size := escaped(text[at:])
+		if 0xd800 <= unit && unit < 0xe000 && (unit < 0xdc80 || 0xdcff < unit) {
+			return true
+		}
+		at += size
+	}
+	return false
+}
+
 // List is a list of arguments or paths.
 type List []string
 

@@ -115,6 +115,9 @@ func parseJSON(data []byte) (*yaml.Node, *policy.FieldError) {
 		}
 		return nil, problem
 	}
+	if osstring.Half(data) {
+		return nil, &policy.FieldError{Reason: "an escape in it is half of a character"}
+	}
 	r := jsonReader{dec: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1}
 	r.dec.UseNumber()
 	root, err := r.node()

@@ -86,7 +86,7 @@ func (b *Bounds) Validate() error {
 	if _, err := b.Ceiling.Apply(b.Default); err != nil {
 		return err
 	}
-	paths := slices.Concat([]string{b.Default.Workspace.Source, b.Default.Workspace.Layers, b.Default.RootFS, b.Default.Home}, b.Ceiling.RootFS, b.Ceiling.HostSockets)
+	paths := slices.Concat([]string{b.Default.Workspace.Source, b.Default.Workspace.Layers, b.Default.RootFS, b.Default.Home}, b.Ceiling.RootFS, b.Ceiling.HostSockets, b.Ceiling.Unprotected, b.Default.Workspace.Unprotected)
 	for _, p := range slices.Concat(b.Ceiling.Workspace, b.Ceiling.Mounts) {
 		paths = append(paths, p.Source)
 	}
