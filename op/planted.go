@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
@@ -196,7 +197,7 @@ type Left struct {
 	// Planted are paths that commands made or changed and that programs of the host
 	// execute or obey by themselves: relative to the workspace, or absolute in a mount.
 	// Inspect them before using the workspace.
-	Planted []string `json:"planted,omitempty"`
+	Planted osstring.List `json:"planted,omitempty"`
 	// ChangedPrograms are paths that commands made or changed and that run only when a
 	// person runs them: Makefiles, scripts of packages.
 	ChangedPrograms []string `json:"changed_programs,omitempty"`

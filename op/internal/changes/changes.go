@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
@@ -22,27 +23,27 @@ import (
 
 // Change is one path that differs from the source.
 type Change struct {
-	Kind string `json:"kind"` // A new, M changed, D gone, T another type, R a renamed directory
-	Path string `json:"path"`
-	From string `json:"from,omitempty"` // where a renamed directory was
+	Kind string          `json:"kind"` // A new, M changed, D gone, T another type, R a renamed directory
+	Path osstring.String `json:"path"`
+	From osstring.String `json:"from,omitempty"` // where a renamed directory was
 }
 
 // Finding is what screening has found about a change.
 type Finding struct {
-	Path  string `json:"path"`
-	About string `json:"about,omitempty"` // the path that it is about, if that is another one
+	Path  osstring.String `json:"path"`
+	About osstring.String `json:"about,omitempty"` // the path that it is about, if that is another one
 	// State is "held" (until its path is accepted), "never" (it never lands) or "marked" (it
 	// lands, and deserves a look).
-	State string `json:"state"`
-	Tool  string `json:"tool,omitempty"`
-	Why   string `json:"why"`
-	With  string `json:"with,omitempty"` // a path that must land with it: accepting it is not enough
+	State string          `json:"state"`
+	Tool  string          `json:"tool,omitempty"`
+	Why   string          `json:"why"`
+	With  osstring.String `json:"with,omitempty"` // a path that must land with it: accepting it is not enough
 }
 
 func changesOf(found []paddock.LayerChange) []Change {
 	all := make([]Change, len(found))
 	for i, c := range found {
-		all[i] = Change{Kind: c.Kind, Path: c.Path, From: c.From}
+		all[i] = Change{Kind: c.Kind, Path: osstring.String(c.Path), From: osstring.String(c.From)}
 	}
 	return all
 }
@@ -59,7 +60,7 @@ func findingsOf(found []paddock.LayerFinding) []Finding {
 		case f.Held:
 			state = "held"
 		}
-		one := Finding{Path: f.Path, About: f.At, State: state, Tool: f.Tool, Why: f.Why, With: f.With}
+		one := Finding{Path: osstring.String(f.Path), About: osstring.String(f.At), State: state, Tool: f.Tool, Why: f.Why, With: osstring.String(f.With)}
 		i, met := at[f.Path]
 		switch {
 		case !met:
@@ -80,13 +81,13 @@ func (f Finding) line() string {
 	state := map[string]string{"held": "held back", "never": "never lands", "marked": "look at"}[f.State]
 	at := ""
 	if f.About != "" {
-		at = " (about " + name(f.About) + ")"
+		at = " (about " + name(string(f.About)) + ")"
 	}
 	tool := ""
 	if f.Tool != "" && !strings.HasPrefix(f.Why, f.Tool+" ") { // else the reason names it
 		tool = f.Tool + ": "
 	}
-	return state + ": " + name(f.Path) + at + ": " + tool + text.Escape(f.Why)
+	return state + ": " + name(string(f.Path)) + at + ": " + tool + text.Escape(f.Why)
 }
 
 // mostLines is how many findings or conflicts are shown to people.

@@ -50,8 +50,8 @@ type CommitOutput struct {
 
 // Conflict is a path where the host's directory may have changed since the layer began.
 type Conflict struct {
-	Path string `json:"path"`
-	Why  string `json:"why"`
+	Path osstring.String `json:"path"`
+	Why  string          `json:"why"`
 }
 
 func (CommitInput) Desc() op.Desc {
@@ -137,7 +137,7 @@ func (in CommitInput) commit(ctx context.Context, l *paddock.Layer, stream *op.S
 		to = &out.Overwritten
 	}
 	for _, c := range done.Conflicts {
-		*to = append(*to, Conflict(c))
+		*to = append(*to, Conflict{Path: osstring.String(c.Path), Why: c.Why})
 	}
 	if by := (*op.InterruptedError)(nil); errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &by) {
 		return out, fmt.Errorf("%w: nothing has landed", by)
@@ -205,7 +205,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // isHistory reports whether a change is of what git checks files out from.
 func isHistory(c Change) bool {
-	_, in, found := strings.Cut("/"+c.Path+"/", "/.git/")
+	_, in, found := strings.Cut("/"+string(c.Path)+"/", "/.git/")
 	first, _, _ := strings.Cut(in, "/")
 	return found && slices.Contains([]string{"objects", "refs", "packed-refs", "reftable", "index", "modules"}, first)
 }
@@ -216,12 +216,12 @@ func lfsPaths(held []Finding) (all []string) {
 	const objects = "/lfs/objects"
 	own, count := map[string]string{}, map[string]int{}
 	for _, f := range held {
-		repository, _, found := strings.Cut("/"+f.Path, objects+"/")
+		repository, _, found := strings.Cut("/"+string(f.Path), objects+"/")
 		if dir := strings.TrimPrefix(repository+objects, "/"); found && f.State == "held" && (f.Tool == "git-lfs" || strings.Contains(repository+"/", "/.git/")) {
 			if count[dir]++; count[dir] == 1 {
 				all = append(all, dir)
 			}
-			own[dir] = f.Path
+			own[dir] = string(f.Path)
 		}
 	}
 	for i, dir := range all {
@@ -246,7 +246,9 @@ func progress(stream *op.Stream) func(path string, files, allFiles int, bytes, a
 	}
 }
 
-func (c Conflict) line() string { return "conflict: " + name(c.Path) + ": " + text.Escape(c.Why) }
+func (c Conflict) line() string {
+	return "conflict: " + name(string(c.Path)) + ": " + text.Escape(c.Why)
+}
 
 // ExitStatus returns 1 if something that was asked for did not land, else 0.
 func (out CommitOutput) ExitStatus() int {
@@ -263,7 +265,7 @@ func (out CommitOutput) Render(w io.Writer) error {
 	var b strings.Builder
 	_ = writeLines(&b, out.Held, Finding.line) // a Builder cannot fail
 	_ = writeLines(&b, out.Conflicts, Conflict.line)
-	_ = writeLines(&b, out.Overwritten, func(c Conflict) string { return "overwritten: " + name(c.Path) + ": " + text.Escape(c.Why) })
+	_ = writeLines(&b, out.Overwritten, func(c Conflict) string { return "overwritten: " + name(string(c.Path)) + ": " + text.Escape(c.Why) })
 	if !out.quiet {
 		_ = writeLines(&b, out.Marked, Finding.line)
 		verb := "landed"
@@ -294,10 +296,10 @@ func (out CommitOutput) Render(w io.Writer) error {
 func (out CommitOutput) writeAccepts(w io.Writer) {
 	var accept, with []string
 	for _, f := range out.Held {
-		option := "--accept " + policy.ShellWord(name(f.Path)) + " "
+		option := "--accept " + policy.ShellWord(name(string(f.Path))) + " "
 		switch {
 		case f.With != "": // if that was asked for, it is held back or in conflict, which other lines tell
-			if to := argument(name(f.With)); len(out.asked.Paths) > 0 && !meets(f.With, out.asked.Paths) && !slices.Contains(with, to) {
+			if to := argument(name(string(f.With))); len(out.asked.Paths) > 0 && !meets(string(f.With), out.asked.Paths) && !slices.Contains(with, to) {
 				with = append(with, to)
 			}
 		case f.State == "held" && !slices.Contains(accept, option):
@@ -309,7 +311,7 @@ func (out CommitOutput) writeAccepts(w io.Writer) {
 		again = "--on-conflict " + out.asked.OnConflict + " " + again
 	}
 	for _, p := range out.asked.Paths {
-		if out.DryRun || slices.ContainsFunc(out.Held, func(f Finding) bool { return meets(f.Path, []string{p}) }) || slices.ContainsFunc(out.Conflicts, func(c Conflict) bool { return meets(c.Path, []string{p}) }) {
+		if out.DryRun || slices.ContainsFunc(out.Held, func(f Finding) bool { return meets(string(f.Path), []string{p}) }) || slices.ContainsFunc(out.Conflicts, func(c Conflict) bool { return meets(string(c.Path), []string{p}) }) {
 			again += " " + argument(p) // else all of it has landed
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/osstring"
 )
 
 // The result says that git's history landed where something is held back.
@@ -13,7 +15,7 @@ func TestCommitHistory(t *testing.T) {
 		".git/objects/ab/cd": true, ".git/refs/heads/x": true, "sub/.git/packed-refs": true, ".git/index": true,
 		".git/HEAD": false, ".git/logs/HEAD": false, "src/objects/x": false, "a.git/refs/x": false,
 	} {
-		if got := isHistory(Change{Path: path}); got != want {
+		if got := isHistory(Change{Path: osstring.String(path)}); got != want {
 			t.Errorf("%s is history: %t, want %t", path, got, want)
 		}
 	}
@@ -28,7 +30,7 @@ func TestCommitHistory(t *testing.T) {
 func TestCommitLFS(t *testing.T) {
 	held := []Finding{{Path: ".envrc", State: "held"}}
 	for n := range 20 {
-		held = append(held, Finding{Path: fmt.Sprintf("src/%02d", n), State: "held"})
+		held = append(held, Finding{Path: osstring.String(fmt.Sprintf("src/%02d", n)), State: "held"})
 	}
 	one := append(slices.Clone(held), Finding{Path: ".git/lfs/objects/ab/cd/abcd1", State: "held", Tool: "git-lfs"}, Finding{Path: ".git/lfs/objects/x", State: "never"})
 	two := append(slices.Clone(one), Finding{Path: ".git/lfs/objects/ab/cd/abcd2", State: "held", Tool: "git-lfs"}, Finding{Path: "my repo.git/lfs/objects/ab/cd/abcd2", State: "held", Tool: "git-lfs"})

@@ -27,7 +27,7 @@ type DiffOutput struct {
 	// Findings are the changes that would run programs on the host, or steer what does.
 	Findings []Finding `json:"findings,omitempty"`
 	// Left are the devices and sockets that an archive does not have.
-	Left []string `json:"left,omitempty"`
+	Left osstring.List `json:"left,omitempty"`
 }
 
 func (DiffInput) Desc() op.Desc {

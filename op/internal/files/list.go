@@ -65,7 +65,8 @@ it. Entries are sorted by name, each directory before its content. The content o
 at most limit entries; next_cursor continues after the last. To find files by name
 or content use file_search. In the text, a name with invisible characters or
 characters that a terminal would obey is quoted, and a byte that is not UTF-8 is \xNN;
-path has the name itself. A call names such a byte as \udcNN.
+path has the name itself, or, for a model, U+FFFD for such a byte. A call names the
+byte as \udcNN.
 
 ` + filesDoc,
 		Examples: `  # two levels
