@@ -16,6 +16,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock/internal/osstring"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -47,7 +48,7 @@ func decodeObject(input []byte, in any) error {
 	case !utf8.Valid(input):
 		return errors.New("it is not valid UTF-8")
 	}
-	lone, half := loneSurrogates(input)
+	lone, half := osstring.Escapes(input)
 	if half {
 		return errHalf
 	}
@@ -76,47 +77,6 @@ func inputError(err error) error {
 }
 
 var errHalf = errors.New("an escape in it is half of a character")
-
-// loneSurrogates returns where escapes are that stand for bytes (see package osstring), and whether
-// another one is half of a surrogate pair. It looks at backslashes only, which JSON has only in
-// strings.
-func loneSurrogates(input []byte) (lone []int64, half bool) {
-	for i := 0; i < len(input); i++ {
-		if input[i] != '\\' {
-			continue
-		}
-		i++
-		switch unit := escape(input, i); unit >> 10 {
-		case 0xD800 >> 10:
-			if i+5 >= len(input) || input[i+5] != '\\' || escape(input, i+6)>>10 != 0xDC00>>10 {
-				return nil, true
-			}
-			i += 10
-		case 0xDC00 >> 10:
-			if unit < 0xDC80 || 0xDCFF < unit {
-				return nil, true
-			}
-			lone = append(lone, int64(i))
-		}
-	}
-	return lone, false
-}
-
-// escape returns the value of the escape uXXXX at i, or 0.
-func escape(input []byte, i int) rune {
-	if i+5 > len(input) || input[i] != 'u' {
-		return 0
-	}
-	var n rune
-	for _, c := range input[i+1 : i+5] {
-		digit := strings.IndexByte("0123456789abcdef", c|0x20)
-		if digit < 0 {
-			return 0
-		}
-		n = n<<4 | rune(digit)
-	}
-	return n
-}
 
 // walker checks JSON against the type that it will be decoded into, value by value, so that
 // errors have the path of the field.

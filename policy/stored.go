@@ -28,7 +28,7 @@ type storedMount struct {
 	Target osstring.String `json:"target,omitempty"`
 }
 
-// StoredSpec is a spec that is written as JSON without loss, as what is kept of a sandbox needs it.
+// StoredSpec is a spec in the JSON of a stored record, where paths keep all their bytes.
 type StoredSpec Spec
 
 // MarshalJSON writes the spec.

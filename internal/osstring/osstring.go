@@ -111,7 +111,7 @@ func escaped(text []byte) (unit rune, size int) {
 	return unit, 6
 }
 
-// hex4 reads \uXXXX, and returns -1 if the text begins with anything else.
+// hex4 reads a \u escape of four hexadecimal digits, and returns -1 if the text begins with anything else.
 func hex4(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
@@ -140,16 +140,25 @@ func Plain(text []byte) []byte {
 	return text
 }
 
-// Half reports whether JSON has an escape that is half of a character, and stands for no byte.
-func Half(text []byte) bool {
-	for at := 0; at < len(text); {
-		unit, size := escaped(text[at:])
-		if 0xd800 <= unit && unit < 0xe000 && (unit < 0xdc80 || 0xdcff < unit) {
-			return true
+// Escapes returns where a JSON text has escapes that stand for bytes, and whether another one is half of
+// a pair of surrogates.
+func Escapes(text []byte) (at []int64, half bool) {
+	for i := 0; ; {
+		next := bytes.IndexByte(text[i:], '\\')
+		if next < 0 {
+			return at, false
 		}
-		at += size
+		i += next
+		unit, size := escaped(text[i:])
+		switch {
+		case unit < 0xd800 || 0xdfff < unit:
+		case unit < 0xdc80 || 0xdcff < unit:
+			return nil, true
+		default:
+			at = append(at, int64(i))
+		}
+		i += size
 	}
-	return false
 }
 
 // List is a list of arguments or paths.

@@ -117,7 +117,7 @@ func (s *stuck) Close() error {
 	return nil
 }
 
-// What is being written to a server that has closed its end does not keep Join.
+// A write to a server that has closed its end does not delay Join.
 func TestHangupWithoutReading(t *testing.T) {
 	client, near := net.Pipe()
 	server := &stuck{writes: make(chan struct{}), closed: make(chan struct{})}

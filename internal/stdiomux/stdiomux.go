@@ -157,8 +157,8 @@ func common(err error) error {
 	}
 }
 
-// Close closes the connection. What the other side still writes is dropped until it closes, too, so that
-// it does not wait for room, and reads what was written to it before.
+// Close closes the connection. Later writes of the other side are dropped until it closes, too: it never
+// waits for room, and can still read earlier data.
 func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil

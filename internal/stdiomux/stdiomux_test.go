@@ -154,7 +154,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 	}
 }
 
-// Who writes more than is read of it writes it to the end, and reads what it was answered before.
+// A writer of more than the reader takes finishes its write, and can still read an earlier answer.
 func TestCloseDropsWhatIsWritten(t *testing.T) {
 	conn, other := joined(t)
 	go func() {

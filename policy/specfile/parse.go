@@ -115,7 +115,7 @@ func parseJSON(data []byte) (*yaml.Node, *policy.FieldError) {
 		}
 		return nil, problem
 	}
-	if osstring.Half(data) {
+	if _, half := osstring.Escapes(data); half {
 		return nil, &policy.FieldError{Reason: "an escape in it is half of a character"}
 	}
 	r := jsonReader{dec: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1}

@@ -109,7 +109,7 @@ func (m *model) had(script string) []given {
 	return m.given[script]
 }
 
-// forget drops what the model was given for a script, and offered, before it is run again.
+// forget drops the inputs and tools of an earlier run of a script.
 func (m *model) forget(script string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,8 +262,8 @@ func (m *model) toolsOf(tools []json.RawMessage) (names map[string]called, ours 
 	return names, text.String()
 }
 
-// outputOf reads an item of a conversation that gives the model what a tool said that it has called
-// by such an id: Paddock's, or the client's search for tools.
+// outputOf reads the answer of a tool to the call with this id from an item of a conversation. The tool is
+// Paddock's, or the client's search for tools.
 func outputOf(item json.RawMessage, id string) (given, bool) {
 	var one struct {
 		Type            string
